@@ -38,7 +38,6 @@ from dagprofiler.errors import (
     DeclarationError,
     GraphError,
     JournalError,
-    MissingExtraError,
     SerializationError,
     ValidationError,
     class_name,
@@ -46,6 +45,7 @@ from dagprofiler.errors import (
     describe,
     did_you_mean,
     is_a,
+    needs_extra,
     refused,
     short_repr,
 )
@@ -118,10 +118,8 @@ def read_mapping(path: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
 
 
 def _mapping(file: IO[Any], name: str) -> dict[str, Any]:
-    try:
+    with needs_extra("DAG.from_yaml", "yaml"):
         import yaml
-    except ImportError as error:
-        raise MissingExtraError("DAG.from_yaml", "yaml") from error
     try:
         root = yaml.compose(file, yaml.SafeLoader)
         document = None if root is None else _constructed(yaml, root)

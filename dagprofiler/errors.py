@@ -8,10 +8,11 @@ worker process arrives complete.
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 __all__ = [
@@ -416,6 +417,15 @@ class MissingExtraError(DagProfilerError, ImportError):
             f"{self.feature} needs a package that is not installed: "
             f'pip install "dagprofiler[{self.extra}]"'
         )
+
+
+@contextmanager
+def needs_extra(feature: str, extra: str) -> Iterator[None]:
+    """Raise a MissingExtraError where what is imported in the block is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(feature, extra) from error
 
 
 def describe(error: BaseException) -> str:

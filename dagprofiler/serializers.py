@@ -9,9 +9,9 @@ from typing import Any, Protocol, Union, runtime_checkable
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import (
     DeclarationError,
-    MissingExtraError,
     class_name,
     is_a,
+    needs_extra,
     short_repr,
 )
 
@@ -116,10 +116,8 @@ class CloudpickleSerializer:
     name = "cloudpickle"
 
     def __init__(self) -> None:
-        try:
+        with needs_extra("CloudpickleSerializer", "cloudpickle"):
             import cloudpickle
-        except ImportError as error:
-            raise MissingExtraError("CloudpickleSerializer", "cloudpickle") from error
         self.dumps = partial(cloudpickle.dumps, protocol=pickle.HIGHEST_PROTOCOL)
 
     @staticmethod
@@ -141,10 +139,8 @@ class MsgpackSerializer:
     name = "msgpack"
 
     def __init__(self) -> None:
-        try:
+        with needs_extra("MsgpackSerializer", "msgpack"):
             import msgpack
-        except ImportError as error:
-            raise MissingExtraError("MsgpackSerializer", "msgpack") from error
         self.dumps = msgpack.packb
         self.loads = partial(msgpack.unpackb, strict_map_key=False)
 
@@ -162,10 +158,8 @@ class ArrowSerializer:
     name = "arrow"
 
     def __init__(self) -> None:
-        try:
+        with needs_extra("ArrowSerializer", "arrow"):
             import pyarrow
-        except ImportError as error:
-            raise MissingExtraError("ArrowSerializer", "arrow") from error
         self._arrow = pyarrow
 
     def dumps(self, obj: Any) -> Frames:

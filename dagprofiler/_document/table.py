@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dagprofiler._document.rounds import counting, measured_of
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printable
-from dagprofiler.errors import FormatError, MissingExtraError, counted, did_you_mean, short_repr
+from dagprofiler.errors import FormatError, counted, did_you_mean, needs_extra, short_repr
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
@@ -522,10 +522,8 @@ class Frames(NamedTuple):
 
 def frames_of(profile: ProfileData) -> Frames:
     """Return a profile as data frames; see :meth:`dagprofiler.Profile.to_pandas`."""
-    try:
+    with needs_extra("Profile.to_pandas()", "pandas"):
         import pandas as pd
-    except ImportError as error:
-        raise MissingExtraError("Profile.to_pandas()", "pandas") from error
 
     def of_table(table: ProfileTable) -> Any:
         frame = pd.DataFrame({key: table[key] for key in table.columns})

@@ -13,9 +13,9 @@ from dagprofiler.errors import (
     DagProfilerError,
     DeclarationError,
     GraphError,
-    MissingExtraError,
     counted,
     describe,
+    needs_extra,
     short_repr,
 )
 
@@ -62,12 +62,10 @@ def from_dask(collection: Any, *, optimize: bool) -> Converted:
 
     The parameters are those of :meth:`dagprofiler.DAG.from_dask`.
     """
-    try:
+    with needs_extra("DAG.from_dask", "dask"):
         import dask
         from dask.base import unpack_collections
         from dask.core import flatten
-    except ImportError as error:
-        raise MissingExtraError("DAG.from_dask", "dask") from error
     collections, repack = unpack_collections(collection)
     if not collections:
         raise GraphError(
@@ -273,10 +271,8 @@ def profile_dask(client: Any) -> Iterator[Recording]:
     workers. Keys that nobody has waited for at the end of the block are in the profile as
     cancelled.
     """
-    try:
+    with needs_extra("profile_dask", "dask"):
         from distributed import Client
-    except ImportError as error:
-        raise MissingExtraError("profile_dask", "dask") from error
     if not isinstance(client, Client) or client.asynchronous or client.status != "running":
         raise DeclarationError(
             f"profile_dask(): expected a distributed.Client that is connected and not "

@@ -17,8 +17,8 @@ from dagprofiler.errors import (
     DagProfilerError,
     DeclarationError,
     GraphError,
-    MissingExtraError,
     describe,
+    needs_extra,
     short_repr,
 )
 from dagprofiler.graph.edges import field_problem
@@ -48,12 +48,10 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
 
     The parameters are those of :meth:`dagprofiler.DAG.from_hamilton`.
     """
-    try:
+    with needs_extra("DAG.from_hamilton", "hamilton"):
         from hamilton.driver import Driver
         from hamilton.execution.graph_functions import combine_config_and_inputs
         from hamilton.node import NodeType
-    except ImportError as error:
-        raise MissingExtraError("DAG.from_hamilton", "hamilton") from error
     if not isinstance(driver, Driver):
         raise DeclarationError(
             f"from_hamilton(): expected a hamilton.driver.Driver, got {short_repr(driver)}"
@@ -142,10 +140,8 @@ def profile_hamilton() -> Any:
     that runs several times, behind a ``Parallelizable`` one, is a task each time. What a driver
     runs in other processes, and nodes with an override, are not recorded; the profile says so.
     """
-    try:
+    with needs_extra("profile_hamilton", "hamilton"):
         from hamilton.lifecycle import GraphExecutionHook, NodeExecutionHook
-    except ImportError as error:
-        raise MissingExtraError("profile_hamilton", "hamilton") from error
 
     class HamiltonRecording(NodeExecutionHook, GraphExecutionHook):  # type: ignore[misc]
         """Keeps when the nodes of a run began and ended."""

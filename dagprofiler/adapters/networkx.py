@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.adapters import Converted
 from dagprofiler.adapters.functions import FunctionTask, place_of
-from dagprofiler.errors import DeclarationError, GraphError, MissingExtraError, short_repr
+from dagprofiler.errors import DeclarationError, GraphError, needs_extra, short_repr
 from dagprofiler.task import Task, instance_of
 
 if TYPE_CHECKING:
@@ -21,10 +21,8 @@ def from_networkx(graph: Any, task: str) -> Converted:
 
     The parameters are those of :meth:`dagprofiler.DAG.from_networkx`.
     """
-    try:
+    with needs_extra("DAG.from_networkx", "networkx"):
         import networkx
-    except ImportError as error:
-        raise MissingExtraError("DAG.from_networkx", "networkx") from error
     if not isinstance(graph, networkx.DiGraph) or graph.is_multigraph():
         raise GraphError(f"from_networkx(): expected a networkx.DiGraph, got {short_repr(graph)}")
     tasks: dict[str, Task] = {}

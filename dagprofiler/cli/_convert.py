@@ -21,7 +21,7 @@ from dagprofiler.cli._output import (
 )
 from dagprofiler.cli._parser import CommandError, build_parser
 from dagprofiler.cli._targets import assignments, guessed, json_in
-from dagprofiler.errors import FormatError, MissingExtraError, ProfileError, did_you_mean
+from dagprofiler.errors import FormatError, ProfileError, did_you_mean, needs_extra
 
 if TYPE_CHECKING:
     import argparse
@@ -170,10 +170,8 @@ def validate(arguments: argparse.Namespace) -> int:
 
 def completion(arguments: argparse.Namespace) -> int:
     """Print a completion script for a shell."""
-    try:
+    with needs_extra("shell completion", "cli"):
         import shtab
-    except ImportError as error:
-        raise MissingExtraError("shell completion", "cli") from error
     if arguments.shell not in shtab.SUPPORTED_SHELLS:
         known = ", ".join(shtab.SUPPORTED_SHELLS)
         raise CommandError(f"completion: expected one of {known}, got {arguments.shell!r}")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import MissingExtraError, describe, refused, short_repr
+from dagprofiler.errors import describe, needs_extra, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
@@ -120,10 +120,8 @@ class CeleryExecutor(Executor):
         folder: str | None = None,
         patience_s: float = 5.0,
     ) -> None:
-        try:
+        with needs_extra("CeleryExecutor", "celery"):
             import celery  # noqa: F401  (must be installed; functions import what they use)
-        except ImportError as error:
-            raise MissingExtraError("CeleryExecutor", "celery") from error
         self.name = type(self).__name__
         self._app = app
         self._options = {} if queue is None else {"queue": queue}

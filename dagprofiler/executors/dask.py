@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from dagprofiler._util.checks import integer
-from dagprofiler.errors import MissingExtraError, describe, refused, short_repr
+from dagprofiler.errors import describe, needs_extra, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import frames_bytes
@@ -72,10 +72,8 @@ class DaskExecutor(Executor):
     name = "dask"
 
     def __init__(self, client_or_address: Any = None, *, retries: int = 0) -> None:
-        try:
+        with needs_extra("DaskExecutor", "dask"):
             from distributed import Client
-        except ImportError as error:
-            raise MissingExtraError("DaskExecutor", "dask") from error
         if not (client_or_address is None or isinstance(client_or_address, (str, Client))):
             raise refused(
                 "DaskExecutor: expected a distributed.Client, the address of a scheduler or None, "

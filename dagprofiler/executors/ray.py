@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import integer
-from dagprofiler.errors import MissingExtraError, describe, refused, short_repr
+from dagprofiler.errors import describe, needs_extra, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import FrameList
@@ -76,10 +76,8 @@ class RayExecutor(Executor):
         retries: int = 0,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        try:
+        with needs_extra("RayExecutor", "ray"):
             import ray  # noqa: F401
-        except ImportError as error:
-            raise MissingExtraError("RayExecutor", "ray") from error
         if not (address is None or isinstance(address, str)):
             raise refused(
                 f"RayExecutor: address must be a string or None, got {short_repr(address)}"

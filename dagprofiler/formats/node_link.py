@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import choice
 from dagprofiler._util.json import plain_number
-from dagprofiler.errors import FormatError, MissingExtraError
+from dagprofiler.errors import FormatError, needs_extra
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import GraphExporter, graph_of
 
@@ -93,10 +93,8 @@ def to_networkx(
     MissingExtraError
         If networkx is not installed.
     """
-    try:
+    with needs_extra("to_networkx()", "networkx"):
         import networkx
-    except ImportError as error:
-        raise MissingExtraError("to_networkx()", "networkx") from error
     graph = graph_of(profile, cost, statistic, fill)
     result: networkx.DiGraph[Any] = networkx.DiGraph(**graph.attributes)
     result.add_nodes_from(graph.tasks.items())

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.table import moment_ns, task_spans
-from dagprofiler.errors import FormatError, MissingExtraError, short_repr
+from dagprofiler.errors import FormatError, needs_extra, short_repr
 from dagprofiler.formats._graph import legible
 
 if TYPE_CHECKING:
@@ -64,10 +64,8 @@ def to_opentelemetry(profile: Profile, tracer_provider: Any = None) -> int:
     >>> to_opentelemetry(DAG({"source": source}).run(), TracerProvider()) > 3
     True
     """
-    try:
+    with needs_extra("to_opentelemetry()", "otel"):
         from opentelemetry import trace
-    except ImportError as error:
-        raise MissingExtraError("to_opentelemetry()", "otel") from error
     ran = task_spans(profile)
     provider = trace.get_tracer_provider() if tracer_provider is None else tracer_provider
     if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):

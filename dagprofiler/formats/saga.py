@@ -15,7 +15,7 @@ from dagprofiler._document.rounds import measured_of
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import plain_number
 from dagprofiler.analysis.weights import samples_behind
-from dagprofiler.errors import FormatError, MissingExtraError, did_you_mean, listed, short_repr
+from dagprofiler.errors import FormatError, did_you_mean, listed, needs_extra, short_repr
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import left_out, legible_names, listed_again, predicted, renamed
 from dagprofiler.graph.wiring import kahn_order
@@ -280,10 +280,8 @@ def to_network(network: Any) -> Any:
 def _loaded(what: str, kind: str, document: dict[str, Any]) -> Any:
     from pkgutil import resolve_name
 
-    try:
+    with needs_extra(what, "saga"):
         return resolve_name(f"saga.{kind}").model_validate(document)
-    except ImportError as error:
-        raise MissingExtraError(what, "saga") from error
 
 
 def from_saga(schedule: Any) -> dict[str, list[str]]:

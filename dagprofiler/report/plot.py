@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dagprofiler._document.rounds import measured_of
 from dagprofiler._util.checks import choice
 from dagprofiler._util.text import printable
-from dagprofiler.errors import MissingExtraError, did_you_mean, short_repr
+from dagprofiler.errors import did_you_mean, needs_extra, short_repr
 from dagprofiler.report.data import ReportSource, timeline
 from dagprofiler.report.data import samples as samples_of
 from dagprofiler.report.drawing import CRITICAL, FILL, FONT_PX, darkness
@@ -48,10 +48,8 @@ def axes(ax: Axes | None, width: float, height: float, *, bare: bool = False) ->
     MissingExtraError
         If matplotlib is not installed.
     """
-    try:
+    with needs_extra("dagprofiler.report.plot", "plot"):
         from matplotlib import pyplot
-    except ImportError as error:
-        raise MissingExtraError("dagprofiler.report.plot", "plot") from error
     if ax is not None:
         return ax
     if bare:
