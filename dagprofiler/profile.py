@@ -27,7 +27,7 @@ from dagprofiler._util.json import (
 from dagprofiler._util.text import printable
 from dagprofiler._version import __version__
 from dagprofiler.config import Config
-from dagprofiler.errors import ProfileError, counted, short_repr
+from dagprofiler.errors import ProfileError, counted, is_a, refused, short_repr
 from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 from dagprofiler.stats.ranktests import DIFFERENCE
@@ -598,9 +598,16 @@ class Profile(Shown):
             ``prediction``: only if one of the profiles is predicted, how far off its makespan
             is, and which parts; see
             :func:`dagprofiler.analysis.compare.prediction_error`.
+
+        Raises
+        ------
+        ValidationError
+            If `other` is no Profile.
         """
         from dagprofiler.analysis.compare import compare_profiles
 
+        if not is_a(other, Profile):
+            raise refused(f"compare: other must be a Profile, got {short_repr(other)}")
         return compare_profiles(self, other, difference=difference)
 
     def weights(

@@ -15,7 +15,7 @@ from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import collector_paused
 from dagprofiler._util.text import Block, number, printable, some
 from dagprofiler.analysis.weights import STATISTICS, weights_of
-from dagprofiler.errors import WeightError, counted
+from dagprofiler.errors import WeightError, counted, refused, short_repr
 from dagprofiler.graph.wiring import kahn_order
 
 if TYPE_CHECKING:
@@ -177,9 +177,11 @@ def analyze(
 
     Raises
     ------
+    ValidationError
+        If `profile` is no Profile.
     WeightError
-        If tasks have no weight (see :meth:`Profile.weights`); if an argument is unknown, out of
-        its range or not applicable to these weights; if the sum of the costs overflows a float.
+        If tasks have no weight (see :meth:`Profile.weights`); if another argument is unknown, out
+        of its range or not applicable to these weights; if the sum of the costs overflows a float.
     CycleError
         If the profile was edited and its edges form a cycle.
 
@@ -224,6 +226,8 @@ def analyze(
     >>> found.span, found.without_communication.critical_path, found.average_parallelism
     (50, ('source', 'sink'), 1.0)
     """
+    if not hasattr(profile, "dag_structure"):
+        raise refused(f"analyze: profile must be a Profile, got {short_repr(profile)}")
     error = partial(WeightError, cost, [])
     for name, rate in (
         ("instructions_per_s", instructions_per_s),

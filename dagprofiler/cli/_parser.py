@@ -334,7 +334,7 @@ def _rounds(text: str) -> int | str:
     return int(text)
 
 
-def _counts(text: str) -> list[int]:
+def _counts(text: str) -> range:
     """Return numbers of workers: of one number or of a range, whose ends are included."""
     first, dots, last = text.partition("..")
     ends = (first, last if dots else first)
@@ -342,7 +342,7 @@ def _counts(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(
             f"expected a number of at least 1, or a range like 1..16, got {text!r}"
         )
-    return [*range(int(ends[0]), int(ends[1]) + 1)]
+    return range(int(ends[0]), int(ends[1]) + 1)
 
 
 def _rows(text: str) -> int:

@@ -24,13 +24,19 @@ _TRUTH.update({"false": False, "no": False, "off": False, "0": False})
 
 
 def assignments(texts: Sequence[str], option: str) -> dict[str, str]:
-    """Return the names and values in texts like ``NAME=VALUE``; the last one of a name counts."""
-    values = {}
+    """Return the names and values in texts like ``NAME=VALUE``.
+
+    A parameter may be set again; anything else that is given twice is refused.
+    """
+    values: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals or not name.strip():
+        name = name.strip()
+        if not equals or not name:
             raise CommandError(f"{option}: expected NAME=VALUE, got {text!r}")
-        values[name.strip()] = value
+        if name in values and option != "--config":
+            raise CommandError(f"{option}: {name!r} is given twice")
+        values[name] = value
     return values
 
 
@@ -66,7 +72,7 @@ def as_like(name: str, text: str, like: Any, option: str = "--config") -> Any:
     kind = type(like)
     try:
         return _converted(text, kind)
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, KeyError) as error:
         what = f"{_ARTICLES.get(kind, kind.__name__)} like {like!r}"
         raise CommandError(f"{option} {name}: expected {what}, got {text!r}") from error
     except TypeError as error:
@@ -90,10 +96,7 @@ def _converted(text: str, kind: type) -> Any:
     if kind is str:
         return text
     if kind is bool:
-        word = text.strip().lower()
-        if word not in _TRUTH:
-            raise ValueError(text)
-        return _TRUTH[word]
+        return _TRUTH[text.strip().lower()]
     if kind is int:
         return _integer(text)
     if kind is float:

@@ -70,6 +70,9 @@ class Executor(ABC):
         Whether each task travels in a job of its own, in the order of submission.
     folder
         Folder through which workers pass large outputs; None if they share none.
+    retries
+        How often it runs a job again whose worker died. With any, tasks of a job that is lost
+        all the same are sent again one by one.
 
     Examples
     --------
@@ -91,6 +94,7 @@ class Executor(ABC):
     starts_workers = False
     keeps_order = False
     folder: str | None = None
+    retries = 0
     #: Called by :meth:`capacity_changed`; a run sets it.
     on_capacity: Callable[[], None] | None = None
 

@@ -80,7 +80,7 @@ class DaskExecutor(Executor):
                 f"got {short_repr(client_or_address)}"
             )
         self._given = client_or_address
-        self._retries = integer("DaskExecutor: retries", retries)
+        self.retries = integer("DaskExecutor: retries", retries)
         self._client: Any = None
         self._cluster: Any = None
         self._run = ""
@@ -139,7 +139,7 @@ class DaskExecutor(Executor):
             from distributed import LocalCluster
 
             # After more deaths than that, Dask itself fails a task.
-            with dask.config.set({"distributed.scheduler.allowed-failures": self._retries}):
+            with dask.config.set({"distributed.scheduler.allowed-failures": self.retries}):
                 given = self._cluster = LocalCluster(
                     threads_per_worker=1, dashboard_address="127.0.0.1:0"
                 )
@@ -343,11 +343,11 @@ class DaskExecutor(Executor):
             lost = self._lost.setdefault(key, [])
             lost.append(f"worker {worker} died")
             attempts = len(lost)
-            if attempts <= self._retries:
+            if attempts <= self.retries:
                 return
             mine, theirs, _ = self._waiting.pop(key)
             del self._lost[key]
-        which = f" (attempt {attempts} of {self._retries + 1})" if self._retries else ""
+        which = f" (attempt {attempts} of {self.retries + 1})" if self.retries else ""
         mine.set_exception(ConnectionError(f"worker {worker} died{which}"))
         # Otherwise Dask would retry it.
         theirs.release()

@@ -455,14 +455,22 @@ class Dispatcher:
             outcome: Any = future.result()
         except Exception as error:  # noqa: BLE001  (the same)
             self._broken = self._broken or isinstance(error, BrokenExecutor)
-            self._lose(tasks, error)
+            if len(tasks) == 1 or not self._executor.retries or self._broken:
+                self._lose(tasks, error)
+                return
+            # One of them ends every worker: tried alone, the others succeed.
+            self._attempts.update({task.number: (describe(error),) for task in tasks})
+            self._waiting += [task._replace(share=1.0) for task in tasks]
+            self._load += len(tasks)
+            self._look_again()
             return
         if isinstance(outcome, tuple):
             worker, record, attempts = outcome
             records = Batch.records(record) if len(tasks) > 1 else (record,)
             for task, own in zip(tasks, records):
                 if attempts:
-                    self._attempts[task.number] = attempts
+                    earlier = self._attempts.get(task.number, ())
+                    self._attempts[task.number] = (*earlier, *attempts)
                 if worker is None:
                     self._landed.append((task.number, -1, own))
                 else:

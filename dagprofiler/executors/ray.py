@@ -85,7 +85,7 @@ class RayExecutor(Executor):
         if address is not None and address.startswith("ray://"):
             raise refused(_NO_CLIENT.format(repr(address)))
         self._address = address
-        self._retries = integer("RayExecutor: retries", retries)
+        self.retries = integer("RayExecutor: retries", retries)
         self._options = _checked(options)
         self._is_ours = False
         self._is_pinned = False
@@ -126,16 +126,16 @@ class RayExecutor(Executor):
                         "this machine has"
                     )
         if self._is_pinned:
-            retries = {"max_restarts": self._retries, "max_task_retries": self._retries}
+            retries = {"max_restarts": self.retries, "max_task_retries": self.retries}
             self._actor = ray.remote(**retries, **self._options)(_Pinned).remote()
             self._perform = self._actor.perform
         else:
-            self._perform = ray.remote(max_retries=self._retries, **self._options)(_perform)
+            self._perform = ray.remote(max_retries=self.retries, **self._options)(_perform)
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Have a worker call the job with the values of Ray's references."""
         perform = self._perform.options(name=job.name, num_returns=1 + len(job.outputs))
-        call = pickle.dumps((job, self._retries), pickle.HIGHEST_PROTOCOL)
+        call = pickle.dumps((job, self.retries), pickle.HIGHEST_PROTOCOL)
         results = perform.remote(call, *handles)
         first, *others = results if job.outputs else [results]
         self._waiting.add(first)

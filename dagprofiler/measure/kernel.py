@@ -60,7 +60,8 @@ class Holder:
 
     def __init__(self, close: Callable[[Any], None]) -> None:
         self._held: list[Any] = []
-        self._finalize: Callable[[], Any] = partial(deque, map(close, self._held), 0)
+        at_last = partial(_close_at_last, close)
+        self._finalize: Callable[[], Any] = partial(deque, map(at_last, self._held), 0)
         self._close = close
 
     def close(self) -> None:
@@ -69,6 +70,14 @@ class Holder:
             # Removed when it is done, since this is called again after a Ctrl-C.
             self._close(self._held[-1])
             self._held.pop()
+
+
+def _close_at_last(
+    close: Callable[[Any], None], held: Any, over: Callable[[], bool] = sys.is_finalizing
+) -> None:
+    # When the interpreter ends, modules are empty, and the system closes all.
+    if not over():
+        close(held)
 
 
 class KernelFiles(Holder):

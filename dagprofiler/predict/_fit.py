@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, combinations, product
@@ -36,6 +36,9 @@ _DRIFT = 0.03
 
 #: From this ratio to the largest measured value on a prediction is not trusted.
 _FAR = 4.0
+
+#: Largest value of a parameter; its inverse is the least one. Powers of more overflow.
+_HUGE = 1e30
 
 #: Share of all times from which on a doubtful model makes a prediction doubtful.
 _WEIGHTY = 0.05
@@ -96,18 +99,16 @@ class CostModel:
 
 
 class _Values:
-    """What was measured of the members of a class: in each profile, by name."""
+    """What was measured of the members of a class in each profile."""
 
     def __init__(self, of: str, words: str, unit: str) -> None:
         self.of, self.words, self.unit = of, words, unit
-        self.typical: list[dict[str, float]] = []
-        self.low: list[dict[str, float]] = []
+        #: By profile and name.
+        self.typical: dict[int, dict[str, float]] = defaultdict(dict)
+        self.low: dict[int, dict[str, float]] = defaultdict(dict)
         self.noises: list[float] = []
 
     def note(self, profile: int, name: str, samples: Sequence[float]) -> None:
-        while len(self.typical) <= profile:
-            self.typical.append({})
-            self.low.append({})
         middle = median(samples)
         self.typical[profile][name] = middle
         self.low[profile][name] = min(samples)
@@ -116,7 +117,7 @@ class _Values:
             self.noises.append(1.48 * off / middle / len(samples) ** 0.5 * 1.25)
 
     def model(self, points: Sequence[Sequence[float]], names: Sequence[str]) -> CostModel | None:
-        present = [k for k, values in enumerate(self.typical) if values]
+        present = [*self.typical]
         if len(present) < _LEAST:
             return None
         is_time = self.unit == "ms"
@@ -329,10 +330,10 @@ def _varied(runs: Sequence[Profile]) -> dict[str, tuple[float, ...]]:
         if all(same_parameter(value, values[0]) for value in values):
             continue
         numbers = [plain_number(value) for value in values]
-        if any(number is None or number <= 0 for number in numbers):
+        if any(number is None or not 1 / _HUGE <= number <= _HUGE for number in numbers):
             raise refused(
-                f"fit: parameter {name!r} differs and has values that are no numbers above 0: "
-                f"{', '.join(map(repr, values[:5]))}"
+                f"fit: parameter {name!r} differs and has values that are no numbers from "
+                f"{1 / _HUGE:g} to {_HUGE:g}: {', '.join(map(short_repr, values[:5]))}"
             )
         found[name] = tuple(sorted({float(number) for number in numbers if number is not None}))
     if not found:
@@ -373,7 +374,7 @@ def _collected(runs: Sequence[Profile]) -> Iterator[_Values]:
                 values[kind, key] = _Values(kind, words, unit)
             values[kind, key].note(k, name, samples)
     for each in values.values():
-        counts = {value for known in each.typical for value in known.values()}
+        counts = {value for known in each.typical.values() for value in known.values()}
         # How many tasks a class has is a model only where it grows.
         if each.unit != "tasks" or len(counts) > 1:
             yield each

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import hypot, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -158,6 +158,9 @@ _DOUBTFUL = 0.15
 #: Classes of tasks for which gains are simulated.
 _CLASSES = 10
 
+#: Most numbers of workers, and the largest of them.
+_COUNTS, _WORKERS = 1000, 1_000_000
+
 #: Fewest rounds for an interval.
 _LEAST_ROUNDS = 3
 
@@ -180,8 +183,9 @@ def simulate(
     profile
         A measured profile, or a predicted one.
     workers
-        Number of workers, at least 1; by default those of `speeds`, `schedule` or `engine`. Of
-        several, as ``range(1, 17)``, the result is that of the last, and its ``curve`` has all.
+        Number of workers, from 1 to a million; by default those of `speeds`, `schedule` or
+        `engine`. Of several, as ``range(1, 17)``, at most 1,000, the result is that of the last,
+        and its ``curve`` has all.
     engine
         What the executor adds to the times of tasks; by default that of the profile's section
         ``engine``, or nothing.
@@ -280,7 +284,10 @@ def _counts(workers: Any) -> list[int | None]:
     if workers is None:
         return [None]
     several = is_a(workers, Iterable) and not is_a(workers, str)
-    return [integer("workers", count, 1) for count in ([*workers] if several else ()) or [workers]]
+    counts = [*islice(workers, _COUNTS + 1)] if several else []
+    if len(counts) > _COUNTS:
+        raise refused(f"workers: at most {_COUNTS:,} numbers, got more in {short_repr(workers)}")
+    return [integer("workers", count, 1, _WORKERS) for count in counts or [workers]]
 
 
 class _Times(NamedTuple):
@@ -675,7 +682,9 @@ def _handed_over(profile: Profile, engine: Engine) -> dict[str, tuple[float, flo
         size = edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes
         read[edge.target] = read.get(edge.target, 0.0) + engine.handing_over_ms(size)[1]
         known = fields.setdefault(edge.source, {})
-        for name, sizes in (edge.field_bytes or {"": {"wire_bytes": size}}).items():
+        for name, sizes in (
+            edge.field_bytes or {str(edge.data_fields): {"wire_bytes": size}}
+        ).items():
             known[name] = max(known.get(name, 0), sizes.get("wire_bytes", 0))
     written = {
         name: sum(engine.handing_over_ms(size)[0] for size in known.values())

@@ -11,6 +11,7 @@ from dagprofiler import (
     EdgeMetrics,
     Profile,
     TaskMetrics,
+    ValidationError,
     WeightError,
 )
 from dagprofiler.analysis import analyze
@@ -410,6 +411,12 @@ def test_tasks_without_weights_are_an_error_that_lists_them_unless_fill_stands_i
 def test_what_is_out_of_range_or_of_no_use_is_refused(options, message):
     with pytest.raises(WeightError, match=message):
         analyze(example(estimated=ESTIMATED), **{"cost": "wall_time", **options})
+
+
+@pytest.mark.parametrize("ask", [analyze, example().compare])
+def test_what_is_no_profile_is_refused(ask):
+    with pytest.raises(ValidationError, match="must be a Profile, got 'file'"):
+        ask("file")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
     [
         ("sweep {target} --over n=1 -o {folder}", ["--over", "'n'", "'N'"]),
         ("sweep {target} --over N=1,x -o {folder}", ["--over N", "'x'"]),
+        ("sweep {target} --over N=1,2 --over N=3 -o {folder}", ["--over", "'N'", "twice"]),
         ("sweep {target} --over N=1 -o sweep.json", ["sweep.json", "directory"]),
         ("fit {folder}", ["no profile", "*.json"]),
         ("fit {profile} {profile} {profile}", ["parameter"]),

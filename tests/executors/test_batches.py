@@ -70,7 +70,7 @@ def took(durations, name, kind, seconds, worker=0, nbytes=0):
     durations.note(name, kind, worker, ((0, 0, 0, 0, 0, seconds), {}, {"x": nbytes}))
 
 
-def test_what_a_task_took_in_the_last_round_counts_more_than_its_class():
+def test_what_a_task_took_in_the_last_round_counts_more_than_its_class_and_outputs_do_too():
     durations = batching.Durations()
     for _ in range(2):
         took(durations, "short", object, 0.0)
@@ -79,6 +79,8 @@ def test_what_a_task_took_in_the_last_round_counts_more_than_its_class():
     assert durations.expected_s("long", object) > 9
     assert durations.expected_s("other", object) == pytest.approx(4.5, rel=1e-3)
     assert durations.expected_s("other", int) == float("inf")
+    took(durations, "large", object, 0.0, nbytes=1_000_000)
+    assert durations.expected_s("large", object) > batching.BATCH_S
 
 
 def test_the_first_task_of_a_class_in_a_worker_says_nothing_of_the_others():
@@ -88,12 +90,6 @@ def test_the_first_task_of_a_class_in_a_worker_says_nothing_of_the_others():
         assert worker or durations.expected_s("other", object) == float("inf")
         took(durations, f"second{worker}", object, 0.0, worker)
     assert durations.expected_s("other", object) < 1e-3
-
-
-def test_large_outputs_count_as_time():
-    durations = batching.Durations()
-    took(durations, "t", object, 0.0, nbytes=1_000_000)
-    assert durations.expected_s("t", object) > batching.BATCH_S
 
 
 @pytest.mark.parametrize(
@@ -166,3 +162,23 @@ def test_all_tasks_of_a_lost_batch_are_lost_and_named(takes):
     assert failures.keys() == {"s0", "s1", "s2"}
     assert all(isinstance(lost, WorkerError) for lost in failures.values())
     assert failures["s1"].in_flight == ["s0", "s2"]
+
+
+def test_tasks_of_a_batch_that_is_lost_at_each_attempt_are_tried_alone(takes):
+    class Loses(Records):
+        retries = 1
+
+        def check(self):
+            lost = [sent for sent in self.sent if b"s1" in sent[1]]
+            self.sent = [sent for sent in self.sent if sent not in lost]
+            super().check()
+            for future, *_ in lost:
+                future.set_exception(ConnectionError("died twice"))
+
+    takes({"s": 0.0})
+    dag = DAG({f"s{i}": programs.last for i in range(4)})
+    failed = failure(dag, Loses(1), on_error="finish")
+    assert [*failed.failures] == ["s1"]
+    attempts = failed.profile.sections["run"]["attempts"]
+    assert {name: len(lost) for name, lost in attempts.items()} == dict.fromkeys(dag.tasks, 1)
+    assert "died twice" in str(attempts["s0"])

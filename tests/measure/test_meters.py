@@ -9,6 +9,7 @@ import os
 import pickle
 import re
 import signal
+import subprocess
 import sys
 import time
 import tracemalloc
@@ -310,6 +311,14 @@ def test_ctrl_c_while_closed_meters_are_collected_is_not_lost(ctrl_c, tmp_path):
     del instruments
     with pytest.raises(KeyboardInterrupt):
         collect_with_ctrl_c(closed)
+
+
+@linux
+def test_files_that_are_open_when_python_ends_leave_no_message():
+    program = """import sys; from dagprofiler.measure import kernel
+files = kernel.KernelFiles("/proc/self"); files.open("stat")
+sys._last = [files, kernel]; del files"""
+    assert not subprocess.check_output([sys.executable, "-c", program], stderr=subprocess.STDOUT)
 
 
 @pytest.mark.parametrize("earlier_mib", [0, 90])

@@ -223,6 +223,7 @@ def test_models_of_real_runs_have_estimates_and_instructions():
         ([{"N": 1}] * 3, ["numeric parameter"]),
         ([{"N": 1}, {"N": 2}, {"N": "many"}], ["'N'", "'many'"]),
         ([{"N": 0}, {"N": 2}, {"N": 3}], ["'N'", "0"]),
+        ([{"N": 1}, {"N": 2}, {"N": 1e101}], ["'N'", "1e+101"]),
         ([{"N": 1}, {"N": 2}, {"N": 2}], ["'N'", "3 values", "1, 2"]),
     ],
 )

@@ -247,6 +247,8 @@ def test_reasons_for_distrust_are_named(given_engine, reason):
         ({"workers": 0}, ["workers", "0"]),
         ({"workers": []}, ["workers", "[]"]),
         ({"workers": [1, True]}, ["workers", "True"]),
+        ({"workers": range(1, 10**9)}, ["workers", "1,000", "range(1, 1000000000)"]),
+        ({"workers": 10**9}, ["workers", "1000000000"]),
         ({"workers": 2, "speeds": {"a": 1}}, ["workers", "speeds"]),
         ({"speeds": {"x": 0}}, ["'x'", "0"]),
         ({"speeds": {}}, ["speeds", "{}"]),
