@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from zlib import crc32
@@ -39,6 +40,11 @@ def chained(kept, *, numbered=True):
 def rewrite(directory, kept):
     """Replace the records by others, numbered and chained."""
     Path(directory, "journal").write_bytes(b"".join(chained(kept)))
+
+
+def segment(directory):
+    """Return the largest file of outputs."""
+    return max(directory.glob("*.segment"), key=os.path.getsize)
 
 
 def copied(directory, target):

@@ -3,15 +3,15 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import stat
 import subprocess
 import sys
-import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from zlib import crc32
@@ -20,9 +20,9 @@ import journal_programs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from journal_files import chained, copied, cut_after, parsed, records, rewrite
+from journal_files import chained, copied, cut_after, parsed, records, rewrite, segment
 from journal_tasks import Last, Source, Total, Twice, ran
-from platforms import needs_fork, posix
+from platforms import posix
 
 from dagprofiler import (
     DAG,
@@ -120,22 +120,23 @@ def test_a_journal_that_is_removed_during_its_run_warns_and_keeps_the_profile(tm
     assert plain(profile) == plain(program().run(**ASKED))
 
 
-def test_a_run_of_several_rounds_goes_on_in_the_round_where_it_stopped(tmp_path):
+@pytest.mark.parametrize("count", [11, 27])
+def test_a_run_of_several_rounds_goes_on_in_the_round_where_it_stopped(tmp_path, count):
     asked = {**ASKED, "rounds": Rounds(4, warmup=1), "meters": ["cpu", "allocation"]}
     first = program().run(**asked, hooks=[Journal(tmp_path)])
-    kinds = first.sections["samples"]["rounds"]
-    # Two rounds of four tasks, each with a record of its end, and one task of the third.
-    profile = resume(tmp_path, 11)
-    samples = profile.sections["samples"]
-    assert samples["rounds"] == kinds
-    assert ran == {"source": 3, "twice": 4, "total": 4, "last": 4}
-    for name, columns in first.sections["samples"]["tasks"].items():
-        kept = 3 if name == "source" else 2
+    profile = resume(tmp_path, count)
+    samples, before = profile.sections["samples"], first.sections["samples"]
+    assert samples["rounds"] == before["rounds"]
+    # Each round has a record of its end; the last one counts allocations.
+    number, tasks = divmod(count, 5)
+    assert ran == Counter([*TASKS] * (6 - number)) - Counter([*TASKS][:tasks])
+    for i, (name, columns) in enumerate((name, before["tasks"][name]) for name in TASKS):
         for column, values in columns.items():
-            assert samples["tasks"][name][column][:kept] == values[:kept]
-            assert len(samples["tasks"][name][column]) == len(kinds)
-    assert profile.sections["run"]["resumed"][0]["round"] == 2
-    assert profile.sections["run"]["resumed"][0]["tasks"] == 1
+            kept = number + (i < tasks) - 5 * (column == "allocation_bytes")
+            assert samples["tasks"][name][column][: max(0, kept)] == values[: max(0, kept)]
+            assert len(samples["tasks"][name][column]) == len(values)
+    resumed = profile.sections["run"]["resumed"][0]
+    assert (resumed["round"], resumed["tasks"]) == (number, tasks)
 
 
 def test_rounds_until_they_are_precise_go_on_where_they_stopped(tmp_path):
@@ -147,42 +148,28 @@ def test_rounds_until_they_are_precise_go_on_where_they_stopped(tmp_path):
     assert ran == {"source": 1, "twice": 1, "total": 2, "last": 2}
 
 
-def test_the_allocation_pass_is_in_the_journal_too(tmp_path):
-    first = program().run(**ASKED, meters="allocation", hooks=[Journal(tmp_path)])
-    profile = resume(tmp_path, 7)
-    assert ran == {"total": 1, "last": 1}
-    column = "allocation_bytes"
-    for name in ("source", "twice"):
-        values = profile.sections["samples"]["tasks"][name][column]
-        assert values == first.sections["samples"]["tasks"][name][column]
-
-
 class Fails(Twice):
     def compute(self, data, offset):
         raise ValueError("not yet")
 
 
-def test_tasks_that_failed_run_again(tmp_path):
-    with warnings.catch_warnings(), pytest.raises(RunError):
-        program(tasks={**TASKS, "twice": Fails}).run(**ASKED, hooks=[Journal(tmp_path)])
-    # What changed has no results that are taken over, so that there is nothing to warn of.
-    profile = resume(tmp_path)
-    assert ran == {"twice": 1, "total": 1, "last": 1}
-    assert profile.sections["run"]["resumed"][0]["changed"] == ["twice"]
-    assert plain(profile) == plain(program().run(**ASKED))
-
-
-def test_what_was_to_be_done_on_errors_still_is(tmp_path):
+def test_tasks_that_failed_run_again_and_what_was_to_be_done_on_errors_still_is(tmp_path):
     tasks = {**TASKS, "twice": Fails, "zz": Last}
-    asked = {**ASKED, "on_error": "finish", "hooks": [Journal(tmp_path)]}
     with pytest.raises(RunError):
-        program(tasks=tasks).run(**asked)
+        program(tasks=tasks).run(**ASKED, on_error="finish", hooks=[Journal(tmp_path)])
     cut_after(tmp_path, 1)
     ran.clear()
     with pytest.raises(RunError) as caught:
         program(tasks=tasks).resume(tmp_path)
     assert list(caught.value.failures) == ["twice"]
     assert ran == {"last": 1}
+    # What changed has no results that are taken over, so that there is nothing to warn of.
+    ran.clear()
+    whole = program(tasks={**TASKS, "zz": Last})
+    profile = whole.resume(tmp_path)
+    assert ran == {"twice": 1, "total": 1, "last": 1}
+    assert profile.sections["run"]["resumed"][-1]["changed"] == ["twice"]
+    assert plain(profile) == plain(whole.run(**ASKED))
 
 
 def test_a_run_can_be_resumed_again_and_again(journal):
@@ -365,22 +352,20 @@ def test_a_journal_is_not_resumed_while_its_run_goes_on(tmp_path):
     assert plain(program().resume(tmp_path)) == plain(program().run(**ASKED))
 
 
-@needs_fork
-def test_a_refused_resume_leaves_the_lock_to_the_run_that_holds_it(journal):
-    fcntl = pytest.importorskip("fcntl")
+def test_a_journal_that_is_open_is_refused_here_and_in_another_process(journal):
     path = journal / "journal"
+    code = (
+        "import sys; from dagprofiler.journal._records import RecordFile; RecordFile(sys.argv[1])"
+    )
     ledger = RecordFile(str(path))
     try:
         with pytest.raises(JournalError, match="another run in"):
             program().resume(journal)
-        child = os.fork()
-        if not child:
-            # A process that holds no lock asks for it.
-            with open(path, "r+b") as file, suppress(OSError):
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os._exit(1)
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
+        # The refused one leaves the lock to the one that holds it.
+        command = [sys.executable, "-c", code, path]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert "JournalError" in done.stderr
+        assert "another process" in done.stderr
     finally:
         ledger.close()
 
@@ -398,83 +383,54 @@ def test_a_file_of_the_journals_name_that_is_none_is_refused_and_left_alone(tmp_
     assert not ran
 
 
-def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
+def test_two_journals_and_what_no_journal_can_hold_are_refused(tmp_path):
+    hooks = [Journal(tmp_path / "a"), Journal(tmp_path / "b")]
+    with pytest.raises(ValidationError, match="in one place, got 2"):
+        program().run(**ASKED, hooks=hooks)
+    with pytest.raises(ValidationError, match=r"fresh processes.*journal"):
+        program().run(**ASKED, rounds=Rounds(2, fresh_process=True), hooks=hooks[:1])
+    hits = SimpleNamespace(name="hits", unit="1", start=lambda: None, stop=lambda: 1)
+    with pytest.raises(RunError, match="meters cannot be recorded"):
+        program().run(**ASKED, meters=[hits], hooks=hooks[:1])
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match=r"written: (FileExists|NotADirectory)Error"):
         program().run(**ASKED, hooks=[Journal(tmp_path / "file" / "below")])
     assert not ran
 
 
-def test_two_journals_and_rounds_in_fresh_processes_are_refused(tmp_path):
-    hooks = [Journal(tmp_path / "a"), Journal(tmp_path / "b")]
-    with pytest.raises(ValidationError, match="in one place, got 2"):
-        program().run(**ASKED, hooks=hooks)
-    with pytest.raises(ValidationError, match=r"fresh processes.*journal"):
-        program().run(**ASKED, rounds=Rounds(2, fresh_process=True), hooks=hooks[:1])
-
-
-def test_meters_that_cannot_be_written_down_are_refused(tmp_path):
-    hits = SimpleNamespace(name="hits", unit="1", start=lambda: None, stop=lambda: 1)
-    with pytest.raises(RunError, match="meters cannot be recorded"):
-        program().run(**ASKED, meters=[hits], hooks=[Journal(tmp_path)])
-
-
-def test_a_journal_that_another_process_writes_is_refused(journal):
-    code = (
-        "import sys; from dagprofiler.journal._records import RecordFile; "
-        "l = RecordFile(sys.argv[1]); print('locked', flush=True); sys.stdin.read()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, journal / "journal"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert process.stdout.readline() == b"locked\n"
-        with pytest.raises(JournalError, match="another process"):
-            program().resume(journal)
-    finally:
-        process.communicate()
-
-
 class Moves(Hook):
-    """Takes the journal's directory away before the first task."""
+    """Takes the journal's directory away before the first task, and may put another there."""
 
-    def __init__(self, directory):
-        self.directory = directory
+    def __init__(self, directory, *, replaced):
+        self.directory, self.replaced = directory, replaced
 
     def run_started(self, run):
-        os.rename(self.directory, f"{self.directory} elsewhere")
+        self.directory.rename(f"{self.directory} elsewhere")
+        if self.replaced:
+            self.directory.mkdir()
+            (self.directory / "another.key").touch()
 
 
-@pytest.mark.parametrize("pool", [None, ProcessPoolExecutor])
+@pytest.mark.parametrize(
+    ("pool", "replaced", "told"),
+    [
+        (None, False, "cannot write there: FileNotFoundError"),
+        (ProcessPoolExecutor, False, "cannot write there: FileNotFoundError"),
+        (None, True, "or holds another journal"),
+    ],
+)
 def test_a_worker_that_does_not_reach_the_directory_is_an_error_before_the_first_task(
-    tmp_path, pool
+    tmp_path, pool, replaced, told
 ):
     directory = tmp_path / "journal"
-    executor = None if pool is None else pool(1)
-    with pytest.raises(RunError) as caught:
-        program().run(**ASKED, executor=executor, hooks=[Journal(directory), Moves(directory)])
-    if executor is not None:
-        executor.shutdown()
+    hooks = [Journal(directory), Moves(directory, replaced=replaced)]
+    with nullcontext() if pool is None else pool(1) as executor, pytest.raises(RunError) as caught:
+        program().run(**ASKED, executor=executor, hooks=hooks)
     error = caught.value.__cause__
     assert isinstance(error, JournalError)
     assert error.path == str(directory)
-    assert "worker " in str(error)
-    assert "cannot write there: FileNotFoundError" in str(error)
+    assert re.search(f"worker .*{told}", str(error))
     assert not ran
-
-
-def test_a_worker_that_finds_another_directory_of_that_name_says_so(tmp_path):
-    class Replaces(Moves):
-        def run_started(self, run):
-            super().run_started(run)
-            os.mkdir(self.directory)
-            Path(self.directory, "another.key").touch()
-
-    directory = tmp_path / "journal"
-    with pytest.raises(RunError, match="or holds another journal"):
-        program().run(**ASKED, hooks=[Journal(directory), Replaces(directory)])
 
 
 def test_what_a_journal_makes_is_its_owners_alone(tmp_path):
@@ -520,12 +476,18 @@ def test_what_others_can_write_to_is_not_resumed_unless_it_is_trusted(journal, w
     assert program().resume(journal, trust=True).outputs
 
 
-def test_a_segment_of_another_directory_is_not_read(journal):
-    kept = parsed(journal)
-    kept[4]["stored"]["segment"] = f"../{journal.name}/{segment(journal).name}"
+def test_a_segment_that_is_not_there_or_in_another_directory_is_an_error(journal):
+    path, kept = segment(journal), parsed(journal)
+    kept[4]["stored"]["segment"] = f"../{journal.name}/{path.name}"
     rewrite(journal, kept)
     with pytest.raises(JournalError, match="is not a file"):
         program().resume(journal)
+    kept[4]["stored"]["segment"] = path.name
+    rewrite(journal, kept)
+    path.unlink()
+    with pytest.raises(JournalError, match="cannot be read: FileNotFoundError") as caught:
+        program().resume(journal)
+    assert caught.value.path == str(path)
 
 
 @contextmanager
@@ -535,41 +497,35 @@ def limited_files(nbytes):
 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
-        if nbytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, before[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, before[1]))
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @posix
-def test_outputs_for_which_there_is_no_room_are_an_error_that_can_be_gone_on_from(tmp_path):
-    with limited_files(30_000), pytest.raises(RunError) as caught:
-        program(n=10_000).run(**ASKED, hooks=[Journal(tmp_path)])
-    assert caught.value.task == "source"
-    assert "cannot be written: OSError" in str(caught.value)
-    ran.clear()
-    profile = program(n=10_000).resume(tmp_path)
-    assert sum(ran.values()) == 4
-    assert plain(profile) == plain(program(n=10_000).run(**ASKED))
-
-
-@posix
-def test_records_for_which_there_is_no_room_are_an_error_that_can_be_gone_on_from(tmp_path):
+def test_what_there_is_no_room_for_is_an_error_that_can_be_gone_on_from(tmp_path):
     class Fills(Hook):
         def task_started(self, task):
             if task == "total":
-                import resource
+                stack.enter_context(limited_files((directory / "journal").stat().st_size + 100))
 
-                size = (tmp_path / "journal").stat().st_size
-                limit = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-                resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, limit))
-
+    directory, large = tmp_path / "outputs", program(n=10_000)
+    with (
+        limited_files(30_000),
+        pytest.raises(RunError, match="cannot be written: OSError") as caught,
+    ):
+        large.run(**ASKED, hooks=[Journal(directory)])
+    assert caught.value.task == "source"
+    ran.clear()
+    assert plain(large.resume(directory)) == plain(large.run(**ASKED))
+    assert ran == dict.fromkeys(TASKS, 2)
+    directory = tmp_path / "records"
     failed = r"Journal\.task_finished failed: .*cannot be written"
-    with limited_files(None), pytest.raises(RunError, match=failed):
-        program().run(**ASKED, hooks=[Journal(tmp_path), Fills()])
-    assert all(line.endswith(b"\n") for line in records(tmp_path))
-    profile = resume(tmp_path)
+    with ExitStack() as stack, pytest.raises(RunError, match=failed):
+        program().run(**ASKED, hooks=[Journal(directory), Fills()])
+    assert all(line.endswith(b"\n") for line in records(directory))
+    profile = resume(directory)
     assert ran == {"total": 1, "last": 1}
     assert plain(profile) == plain(program().run(**ASKED))
 
@@ -580,10 +536,6 @@ def made(tmp_path_factory):
     directory = tmp_path_factory.mktemp("made") / "journal"
     profile = program().run(**ASKED, hooks=[Journal(directory)])
     return directory, plain(profile)
-
-
-def segment(directory):
-    return max(directory.glob("*.segment"), key=os.path.getsize)
 
 
 quickly = settings(
@@ -685,13 +637,42 @@ def test_a_record_of_another_journal_is_noticed(journal, tmp_path):
         program().resume(journal)
 
 
-def test_a_round_is_not_complete_without_all_of_its_tasks(journal):
+def again(kept, **changes):
+    """Repeat the round of a journal before the end of the run."""
+    kept[6:6] = [{**record, "at_ms": 1e9, **changes} for record in kept[1:6]]
+    kept[-1]["at_ms"] = 1e9
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda kept: kept.pop(4), r"line 5: .* 4 tasks, not 3"),
+        (lambda kept: kept.insert(2, {**kept[1]}), "line 3: task 'source' has a record already"),
+        (lambda kept: kept[1].update(task="nobody"), "line 2: there is no task 'nobody'"),
+        (lambda kept: kept[2].update(at_ms=0), "line 3: it is older than"),
+        (lambda kept: kept.append({**kept[6]}), "line 8: it is behind the end"),
+        (lambda kept: kept[5].update(round=1), "line 6: round 1 is out of order"),
+        (lambda kept: kept[5].update(attempts={"nobody": []}), "line 6: it has attempts at"),
+        (lambda kept: again(kept, round=0), "line 7: round 0 is out of order"),
+        (lambda kept: again(kept, round=1), "line 1: it has more rounds than the 1 "),
+        (lambda kept: kept[0].update(timestamp="now"), "line 1: ValueError"),
+        (lambda kept: kept[0]["rounds"].update(warmup=1), "line 6: the round is 'cold'"),
+        (lambda kept: kept[1].update(digest="x"), "line 2: digest: ValueError"),
+        (lambda kept: kept[1].update(bytes={}), r"'source': outputs .* \[\]"),
+        (lambda kept: kept[1].update(encode_s={}), r"'source': outputs .* \[\]"),
+        (lambda kept: kept[1]["stored"]["fields"].pop("data"), r"'source': outputs .* \['label"),
+        (lambda kept: kept[2].update(decode_s={}), r"'twice': fed with \['data'\], .* \[\]"),
+        (lambda kept: kept[2].update(after=[]), r"'twice': after \['source'\], .* \[\]"),
+        (lambda kept: kept[1].update(spans={}), "line 2: spans: KeyError"),
+    ],
+)
+def test_records_that_contradict_each_other_or_the_program_are_refused(journal, change, says):
     kept = parsed(journal)
-    sink = next(k for k, record in enumerate(kept) if record.get("task") == "last")
-    del kept[sink]
+    change(kept)
     rewrite(journal, kept)
-    with pytest.raises(JournalError, match=r"line 5: .* 4 tasks, not 3"):
+    with pytest.raises(JournalError, match=says):
         program().resume(journal)
+    assert not ran
 
 
 @pytest.mark.parametrize(
@@ -761,14 +742,6 @@ def test_what_was_made_of_outputs_that_were_cut_off_is_forgotten_for_good(journa
     assert ran == {"twice": 1, "total": 1, "last": 1}
     assert plain(profile) == plain(first)
     assert profile.sections["run"]["resumed"][1]["dropped"] == []
-
-
-def test_a_segment_that_is_not_there_is_an_error(journal):
-    path = segment(journal)
-    path.unlink()
-    with pytest.raises(JournalError, match="cannot be read: FileNotFoundError") as caught:
-        program().resume(journal)
-    assert caught.value.path == str(path)
 
 
 @pytest.mark.parametrize("version", [1, 99])

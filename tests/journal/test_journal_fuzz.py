@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import random
 import warnings
+from types import SimpleNamespace
 
 import pytest
 from journal_files import chained, copied, parsed, rewrite
 
 from dagprofiler import DAG, Config, Journal, JournalError, Profile, Rounds, Task, Tracer
+from dagprofiler.journal.past import check_shape
 from dagprofiler.rules import map_over, reduce
 from dagprofiler.tracing import span
 
@@ -87,14 +89,15 @@ def journals(tmp_path_factory):
     return made
 
 
-def places(value):
-    """Yield each list and dict with each index or key that it has."""
+def places(value, apart=()):
+    """Yield each list and dict with each index or key that it has, below those `apart` none."""
     if isinstance(value, (list, dict)):
         for key in list(value) if isinstance(value, dict) else range(len(value)):
             # It would start so many processes.
             if key != "busy_cores":
                 yield value, key
-                yield from places(value[key])
+                if key not in apart:
+                    yield from places(value[key], apart)
 
 
 #: What stands where something else should.
@@ -141,6 +144,37 @@ def try_mutations(journals, numbers):
         except BaseException as error:
             raise AssertionError(f"mutation {number} of {name}") from error
     return refused
+
+
+#: What is described elsewhere: in the profile's schema, by what reads it, or not at all.
+APART = {"rounds", "spans", "environment", "worker", "meters"}
+OTHERS = {
+    **dict.fromkeys((int, float), ("x", -(2**64), 2**64, True)),
+    **dict.fromkeys((list, dict), (5, "x")),
+    str: (5,),
+    bool: (0, None),
+    type(None): ([],),
+}
+
+
+def test_each_value_of_each_record_has_to_be_there_and_of_its_kind(journals):
+    header, *records = parsed(journals["grown"][1][2])
+    file = SimpleNamespace(path="journal", header=header, records=records)
+    check_shape(file)
+    for record in {frozenset(record): record for record in [header, *records]}.values():
+        optional = {"added_ms", "after", "bound"} if record is not header else set()
+        for holder, key in [*places(record, APART)]:
+            value = holder[key]
+            wrong = [] if key in {"record", "format"} else OTHERS[type(value)]
+            for other in wrong[: 2 if key == "gap_ms" else None]:
+                holder[key] = other
+                with pytest.raises(JournalError, match=f"line {record['record'] + 1}: "):
+                    check_shape(file)
+            if holder is record and wrong and key not in optional:
+                del record[key]
+                with pytest.raises(JournalError, match=f"line {record['record'] + 1}: .* missing"):
+                    check_shape(file)
+            holder[key] = value
 
 
 def test_a_task_that_a_rule_added_says_when(journals):
