@@ -22,25 +22,20 @@ ROUNDS = [
 ]
 
 
-def test_what_is_found_is_known_for_the_rest_of_the_process(monkeypatch):
+def test_what_is_found_is_known_for_the_rest_of_the_process_and_to_rounds_until_it_is_old(
+    monkeypatch,
+):
     monkeypatch.setattr(calibration, "_found", [])
     monkeypatch.setattr(calibration, "asked_for", [])
     found = calibrate()
-    assert calibrate() is found
-    assert calibrate(again=True) is not found
+    assert calibrate() is calibration.calibration_of_process(oldest_s=3600) is found
+    anew = calibration.calibration_of_process(oldest_s=0)
+    assert anew.taken_at > found.taken_at
+    assert calibrate(again=True) is not anew
     assert calibration.asked_for == [calibrate()]
 
 
-def test_rounds_do_not_rely_on_a_calibration_that_is_old(monkeypatch):
-    monkeypatch.setattr(calibration, "_found", [])
-    found = calibration.calibration_of_process()
-    assert calibration.calibration_of_process(oldest_s=3600) is found
-    anew = calibration.calibration_of_process(oldest_s=0)
-    assert anew is not found
-    assert anew.taken_at > found.taken_at
-
-
-def test_every_kernel_has_a_part_and_the_score_is_their_geometric_mean():
+def test_every_kernel_has_a_part_that_comes_back_from_json_as_do_those_of_later_versions():
     found = calibrate()
     assert list(found.parts) == list(REFERENCE_MS)
     assert all(0 < speed < math.inf for speed in found.parts.values())
@@ -49,6 +44,11 @@ def test_every_kernel_has_a_part_and_the_score_is_their_geometric_mean():
     assert found.spread >= 0
     with pytest.raises(FrozenInstanceError):
         found.score = 2.0
+    document = json.loads(json.dumps(found.to_dict()))
+    assert list(document) == ["score", "parts", "spread", "kernel_version", "taken_at"]
+    assert Calibration.from_dict(document) == found
+    later = Calibration.from_dict({**document, "parts": {"gpu": 3}, "kernel_version": 7})
+    assert (later.parts, later.kernel_version) == ({"gpu": 3.0}, 7)
 
 
 def test_a_plain_run_reports_a_calibration_only_if_the_program_asked_for_one():
@@ -72,9 +72,8 @@ print("numpy" in sys.modules, reported(1)[0])
 
 
 def test_the_kernels_do_what_is_said_of_them(monkeypatch):
-    kernels = calibration.kernels()
+    kernels, calls = calibration.kernels(), []
     assert list(kernels) == list(REFERENCE_MS)
-    calls = []
     for name in ("matmul", "copyto"):
         monkeypatch.setattr(np, name, lambda *_, name=name, **__: calls.append(name))
     for work in kernels.values():
@@ -97,15 +96,6 @@ def test_a_round_that_was_disturbed_moves_neither_the_score_nor_its_spread():
     assert found.score == pytest.approx(2 ** (1 / 3))
     # The second largest of nine, 1 / 0.8, and the second least, 1 / 1.25.
     assert found.spread == pytest.approx((1.25 - 0.8) / 2)
-
-
-def test_a_calibration_goes_into_json_and_comes_back_with_parts_of_later_versions():
-    found = calibrate()
-    document = json.loads(json.dumps(found.to_dict()))
-    assert list(document) == ["score", "parts", "spread", "kernel_version", "taken_at"]
-    assert Calibration.from_dict(document) == found
-    later = Calibration.from_dict({**document, "parts": {"gpu": 3}, "kernel_version": 7})
-    assert (later.parts, later.kernel_version) == ({"gpu": 3.0}, 7)
 
 
 @pytest.mark.parametrize(

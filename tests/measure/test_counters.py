@@ -53,12 +53,6 @@ class FakeSystem:
         self.still_open.remove(fd)
 
 
-def counted(readings, event=INSTRUCTIONS, **options):
-    counter = EventCounter(event, FakeSystem(readings=readings, **options))
-    counter.start()
-    return counter.stop(), counter.reason
-
-
 def why_not(number, threads=(10,)):
     with pytest.raises(Unavailable) as raised:
         EventCounter(INSTRUCTIONS, FakeSystem(threads, dict.fromkeys(threads, number)))
@@ -82,14 +76,6 @@ def touch():
             memory.madvise(mmap.MADV_NOHUGEPAGE)
         for page in range(PAGES):
             memory[page * mmap.PAGESIZE] = 1
-
-
-def in_threads(count, work):
-    threads = [threading.Thread(target=work) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 @pytest.mark.parametrize(
@@ -153,22 +139,28 @@ def test_counters_are_opened_again_if_threads_started_meanwhile_but_not_for_ever
     assert not system.still_open
 
 
-def test_a_count_is_the_sum_over_all_threads_since_the_start():
-    before = [(1000, 50, 50), (7, 20, 20)]
-    after = [(1500, 90, 90), (19, 30, 30)]
-    assert counted([*before, *after]) == (512, None)
-    # What it missed before the start is no part of the count.
-    assert counted([(0, 10, 4), (100, 20, 14)], threads=(10,)) == (100, None)
+#: No code runs without instructions, whatever the machine says of the time.
+NOTHING = [(0, 100, 100), (0, 200, 200)]
 
 
-def test_a_counter_that_did_not_run_all_the_time_has_no_count():
-    # No code runs without instructions, whatever the machine says of the time.
-    nothing = [(0, 100, 100), (0, 200, 200)]
-    for readings in ([(0, 0, 0), (100, 10, 4)], nothing):
-        value, reason = counted(readings, threads=(10,))
-        assert value is None
-        assert "did not run all the time" in reason
-    assert counted(nothing, PAGE_FAULTS, threads=(10,)) == (0, None)
+@pytest.mark.parametrize(
+    ("event", "threads", "readings", "count"),
+    [
+        (INSTRUCTIONS, 2, [(1000, 50, 50), (7, 20, 20), (1500, 90, 90), (19, 30, 30)], 512),
+        # What it missed before the start is no part of the count.
+        (INSTRUCTIONS, 1, [(0, 10, 4), (100, 20, 14)], 100),
+        (INSTRUCTIONS, 1, [(0, 0, 0), (100, 10, 4)], None),
+        (INSTRUCTIONS, 1, NOTHING, None),
+        (PAGE_FAULTS, 1, NOTHING, 0),
+    ],
+)
+def test_a_count_is_the_sum_over_all_threads_since_the_start_if_it_ran_all_the_time(
+    event, threads, readings, count
+):
+    counter = EventCounter(event, FakeSystem(tuple(range(threads)), readings=readings))
+    counter.start()
+    assert counter.stop() == count
+    assert ("did not run all the time" in (counter.reason or "")) == (count is None)
 
 
 def test_the_kernel_is_asked_for_user_mode_and_for_threads_to_come():
@@ -187,10 +179,8 @@ def test_the_kernel_is_asked_for_user_mode_and_for_threads_to_come():
 @pytest.mark.parametrize(
     ("system", "machine", "reason"),
     [
-        ("darwin", None, "on Linux only"),
-        ("win32", None, "on Linux only"),
-        ("linux", "s390x", "not known for machine 's390x'"),
-        ("linux", "i686", "not known for machine 'i686'"),
+        *((system, None, "on Linux only") for system in ("darwin", "win32")),
+        *(("linux", name, f"not known for machine '{name}'") for name in ("s390x", "i686")),
     ],
 )
 def test_a_machine_whose_system_calls_are_unknown_is_named(system, machine, reason):
@@ -201,29 +191,30 @@ def test_a_machine_whose_system_calls_are_unknown_is_named(system, machine, reas
 def test_page_faults_of_this_thread_and_of_those_that_it_starts_are_counted_once(page_faults):
     page_faults.start()
     touch()
-    in_threads(3, touch)
+    for _ in range(3):
+        thread = threading.Thread(target=touch)
+        thread.start()
+        thread.join()
     assert 4 * PAGES <= page_faults.stop() < 5 * PAGES
 
 
-def test_threads_that_run_before_the_counter_is_opened_are_counted(page_faults):
-    begin, done, end = threading.Event(), threading.Barrier(3), threading.Event()
+def test_threads_that_run_before_the_counter_is_opened_are_counted():
+    meet = threading.Barrier(3)
 
     def work():
-        begin.wait()
+        meet.wait()
         touch()
-        done.wait()
-        end.wait()
+        meet.wait()
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
         thread.start()
     counter = EventCounter(PAGE_FAULTS)
     counter.start()
-    begin.set()
-    done.wait()
+    meet.wait()
+    meet.wait()
     assert 2 * PAGES <= counter.stop() < 3 * PAGES
     # Of threads that have ended, what they counted stays.
-    end.set()
     for thread in threads:
         thread.join()
     assert 2 * PAGES <= counter.stop() < 3 * PAGES
@@ -234,8 +225,7 @@ def test_instructions_follow_the_work_where_the_machine_counts_them():
     # In a process of its own: threads that others left here would count, too.
     code = """
 from itertools import repeat
-from dagprofiler.measure.kernel import INSTRUCTIONS, EventCounter
-from dagprofiler.measure.kernel import Unavailable
+from dagprofiler.measure.kernel import INSTRUCTIONS, EventCounter, Unavailable
 def instructions(count):
     counter.start()
     for _ in repeat(None, count):
@@ -271,7 +261,7 @@ def test_what_a_task_puts_in_the_place_of_a_counter_is_neither_read_nor_closed(p
         os.close(fd)
 
 
-def test_an_interrupted_closing_goes_on_when_it_is_called_again():
+def test_an_interrupted_closing_goes_on_when_it_is_called_again_and_one_nobody_holds_is_closed():
     class Interrupted(FakeSystem):
         interruptions = iter([KeyboardInterrupt])
 
@@ -287,10 +277,6 @@ def test_an_interrupted_closing_goes_on_when_it_is_called_again():
     for _ in range(2):
         counter.close()
     assert not system.still_open
-
-
-def test_a_counter_that_nobody_holds_is_closed():
-    system = FakeSystem()
     EventCounter(INSTRUCTIONS, system)
     gc.collect()
     assert not system.still_open

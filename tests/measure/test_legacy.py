@@ -78,25 +78,23 @@ def test_whatever_draws_first_draws_from_the_stream(generator, name):
 
 
 def test_a_look_at_the_state_may_come_first(generator):
+    expected = np.random.RandomState(WORDS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         generator.stream(KEY)
         kind, words, *_ = np.random.get_state()
-    assert kind == "MT19937"
-    assert words.tolist() == np.random.RandomState(WORDS).get_state()[1].tolist()
-    assert np.random.random() == np.random.RandomState(WORDS).random_sample()
+    assert (kind, words.tolist()) == ("MT19937", expected.get_state()[1].tolist())
+    assert np.random.random() == expected.random_sample()
 
 
 @pytest.mark.parametrize("drawn", [0, 1])
 def test_a_task_may_seed_by_itself_and_set_a_state(generator, drawn):
-    generator.stream(KEY)
-    np.random.random(drawn)
-    np.random.seed(5)
-    assert np.random.random() == np.random.RandomState(5).random_sample()
-    generator.stream(KEY)
-    np.random.random(drawn)
-    np.random.set_state(np.random.RandomState(9).get_state())
-    assert np.random.random() == np.random.RandomState(9).random_sample()
+    expected = np.random.RandomState(5)
+    for act in (lambda: np.random.seed(5), lambda: np.random.set_state(expected.get_state())):
+        generator.stream(KEY)
+        np.random.random(drawn)
+        act()
+        assert np.random.random() == np.random.RandomState(5).random_sample()
 
 
 def test_half_of_a_pair_of_normal_numbers_is_not_left_to_the_next_task(generator):
@@ -117,23 +115,24 @@ def test_threads_that_draw_first_at_the_same_time_share_one_stream(generator):
 
 @when_drawn
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
-def test_who_asks_for_the_bit_generator_gets_one_in_the_stream(copied):
-    expected = np.random.Generator(np.random.MT19937())
-    expected.bit_generator._legacy_seeding(WORDS)
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda bits: np.random.Generator(bits).random(),
+        lambda bits: bits.random_raw(),
+        lambda bits: bits.jumped().random_raw(),
+    ],
+)
+def test_who_asks_for_the_bit_generator_gets_one_in_the_stream(copied, draw):
+    expected = np.random.MT19937()
+    expected._legacy_seeding(WORDS)
     restore, generator = legacy.saved(), legacy.WhenDrawn()
     try:
         generator.stream(KEY)
-        assert np.random.Generator(np.random.get_bit_generator()).random() == expected.random()
-        expected.bit_generator._legacy_seeding(WORDS)
-        generator.stream(KEY)
-        assert np.random.get_bit_generator().random_raw() == expected.bit_generator.random_raw()
-        expected.bit_generator._legacy_seeding(WORDS)
-        generator.stream(KEY)
-        jumped = np.random.get_bit_generator().jumped()
-        assert jumped.random_raw() == expected.bit_generator.jumped().random_raw()
+        assert draw(np.random.get_bit_generator()) == draw(expected)
         again = copied(np.random.get_bit_generator())
         assert type(again) is np.random.MT19937
-        assert again.random_raw() == expected.bit_generator.random_raw()
+        assert again.random_raw() == expected.random_raw()
     finally:
         restore()
 
@@ -201,12 +200,11 @@ def test_a_process_forked_beside_a_seeded_run_restores_its_own(generator):
     thread.start()
     assert come.wait(60)
     child = os.fork()
+    go.set()
     if not child:
         before = states()
-        go.set()
         run(seed=2)
         os._exit(states() != before)
-    go.set()
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
 
@@ -216,17 +214,15 @@ def test_of_runs_beside_each_other_the_first_saves_and_the_last_restores(generat
     # The second of a pair of normal numbers waits in both.
     random.gauss(0, 1)
     np.random.standard_normal()
-    before = states()
-    come, go = [threading.Event(), threading.Event()], [threading.Event(), threading.Event()]
-    threads = [
-        threading.Thread(target=DAG({"a": Step(come[i], go[i])}).run, kwargs={"seed": i})
-        for i in range(2)
-    ]
-    for thread, event in zip(threads, come):
-        thread.start()
-        assert event.wait(60)
-    for i in (first, 1 - first):
+    before, threads = states(), []
+    for seed in range(2):
+        come, go = threading.Event(), threading.Event()
+        run = DAG({"a": Step(come, go)}).run
+        threads.append((threading.Thread(target=run, kwargs={"seed": seed}), go))
+        threads[seed][0].start()
+        assert come.wait(60)
+    for thread, go in (threads[first], threads[1 - first]):
         assert states() != before
-        go[i].set()
-        threads[i].join()
+        go.set()
+        thread.join()
     assert states() == before

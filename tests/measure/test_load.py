@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -102,8 +103,7 @@ def test_each_burner_keeps_one_core_busy_and_this_process_has_the_others_until_t
 @on_two_cores
 def test_every_thread_gets_its_cores_back_and_new_ones_get_those_of_the_caller():
     own = os.sched_getaffinity(0)
-    end = threading.Event()
-    ready = threading.Barrier(2)
+    narrow, end, ready = {max(own)}, threading.Event(), threading.Barrier(2)
 
     def wait(cores):
         if cores:
@@ -111,7 +111,6 @@ def test_every_thread_gets_its_cores_back_and_new_ones_get_those_of_the_caller()
         ready.wait()
         end.wait()
 
-    narrow = {max(own)}
     old, new = (threading.Thread(target=wait, args=[cores]) for cores in (narrow, None))
     old.start()
     ready.wait()
@@ -121,9 +120,8 @@ def test_every_thread_gets_its_cores_back_and_new_ones_get_those_of_the_caller()
             ready.wait()
             assert os.sched_getaffinity(new.native_id) < own
             assert os.sched_getaffinity(old.native_id) == os.sched_getaffinity(0)
-        assert os.sched_getaffinity(0) == own
-        assert os.sched_getaffinity(old.native_id) == narrow
-        assert os.sched_getaffinity(new.native_id) == own
+        cores = [os.sched_getaffinity(one) for one in (0, old.native_id, new.native_id)]
+        assert cores == [own, narrow, own]
     finally:
         end.set()
         old.join()
@@ -133,8 +131,7 @@ def test_every_thread_gets_its_cores_back_and_new_ones_get_those_of_the_caller()
 def test_where_nothing_can_be_pinned_the_burners_burn_all_the_same(monkeypatch):
     monkeypatch.setattr(load, "_can_pin", lambda: False)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    before = affinities() if LINUX else None
-    others = children() if LINUX else []
+    before, others = (affinities(), children()) if LINUX else ({}, [])
     with busy(1):
         if LINUX:
             [burner] = set(children()) - set(others)
@@ -148,21 +145,16 @@ def test_no_core_to_keep_busy_starts_nothing(monkeypatch):
         assert not LINUX or os.sched_getaffinity(0)
 
 
-#: A forked child holds the pipe whose end a burner watches for.
-FORK = [
-    "child = os.fork()",
-    "if not child:",
-    "    os.close(1), os.close(2)",
-    "    time.sleep(60)",
-    "print(burner, child, flush=True)",
-]
+FORK = ["child = os.fork()", "if not child: os.close(1), os.close(2), time.sleep(60)"]
 
 
 @on_linux
 @on_two_cores
 @pytest.mark.parametrize("killed", [False, True])
 def test_burners_end_with_the_body_and_the_process_though_a_forked_child_lives_on(killed):
-    process, [burner, child] = program([*FORK, *["sys.stdin.read()"] * killed])
+    process, [burner, child] = program(
+        [*FORK, "print(burner, child, flush=True)", *["sys.stdin.read()"] * killed]
+    )
     try:
         if killed:
             process.kill()
@@ -197,17 +189,16 @@ def test_ctrl_c_ends_the_burners_with_the_body_and_not_before():
 @pytest.mark.parametrize(
     ("cores", "usable", "problem"),
     [
-        (2, 2, "this process may use 2 cores, and one must be left to measure on"),
-        (9, 2, "this process may use 2 cores, and one must be left to measure on"),
-        (1, 1, "this process may use 1 core, and one must be left to measure on"),
+        *((cores, 2, "this process may use 2 cores, and one must") for cores in (2, 9)),
+        (1, 1, "this process may use 1 core, and one must"),
         (-1, 2, "expected a number of cores, at least 0"),
     ],
 )
 def test_more_cores_than_there_are_to_spare_are_refused(monkeypatch, cores, usable, problem):
     monkeypatch.setattr(load, "_usable_cores", lambda: [*range(usable)])
-    with pytest.raises(ValidationError) as caught, busy(cores):
+    told = f"busy_cores={cores}: {problem}"
+    with pytest.raises(ValidationError, match=told), busy(cores):
         pytest.fail("the body must not run")
-    assert str(caught.value).endswith(f"busy_cores={cores}: {problem}")
 
 
 @on_linux
@@ -223,8 +214,7 @@ def test_a_core_that_cannot_be_had_is_an_error_that_says_why_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("owner", "name", "value", "told"),
     [
-        (sys, "executable", None, "busy_cores: no path of this Python is known"),
-        (sys, "executable", "", "busy_cores: no path of this Python is known"),
+        *((sys, "executable", path, "no path of this Python is known") for path in (None, "")),
         (load, "_BURN", "", "ended without output"),
     ],
 )
@@ -237,19 +227,15 @@ def test_a_burner_that_does_not_begin_is_an_error(monkeypatch, owner, name, valu
 
 @on_two_cores
 def test_a_thread_that_keeps_cores_busy_refuses_another_and_is_not_disturbed():
-    before = affinities() if LINUX else None
-    told = []
+    before = affinities() if LINUX else {}
 
     def second():
-        with pytest.raises(DagProfilerError) as raised, busy(1):
+        with busy(1):
             pytest.fail("the body must not run")
-        told.append(str(raised.value))
 
-    with busy(1):
-        thread = threading.Thread(target=second)
-        thread.start()
-        thread.join()
-    assert "another run of" in told[0]
+    refused = pytest.raises(DagProfilerError, match="another run of")
+    with ThreadPoolExecutor(1) as pool, busy(1), refused:
+        pool.submit(second).result()
     if LINUX:
         assert affinities().items() <= before.items()
     # The next one may.

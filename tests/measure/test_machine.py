@@ -25,31 +25,26 @@ def test_the_environment_tells_the_interpreter_the_system_and_the_machine(tmp_pa
     monkeypatch.chdir(tmp_path)
     told = environment()
     told.pop("command", None)
-    expected_versions = {"numpy": np.__version__}
+    assert " ".join(told) == (
+        "python implementation os machine cpu cpu_mhz memory_bytes cores cores_usable "
+        "thread_settings allocator_settings versions"
+    )
     expected = {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
         "os": platform.platform(),
         "machine": platform.machine(),
-        "cpu": told["cpu"],
-        "cpu_mhz": told["cpu_mhz"],
-        "memory_bytes": told["memory_bytes"],
         "cores": os.cpu_count(),
-        "cores_usable": told["cores_usable"],
-        "thread_settings": told["thread_settings"],
-        "allocator_settings": told["allocator_settings"],
-        "versions": {**expected_versions},
+        "versions": {"numpy": np.__version__},
     }
-    assert list(told.items()) == list(expected.items())
+    assert expected.items() <= json.loads(json.dumps(told)).items()
     assert told["cpu"] is None or isinstance(told["cpu"], str)
-    assert json.loads(json.dumps(told)) == told
     if sys.platform == "linux":
         with open("/proc/meminfo", encoding="utf-8") as lines:
             assert told["memory_bytes"] == int(next(lines).split()[1]) * 1024
     # What a caller changes stays with the caller.
     told["versions"]["numpy"] = told["python"] = "1.0"
-    again = environment()
-    assert (again["python"], again["versions"]) == (platform.python_version(), expected_versions)
+    assert expected.items() <= environment().items()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is nobody else to ask")
@@ -91,15 +86,16 @@ def test_what_a_process_may_use_is_told_beside_what_there_is(monkeypatch):
 
 
 def test_settings_of_threads_are_told_as_they_are_set(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
-    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    settings = environment()["thread_settings"]
-    assert list(settings) == [
+    names = [
         "OPENBLAS_NUM_THREADS",
         "OMP_NUM_THREADS",
         "MKL_NUM_THREADS",
         "OPENBLAS_THREAD_TIMEOUT",
     ]
+    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    settings = environment()["thread_settings"]
+    assert list(settings) == names
     assert (settings["OMP_NUM_THREADS"], settings["MKL_NUM_THREADS"]) == ("4,2", None)
 
 
@@ -179,6 +175,9 @@ def test_where_linux_says_nothing_the_platform_is_asked(files, monkeypatch):
     assert told_anew()["cpu"] is None
 
 
+VERSION_1 = {"cpu/cpu.cfs_period_us": "100000"}
+
+
 @pytest.mark.parametrize(
     ("groups", "limits", "quota"),
     [
@@ -191,14 +190,10 @@ def test_where_linux_says_nothing_the_platform_is_asked(files, monkeypatch):
         # Version 1, in a container and without a quota.
         (
             "4:memory:/a\n1:cpu,cpuacct:/docker/1f\n0::/",
-            {
-                "cpu/cpu.cfs_quota_us": "200000",
-                "cpu/cpu.cfs_period_us": "100000",
-                "a/cpu.max": "1 100000",
-            },
+            {**VERSION_1, "cpu/cpu.cfs_quota_us": "200000", "a/cpu.max": "1 100000"},
             2.0,
         ),
-        ("1:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ("1:cpu:/", {**VERSION_1, "cpu/cpu.cfs_quota_us": "-1"}, None),
         ("0::/../..\nnonsense", {}, None),
     ],
 )
@@ -209,30 +204,24 @@ def test_the_tightest_quota_of_the_control_groups_counts(files, groups, limits, 
     assert machine._cores_quota.__wrapped__() == quota
 
 
-@pytest.mark.parametrize("error", [AttributeError, OSError, ValueError])
+@pytest.mark.parametrize("error", [AttributeError, OSError, ValueError, None])
 def test_a_system_that_knows_no_sysconf_has_an_unknown_memory(monkeypatch, error):
-    def sysconf(_):
-        raise error
+    def sysconf(name):
+        if error is not None:
+            raise error
+        return {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": -1}[name]
 
     monkeypatch.setattr(os, "sysconf", sysconf, raising=False)
     assert told_anew()["memory_bytes"] is None
-    monkeypatch.setattr(
-        os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": -1}.get, raising=False
-    )
-    assert told_anew()["memory_bytes"] is None
 
 
-def test_the_hostname_is_that_of_the_system_with_and_without_uname(monkeypatch):
-    assert hostname() == platform.node() != ""
-    monkeypatch.delattr(os, "uname", raising=False)
-    assert hostname() == platform.node()
-
-
-def test_a_run_notes_the_hostname_and_the_environment():
+def test_the_hostname_is_that_of_the_system_with_and_without_uname_and_a_run_notes_it(monkeypatch):
     document = DAG({}).run().to_dict()
     assert environment().items() <= document["environment"].items()
-    assert document["metadata"]["hostname"] == hostname()
-    assert document["timeline"]["workers"][0]["host"] == hostname()
+    noted = document["metadata"]["hostname"], document["timeline"]["workers"][0]["host"]
+    assert {hostname(), *noted} == {platform.node()} != {""}
+    monkeypatch.delattr(os, "uname", raising=False)
+    assert hostname() == platform.node()
 
 
 def repository(folder, how):
@@ -274,15 +263,12 @@ def test_the_commit_is_that_of_the_current_directory_and_the_command_asks_for_ch
 
 
 def test_a_commit_is_unknown_outside_of_a_repository_and_without_git(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    ask_git()
-    assert "git" not in environment()
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / ".git").mkdir()
-    monkeypatch.chdir(tmp_path / "broken")
-    monkeypatch.setenv("PATH", "")
-    ask_git()
-    assert "git" not in environment()
+    (tmp_path / "broken" / ".git").mkdir(parents=True)
+    for folder, path in ((tmp_path, os.environ["PATH"]), (tmp_path / "broken", "")):
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("PATH", path)
+        ask_git()
+        assert "git" not in environment()
 
 
 @pytest.mark.parametrize(

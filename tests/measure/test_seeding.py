@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from dagprofiler import DAG, Hook, RunError, Task, ValidationError, rng
+from dagprofiler import DAG, Hook, RunError, Task, ValidationError, rng, task
 from dagprofiler.measure.random import Streams, generators_restored
 
 
@@ -71,54 +72,43 @@ def test_numbers_depend_neither_on_the_order_nor_on_what_else_runs():
     assert drawn(first, 42)["b"] == alone
 
 
-def test_streams_do_not_change_from_version_to_version():
-    with generators_restored(42):
-        Streams(42).enter("collect")
-        assert random.random() == 0.036498918352116494
-        assert np.random.random() == 0.060930740316672005
-        assert rng().random() == 0.9370887669058587
-
-
-def test_a_task_gets_random_as_seed_leaves_it():
+def test_streams_do_not_change_from_version_to_version_and_random_is_as_seed_leaves_it():
     key = sha256(b"42:collect").digest()
     with generators_restored(42):
         random.gauss(0, 1)
         Streams(42).enter("collect")
         assert random.getstate() == random.Random(int.from_bytes(key, "big")).getstate()
+        assert random.random() == 0.036498918352116494
+        assert np.random.random() == 0.060930740316672005
+        assert rng().random() == 0.9370887669058587
 
 
 @pytest.mark.parametrize("seed", [0, 2**63 - 1, np.uint8(5)])
 def test_seeds_are_integers_of_any_kind(seed):
-    dag = independent("a")
-    assert drawn(dag, seed) == drawn(dag, int(seed))
-    recorded = dag.run(seed=seed).seed
+    assert drawn(independent("a"), seed) == drawn(independent("a"), int(seed))
+    recorded = independent("a").run(seed=seed).seed
     assert (recorded, type(recorded)) == (seed, int)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 1.5, True, "42", b"1", [1], np.float64(1)])
 def test_other_seeds_are_refused_before_anything_runs(seed):
-    with pytest.raises(ValidationError) as caught:
+    told = f"seed must be an integer from 0 to 2**63 - 1 or None, got {seed!r}"
+    with pytest.raises(ValidationError, match=re.escape(told)):
         independent("a").run(seed=seed)
-    assert str(caught.value) == f"seed must be an integer from 0 to 2**63 - 1 or None, got {seed!r}"
-
-
-class DrawAndRaise(Draw):
-    def __init__(self, error):
-        super().__init__()
-        self.error = error
-
-    def compute(self):
-        super().compute()
-        raise self.error
 
 
 @pytest.mark.parametrize(
     ("error", "raised"), [(ValueError("boom"), RunError), (KeyboardInterrupt(), KeyboardInterrupt)]
 )
 def test_the_caller_s_generators_are_as_before_after_a_run_that_ended_badly(error, raised):
+    class DrawAndRaise(Draw):
+        def compute(self):
+            super().compute()
+            raise error
+
     before = states()
     with pytest.raises(raised):
-        DAG({"a": DrawAndRaise(error)}).run(seed=42)
+        DAG({"a": DrawAndRaise}).run(seed=42)
     assert states() == before
 
 
@@ -134,32 +124,21 @@ def test_a_run_without_a_seed_leaves_the_generators_to_the_caller():
 
 
 def test_outside_a_seeded_run_every_generator_is_new():
-    assert isinstance(rng(), np.random.Generator)
-    assert rng() is not rng()
-    assert rng().integers(2**62) != rng().integers(2**62)
     independent("a").run(seed=42)
-    assert rng().integers(2**62) != rng().integers(2**62)
-
-
-class Nested(Task):
-    """Runs a DAG of its own between two draws, if it has one."""
-
-    outputs = ["numbers"]
-
-    def __init__(self, dag=None):
-        super().__init__()
-        self.dag = dag
-
-    def compute(self):
-        first = rng().random(), np.random.rand(), random.random()
-        inner = self.dag and drawn(self.dag, 5)
-        second = rng().random(), np.random.rand(), random.random()
-        return {"numbers": (first, inner, second)}
+    first, second = rng(), rng()
+    assert isinstance(first, np.random.Generator)
+    assert first is not second
+    assert first.integers(2**62) != second.integers(2**62)
 
 
 def test_a_task_that_runs_a_dag_of_its_own_goes_on_in_its_own_stream():
-    first, inner, second = drawn(DAG({"x": Nested(independent("a"))}), 42)["x"]
-    assert (first, None, second) == drawn(DAG({"x": Nested()}), 42)["x"]
+    def draws(dag):
+        first = rng().random(), np.random.rand(), random.random()
+        inner = dag and drawn(dag, 5)
+        return first, inner, (rng().random(), np.random.rand(), random.random())
+
+    first, inner, second = draw_through(lambda: draws(independent("a")))
+    assert (first, None, second) == draw_through(lambda: draws(None))
     assert inner == drawn(independent("a"), 5)
 
 
@@ -172,13 +151,11 @@ def test_runs_in_several_threads_keep_the_generators_of_their_tasks_apart():
 
 
 def draw_through(way):
-    class Draws(Task):
-        outputs = ["numbers"]
+    @task(outputs=["numbers"])
+    def draws():
+        return {"numbers": way()}
 
-        def compute(self):
-            return {"numbers": way()}
-
-    return DAG({"a": Draws}).run(seed=5).final_outputs["numbers"]
+    return DAG({"a": draws}).run(seed=5).final_outputs["numbers"]
 
 
 async def draw():
@@ -189,15 +166,14 @@ async def draw_in_a_thread():
     return await asyncio.to_thread(lambda: rng().random())
 
 
-async def draw_side_by_side():
-    return await asyncio.gather(draw(), draw(), draw_in_a_thread())
-
-
 @pytest.mark.parametrize("first", [draw, draw_in_a_thread])
 def test_coroutines_of_a_task_share_its_generator(first):
+    async def side_by_side():
+        return await asyncio.gather(draw(), draw(), draw_in_a_thread())
+
     def by_coroutines():
         numbers = [asyncio.run(first()), asyncio.run(draw()), rng().random()]
-        return numbers + asyncio.run(draw_side_by_side())
+        return numbers + asyncio.run(side_by_side())
 
     numbers = draw_through(by_coroutines)
     assert len(set(numbers)) == 6
@@ -227,13 +203,10 @@ def test_hooks_of_a_seeded_run_have_no_stream(by_run, ending):
     generators = []
 
     class Draws(Hook):
-        def task_started(self, task):
+        def task_finished(self, _):
             generators.extend([rng(), rng()])
 
-        def task_finished(self, record):
-            generators.extend([rng(), rng()])
-
-        task_failed = run_started = run_finished = task_finished
+        task_started = task_failed = run_started = run_finished = task_finished
 
     tasks = dict.fromkeys("ab", ByRun if by_run else Ends)
     with suppress(RunError):
@@ -242,24 +215,18 @@ def test_hooks_of_a_seeded_run_have_no_stream(by_run, ending):
 
 
 def test_an_unseeded_run_inside_a_seeded_task_has_no_stream():
-    class Inner(Task):
-        outputs = ["generators"]
+    @task(outputs=["generators"])
+    def inner():
+        return {"generators": [rng(), rng()]}
 
-        def compute(self):
-            return {"generators": [rng(), rng()]}
+    def outer():
+        own = rng()
+        generators = DAG({"a": inner}).run().final_outputs["generators"]
+        return [own.random(), rng().random()], len({id(one) for one in (own, *generators)})
 
-    class Outer(Task):
-        outputs = ["numbers", "shared"]
-
-        def compute(self):
-            own = rng()
-            generators = DAG({"a": Inner}).run().final_outputs["generators"]
-            shared = any(one is own for one in generators) or generators[0] is generators[1]
-            return {"numbers": [own.random(), rng().random()], "shared": shared}
-
-    outputs = DAG({"a": Outer}).run(seed=5).final_outputs
-    assert not outputs["shared"]
-    assert outputs["numbers"] == draw_through(lambda: rng().random(2).tolist())
+    numbers, apart = draw_through(outer)
+    assert apart == 3
+    assert numbers == draw_through(lambda: rng().random(2).tolist())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")

@@ -116,8 +116,7 @@ def test_what_json_cannot_hold_is_stored_as_text_and_listed(value):
 )
 def test_a_value_whose_text_cannot_be_had_is_still_stored_as_some_text(value):
     values, as_text = jsonable({"odd": value, "n": 1})
-    assert as_text == ["odd"]
-    assert values["n"] == 1
+    assert (as_text, values.pop("n")) == (["odd"], 1)
     assert values["odd"]
     assert isinstance(values["odd"], str)
 
@@ -130,30 +129,27 @@ def test_values_are_copied_so_that_documents_share_nothing_with_the_config():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "  ", "{", "[1,]", '{"a": }', "nul", "\x00", "{}x", b"\xff{}"]
+    ("text", "told"),
+    [
+        *((text, "not JSON") for text in ("", "  ", "{", "[1,]", '{"a": }', "nul", "\x00", "{}x")),
+        (b"\xff{}", "not JSON"),
+        ('{"a": 1, "a": 1}', "key 'a'.*twice"),
+        ('{"b": [{"x": {"a": 1, "c": 2, "a" : 3}}]}', "key 'a'.*twice"),
+    ],
 )
-def test_what_is_no_json_is_refused_with_the_reason(text):
-    with pytest.raises(ProfileError, match=r"^not JSON: ") as caught:
+def test_what_is_no_json_is_refused_with_the_reason(text, told):
+    with pytest.raises(ProfileError, match=told) as caught:
         parse(text)
-    assert isinstance(caught.value.__cause__, ValueError)
+    assert told != "not JSON" or isinstance(caught.value.__cause__, ValueError)
+    assert parse('[{"a": 1}, {"a": {"a": 2}}]') == [{"a": 1}, {"a": {"a": 2}}]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
-def test_bytes_may_be_in_any_encoding_that_json_knows(encoding):
-    assert parse('{"é": 1}'.encode(encoding)) == {"é": 1}
-
-
-def test_a_file_is_read_by_name_path_or_stream(tmp_path):
+def test_a_file_is_read_by_name_path_or_stream_in_any_encoding_that_json_knows(tmp_path):
     path = tmp_path / "file.json"
     path.write_bytes(b"{}\r\n")
     assert parse(read(str(path))) == parse(read(path)) == {}
     with open(path, "rb") as binary, open(path, encoding="utf-8") as text:
         assert parse(read(binary)) == parse(read(text)) == {}
     assert parse(read(io.StringIO("[1]"))) == parse(read(io.BytesIO(b"[1]"))) == [1]
-
-
-@pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '{"b": [{"x": {"a": 1, "c": 2, "a" : 3}}]}'])
-def test_a_key_that_stands_twice_in_one_object_is_refused(text):
-    with pytest.raises(ProfileError, match=r"key 'a'.*twice"):
-        parse(text)
-    assert parse('[{"a": 1}, {"a": {"a": 2}}]') == [{"a": 1}, {"a": {"a": 2}}]
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-32"):
+        assert parse('{"é": 1}'.encode(encoding)) == {"é": 1}

@@ -64,16 +64,16 @@ def test_a_module_is_seen_half_made_by_other_threads_alone_while_it_is_imported(
     assert imported("slow_to_import") is sys.modules.pop("slow_to_import")
 
 
-def test_a_span_does_not_stumble_over_asyncio_that_another_thread_imports(half_made, monkeypatch):
+def test_nothing_stumbles_over_asyncio_and_processes_that_another_thread_imports(
+    half_made, monkeypatch
+):
     monkeypatch.setattr(state, "running_loop", None)
-    half_made("asyncio.events")
+    for name in ("asyncio.events", "asyncio.tasks", "multiprocessing.process"):
+        half_made(name)
     with span("meanwhile"):
         assert not in_event_loop()
     assert state.running_loop is None
-
-
-def test_an_event_does_not_stumble_over_tasks_of_asyncio_that_are_not_there(half_made, monkeypatch):
-    half_made("asyncio.tasks")
+    assert not started_by_multiprocessing()
     monkeypatch.setattr(perfflow, "in_event_loop", lambda: True)
     for pointcut in ("before", "after"):
         async_event(pointcut, "work", "category")
@@ -91,12 +91,7 @@ def test_nothing_stumbles_over_a_package_that_another_thread_imports(half_made, 
         json.plain_number(1j)
 
 
-def test_a_process_does_not_stumble_over_multiprocessing_that_another_thread_imports(half_made):
-    half_made("multiprocessing.process")
-    assert not started_by_multiprocessing()
-
-
-def test_a_thread_is_busy_while_a_task_computes_in_it():
+def test_a_thread_is_busy_while_a_task_computes_in_it_and_over_no_worker_any_more():
     seen = []
 
     @task(outputs=[])
@@ -116,9 +111,6 @@ def test_a_thread_is_busy_while_a_task_computes_in_it():
     assert seen == [True, True]
     assert here.worker is own
     assert not any(worker.busy for worker in workers())
-
-
-def test_a_thread_that_is_over_is_no_worker_any_more():
     before = len(workers())
     thread = threading.Thread(target=lambda: here.worker)
     thread.start()

@@ -96,8 +96,8 @@ def test_an_unknown_format_lists_the_known_ones():
 
 @pytest.mark.parametrize("name", OURS)
 def test_the_ending_of_a_format_stands_for_it(name):
-    assert format_of(f"folder/Some.Name{exporter(name).extension}") == name
-    assert format_of(f"SOME NAME{exporter(name).extension.upper()}") == name
+    ending = exporter(name).extension
+    assert format_of(f"folder/Some.Name{ending}") == format_of(f"SOME NAME{ending.upper()}") == name
 
 
 def test_the_longest_ending_counts_and_that_of_two_formats_is_neither(install):
