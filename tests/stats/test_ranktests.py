@@ -15,7 +15,6 @@ from dagprofiler.stats.ranktests import (
     NO_DIFFERENCE,
     SLOWER,
     RankResult,
-    Verdict,
     compare_apart,
     compare_interleaved,
     compare_paired,
@@ -72,20 +71,22 @@ def test_exact_distributions_are_what_counting_gives(tails, counted, sizes):
     assert len(found) > max(values)
 
 
-def test_the_normal_approximation_continues_the_exact_distributions(monkeypatch):
-    depth = 30, 60, 18
-    exact = ranktests._rank_sum_tails(30, 30), ranktests._signed_rank_tails(50)
-    exact_depth = ranktests._depth_tails(*depth)
-    monkeypatch.setattr(ranktests, "_EXACT_UNPAIRED", 0)
-    monkeypatch.setattr(ranktests, "_EXACT_PAIRED", 0)
-    monkeypatch.setattr(ranktests, "_EXACT_FASTEST", 0)
-    normal = (
-        ranktests._rank_sum_tails.__wrapped__(30, 30),
-        ranktests._signed_rank_tails.__wrapped__(50),
-    )
-    assert normal[0] == pytest.approx(exact[0], abs=0.002)
-    assert normal[1] == pytest.approx(exact[1], abs=0.002)
-    assert ranktests._depth_tails.__wrapped__(*depth) == pytest.approx(exact_depth, abs=0.004)
+@pytest.mark.parametrize(
+    ("tails", "sizes", "exact_up_to", "off"),
+    [
+        (ranktests._rank_sum_tails, (30, 30), "_EXACT_UNPAIRED", 0.002),
+        (ranktests._signed_rank_tails, (50,), "_EXACT_PAIRED", 0.002),
+        (ranktests._depth_tails, (30, 60, 18), "_EXACT_FASTEST", 0.004),
+    ],
+)
+def test_the_normal_approximation_continues_the_exact_distributions(
+    monkeypatch, tails, sizes, exact_up_to, off
+):
+    exact = tails(*sizes)
+    monkeypatch.setattr(ranktests, exact_up_to, 0)
+    normal = tails.__wrapped__(*sizes)
+    assert normal != exact
+    assert normal == pytest.approx(exact, abs=off)
 
 
 # Twice scipy's mannwhitneyu of log(A) - log1p(gate) and log(B), or wilcoxon of the difference,
@@ -158,37 +159,22 @@ def test_a_set_of_samples_does_not_differ_from_itself(values):
         assert found.p == 1
 
 
-def test_one_sample_each_has_a_ratio_and_an_interval_that_covers_nothing():
-    for compare in (compare_paired, compare_unpaired):
-        found = compare([3.0], [2.0])
-        assert found.ratio == found.low == found.high == pytest.approx(1.5)
-        assert (found.coverage, found.p, found.smallest_p) == (0.0, 1.0, 1.0)
-
-
-def test_pairs_need_a_partner_each():
+@pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])
+def test_samples_without_a_ratio_say_so_and_of_two_nothing_else_is_known(compare):
+    found = compare([3.0], [2.0])
+    assert found.ratio == found.low == found.high == pytest.approx(1.5)
+    assert (found.coverage, found.p, found.smallest_p) == (0.0, 1.0, 1.0)
+    assert compare([], []).reason == "no samples"
+    nothing = RankResult((2, 2), compare is compare_paired)
+    zero = nothing._replace(reason="a sample is 0, so there is no ratio")
+    ones = [1.0, 1.0]
+    for times, other in [([0.0, 1.0], ones), ([0.0, 0.0], ones), ([0.0, 0.0], [0.0, 1.0])]:
+        assert compare(times, other) == compare(other, times) == zero
+    ratios = dict.fromkeys(["ratio", "ratio_of_medians", "low", "high", "coverage"], 1.0)
+    alike = nothing._replace(**ratios, reason="all samples are 0")
+    assert compare([0.0, 0.0], [0.0, 0.0]) == alike
     with pytest.raises(ValueError, match="3 and 2 samples: expected pairs"):
         compare_paired([1.0, 2.0, 3.0], [1.0, 2.0])
-
-
-@pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])
-def test_samples_without_a_ratio_say_so(compare):
-    assert compare([], []).reason == "no samples"
-    zero = compare([0.0, 1.0], [1.0, 1.0])
-    assert zero == RankResult((2, 2), compare is compare_paired, reason=zero.reason)
-    assert zero.reason == "a sample is 0, so there is no ratio"
-    for times, other in [([0.0, 0.0], [1.0, 1.0]), ([0.0, 0.0], [0.0, 1.0])]:
-        assert compare(times, other) == compare(other, times) == zero
-
-
-@pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])
-def test_samples_that_are_all_0_have_a_ratio_of_1_and_nothing_to_test(compare):
-    alike = compare([0.0, 0.0], [0.0, 0.0])
-    ratios = dict.fromkeys(["ratio", "ratio_of_medians", "low", "high", "coverage"], 1.0)
-    assert alike._asdict() == {
-        **RankResult((2, 2), compare is compare_paired)._asdict(),
-        **ratios,
-        "reason": "all samples are 0",
-    }
 
 
 @pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])
@@ -200,26 +186,28 @@ def test_a_difference_within_the_gate_is_seldom_called_one(compare):
     assert errors <= 50
 
 
-def test_holm_adjusts_step_by_step_and_keeps_the_order():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.5, 0.9, 0.75]) == [1.0, 1.0, 1.0]
-    assert holm([0.25]) == [0.25]
-    assert holm([]) == []
-
-
 @given(st.lists(st.floats(0, 1), max_size=20))
-def test_adjusted_p_values_are_larger_and_sorted_alike(p_values):
+def test_holm_adjusts_step_by_step_and_keeps_the_order(p_values):
     adjusted = holm(p_values)
     assert all(p <= a <= 1 for p, a in zip(p_values, adjusted))
     assert sorted(adjusted) == [a for _, a in sorted(zip(p_values, adjusted))]
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert (holm([0.5, 0.9, 0.75]), holm([0.25]), holm([])) == ([1.0] * 3, [0.25], [])
 
 
 @pytest.mark.parametrize(
     ("comparisons", "paired", "needed"),
     [(1, True, 5), (5, True, 6), (30, True, 8), (1, False, 4), (30, False, 7), (0, True, 1)],
 )
-def test_more_comparisons_need_more_rounds(comparisons, paired, needed):
+def test_more_comparisons_need_more_rounds_and_with_these_a_verdict_is_possible(
+    comparisons, paired, needed
+):
     assert rounds_needed(comparisons, paired=paired) == needed
+    compare = compare_interleaved if paired else compare_unpaired
+    for n in (needed, needed - 1) if comparisons else ():
+        slow = compare([2.0 + k for k in range(n)], [1.0] * n)
+        found = verdicts({str(i): slow for i in range(comparisons)})
+        assert {one.verdict for one in found.values()} == {SLOWER if n == needed else INCONCLUSIVE}
 
 
 def test_verdicts_are_seen_from_the_other_side():
@@ -235,30 +223,16 @@ def test_verdicts_are_seen_from_the_other_side():
 
 
 def test_too_few_rounds_cannot_say_and_name_how_many_would_do():
-    one = {"a": compare_interleaved(noisy(1, 4, factor=2.0), noisy(2, 4))}
-    assert verdicts(one)["a"] == Verdict(
-        INCONCLUSIVE, "4 rounds are too few for 1 comparison: at least 5 of each are needed"
-    )
-    single = {"a": compare_interleaved([2.0], [1.0])}
-    assert verdicts(single)["a"].reason.startswith("1 round is too few for 1 comparison")
-    many = {str(i): compare_unpaired(noisy(i, 6, factor=2.0), noisy(-i, 7)) for i in range(100)}
-    assert verdicts(many)["7"] == Verdict(
-        INCONCLUSIVE,
-        "6 and 7 rounds are too few for 100 comparisons: at least 8 of each are needed",
-    )
-
-
-@pytest.mark.parametrize("comparisons", [1, 2, 5, 30])
-def test_with_the_rounds_that_are_said_to_be_needed_a_verdict_is_possible(comparisons):
-    for n in (rounds_needed(comparisons, paired=True), rounds_needed(comparisons, paired=True) - 1):
-        found = verdicts(
-            {
-                str(i): compare_interleaved([2.0 + k for k in range(n)], [1.0] * n)
-                for i in range(comparisons)
-            }
-        )
-        enough = n == rounds_needed(comparisons, paired=True)
-        assert {one.verdict for one in found.values()} == {SLOWER if enough else INCONCLUSIVE}
+    one = compare_interleaved(noisy(1, 4, factor=2.0), noisy(2, 4))
+    many = [compare_unpaired(noisy(i, 6, factor=2.0), noisy(-i, 7)) for i in range(100)]
+    for compared, why in (
+        ([one], "4 rounds are too few for 1 comparison: at least 5 of each are needed"),
+        ([compare_interleaved([2.0], [1.0])], "1 round is too few for 1 comparison: at least 5 "),
+        (many, "6 and 7 rounds are too few for 100 comparisons: at least 8 of each are needed"),
+    ):
+        verdict, reason = verdicts(dict(enumerate(compared)))[0]
+        assert verdict == INCONCLUSIVE
+        assert reason.startswith(why)
 
 
 def test_what_cannot_be_compared_takes_no_power_from_the_rest():
@@ -287,8 +261,8 @@ def test_interleaved_rounds_are_judged_by_whichever_test_sees_more():
     assert under_load.paired
     assert under_load.p < 0.001
     disturbed = [1.6 * t if i % 3 == 0 else t for i, t in enumerate(noisy(3, 20))]
-    hit = compare_interleaved([1.1 * t for t in noisy(4, 20)], disturbed)
-    times = [1.1 * t for t in noisy(4, 20)]
+    times = noisy(4, 20, factor=1.1)
+    hit = compare_interleaved(times, disturbed)
     assert hit.p == 3 * fastest_p(times, disturbed) < 0.001
     assert min(compare_unpaired(times, disturbed).p, compare_paired(times, disturbed).p) > 0.1
     assert hit.low <= hit.ratio <= hit.high
