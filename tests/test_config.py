@@ -53,13 +53,6 @@ def test_values_are_handed_out_as_they_are_and_a_copy_leaves_the_original():
     assert cfg == Config(cells=cells, array=array) == cfg.copy()
 
 
-def test_an_unknown_attribute_says_which_parameters_there_are():
-    with pytest.raises(AttributeError, match=r"'N_EU' \(.*'N_UE', 'N_CELL'\); .*'N_UE'"):
-        _ = Config(N_UE=1, N_CELL=2).N_EU
-    with pytest.raises(AttributeError, match=r"'N' \(.*none\)"):
-        _ = Config().N
-
-
 @pytest.mark.parametrize(
     "name", ["get", "copy", "keys", "items", "to_dict", "_params", "self", "cell count"]
 )
@@ -164,22 +157,18 @@ def test_configs_of_equal_parameters_are_equal_and_survive_copying(parameters):
     assert copy.deepcopy(cfg) == copy.copy(cfg) == cfg
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_config_pickles_with_every_protocol(protocol):
-    cfg = Config(N=1, cells=np.arange(3), inner=Config(M=2))
-    loaded = pickle.loads(pickle.dumps(cfg, protocol))
-    assert (loaded, type(loaded), loaded.inner.M) == (cfg, Config, 2)
-    deep = copy.deepcopy(cfg)
-    assert deep.cells is not cfg.cells
-
-
 class Radio(Config):
     @property
     def total(self):
         return self.N_UE * self.N_CELL
 
 
-def test_a_subclass_stays_what_it_is_when_pickled_and_copied():
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_config_pickles_with_every_protocol_and_a_subclass_stays_what_it_is(protocol):
+    cfg = Config(N=1, cells=np.arange(3), inner=Config(M=2))
+    loaded = pickle.loads(pickle.dumps(cfg, protocol))
+    assert (loaded, type(loaded), loaded.inner.M) == (cfg, Config, 2)
+    assert copy.deepcopy(cfg).cells is not cfg.cells
     radio = Radio(N_UE=2, N_CELL=3)
     for made in (pickle.loads(pickle.dumps(radio)), copy.deepcopy(radio), copy.copy(radio)):
         assert made.total == 6
@@ -195,6 +184,10 @@ def test_data_frames_are_comparable_parameters():
     assert Config(a=1) != Config(a=frame)
 
 
-def test_a_mapping_by_position_is_refused_with_the_way_to_write_it():
+def test_an_unknown_attribute_and_a_mapping_by_position_are_refused_with_what_there_is():
+    with pytest.raises(AttributeError, match=r"'N_EU' \(.*'N_UE', 'N_CELL'\); .*'N_UE'"):
+        _ = Config(N_UE=1, N_CELL=2).N_EU
+    with pytest.raises(AttributeError, match=r"'N' \(.*none\)"):
+        _ = Config().N
     with pytest.raises(DeclarationError, match=r"\{'N': 3\}; .*Config\(N=3\)"):
         Config({"N": 3})

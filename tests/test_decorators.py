@@ -141,7 +141,7 @@ def test_dag_takes_instances_by_their_names_and_gives_all_producers_to_one_that_
     assert list(made.tasks) == ["numbers", "process", "add_up", "Report"]
     assert made.run().final_outputs == {"text": "6"}
     collect = task(outputs=["all"], gathers=["data"])(lambda data: {"all": data})(name="collect")
-    made = dag([source, other_source, collect], Config(N=2))
+    made = dag([source, OTHER, collect], Config(N=2))
     assert made.run().final_outputs == {"all": [[0, 1], [1]]}
     made = dag([process], Config(N=2))
     with pytest.raises(ValidationError, match=r"'process': .* needs 'data'"):
@@ -149,20 +149,8 @@ def test_dag_takes_instances_by_their_names_and_gives_all_producers_to_one_that_
     assert made.run(inputs={"process": {"data": [1]}}).final_outputs == {"result": [2]}
 
 
-@task(inputs=[], outputs=["data"])
-def other_source():
-    return {"data": [1]}
-
-
-@task(outputs=["data"])
-def again(data):
-    return {"data": data}
-
-
-class Abstract(Task):
-    pass
-
-
+OTHER = task(inputs=[], outputs=["data"])(lambda: {"data": [1]})(name="other")
+AGAIN = task(outputs=["data"])(lambda data: {"data": data})(name="again")
 FORTH = task(outputs=["b"])(lambda a: {"b": a})(name="forth")
 BACK = task(outputs=["a"])(lambda b: {"a": b})(name="back")
 
@@ -171,15 +159,14 @@ BACK = task(outputs=["a"])(lambda b: {"a": b})(name="back")
     ("tasks", "error", "message"),
     [
         (
-            [source, other_source, process],
-            GraphError,
-            "'data' of .*'process' .* 2 .*: 'source', 'other_source'; .*'gathers'",
+            *([source, OTHER, process], GraphError),
+            "'data' of .*'process' .* 2 .*: 'source', 'other'; .*'gathers'",
         ),
-        ([again], GraphError, "task 'again' would.*'data'"),
-        ([source, again], GraphError, "task 'again' would.*'data'"),
+        ([AGAIN], GraphError, "task 'again' would.*'data'"),
+        ([source, AGAIN], GraphError, "task 'again' would.*'data'"),
         ([source, source(name="source")], GraphError, "^two tasks .*'source'$"),
         ([FORTH, BACK], GraphError, "cycle: 'back' -> 'forth' -> 'back'"),
-        ([Abstract], DeclarationError, "'Abstract'"),
+        ([type("Abstract", (Task,), {})], DeclarationError, "'Abstract'"),
     ],
 )
 def test_dag_refuses_tasks_that_it_cannot_wire(tasks, error, message):
@@ -187,11 +174,7 @@ def test_dag_refuses_tasks_that_it_cannot_wire(tasks, error, message):
         dag(tasks)
 
 
-def not_decorated(data):
-    return {}
-
-
-@pytest.mark.parametrize("wrong", ["source", 5, None, int, not_decorated])
+@pytest.mark.parametrize("wrong", ["source", 5, None, int, len])
 def test_dag_refuses_what_is_no_task(wrong):
     with pytest.raises(DeclarationError) as caught:
         dag([source, wrong])

@@ -7,70 +7,38 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import pytest
 
 import dagprofiler
-from dagprofiler import (
-    DAG,
-    CostModelError,
-    CycleError,
-    DagProfilerError,
-    DeclarationError,
-    FormatError,
-    GraphError,
-    JournalError,
-    MissingExtraError,
-    OutputError,
-    Profile,
-    ProfileError,
-    Rounds,
-    RunError,
-    SerializationError,
-    Task,
-    TaskTimeoutError,
-    TraceError,
-    ValidationError,
-    WeightError,
-    WorkerError,
-    errors,
-)
-from dagprofiler.errors import PackedError, describe, did_you_mean, frames_of, shorten
-
-
-def run_error():
-    return RunError("a", {"a": ValueError("boom")}, DAG({}).run())
-
+from dagprofiler import DAG, DagProfilerError, Profile, Rounds, RunError, Task, errors
+from dagprofiler.errors import CycleError, GraphError, PackedError, ValidationError
 
 #: One instance of every error, and the builtin that a caller would expect it to be.
 INSTANCES = [
-    (DeclarationError("task class 'A': inputs must be a list"), TypeError),
+    (errors.DeclarationError("task class 'A': inputs must be a list"), TypeError),
     (GraphError("edge 'a' -> 'a': a task cannot feed itself"), ValueError),
     (CycleError(["a", "b", "a"]), ValueError),
-    (ValidationError([GraphError("one"), CostModelError("two")]), ValueError),
-    (OutputError("task 'a': compute() returned no 'x'"), ValueError),
-    (run_error(), RuntimeError),
-    (ProfileError("is not a number", "$.total_time_ms"), ValueError),
-    (SerializationError("task 'a': output 'x' cannot be serialized"), TypeError),
-    (CostModelError("task 'a': estimate_instructions failed"), ValueError),
-    (FormatError("there is no format 'x'"), ValueError),
-    (MissingExtraError("DAG.from_yaml", "yaml"), ImportError),
-    (WeightError("estimated", ["a"], "the task has no cost model"), ValueError),
-    (JournalError("/journal", ["a record is damaged"], 7), ValueError),
-    (TraceError("module 'x' is not found"), ValueError),
-    (WorkerError("a", ["b"], "the process died"), RuntimeError),
-    (TaskTimeoutError("a", 2.5, 2.6), TimeoutError),
+    (ValidationError([GraphError("one"), errors.CostModelError("two")]), ValueError),
+    (errors.OutputError("task 'a': compute() returned no 'x'"), ValueError),
+    (RunError("a", {"a": ValueError("boom")}, DAG({}).run()), RuntimeError),
+    (errors.ProfileError("is not a number", "$.total_time_ms"), ValueError),
+    (errors.SerializationError("task 'a': output 'x' cannot be serialized"), TypeError),
+    (errors.CostModelError("task 'a': estimate_instructions failed"), ValueError),
+    (errors.FormatError("there is no format 'x'"), ValueError),
+    (errors.MissingExtraError("DAG.from_yaml", "yaml"), ImportError),
+    (errors.WeightError("estimated", ["a"], "the task has no cost model"), ValueError),
+    (errors.JournalError("/journal", ["a record is damaged"], 7), ValueError),
+    (errors.TraceError("module 'x' is not found"), ValueError),
+    (errors.WorkerError("a", ["b"], "the process died"), RuntimeError),
+    (errors.TaskTimeoutError("a", 2.5, 2.6), TimeoutError),
 ]
+NAMES = [type(error).__name__ for error, _ in INSTANCES]
 
 
 def test_no_error_is_left_out_here():
-    defined = {
-        cls
-        for _, cls in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(cls, DagProfilerError)
-    }
-    assert defined == {DagProfilerError, *(type(error) for error, _ in INSTANCES)}
+    classes = inspect.getmembers(errors, inspect.isclass)
+    defined = {name for name, found in classes if issubclass(found, DagProfilerError)}
+    assert defined == {"DagProfilerError", *NAMES}
 
 
-@pytest.mark.parametrize(
-    ("error", "builtin"), INSTANCES, ids=[type(error).__name__ for error, _ in INSTANCES]
-)
+@pytest.mark.parametrize(("error", "builtin"), INSTANCES, ids=NAMES)
 def test_every_error_is_public_derives_from_the_root_and_from_its_builtin_and_pickles(
     error, builtin
 ):
@@ -119,14 +87,8 @@ def test_a_run_error_names_what_failed_and_five_further_failures_at_most(task, f
     assert error.profile is profile
 
 
-class Fails(Task):
-    outputs = ["x"]
-
-    def compute(self):
-        raise LookupError("no such cell")
-
-
 def test_describe_and_did_you_mean_keep_to_one_line():
+    describe, did_you_mean, shorten = errors.describe, errors.did_you_mean, errors.shorten
     rude = type("Rude", (Exception,), {"__str__": lambda self: 1 / 0})
     assert describe(ValueError("no\n  such   cell")) == "ValueError: no such cell"
     assert describe(ValueError()) == "ValueError"
@@ -135,8 +97,7 @@ def test_describe_and_did_you_mean_keep_to_one_line():
     for name in ("dta", "DATA"):
         assert did_you_mean(name, ["data", "labels"]) == "; did you mean 'data'?"
     assert did_you_mean("n_ue", ["N_UE"]) == "; did you mean 'N_UE'?"
-    assert did_you_mean("zzz", ["data", "labels"]) == ""
-    assert did_you_mean(5, []) == ""
+    assert did_you_mean("zzz", ["data", "labels"]) == did_you_mean(5, []) == ""
     assert shorten("abcdefgh", 8) == "abcdefgh"
     assert shorten("abcdefghi", 8) == "abcd ... fghi"
 
@@ -163,23 +124,26 @@ def test_a_run_error_travels_with_its_cause(made, cause, monkeypatch):
     whole = lambda error: (with_its_cause, (str(error), error.__cause__))  # noqa: E731
     monkeypatch.setitem(copyreg.dispatch_table, RunError, whole)
 
-    class Raises(Task):
-        def compute(self):
-            raise cause
+    def raising(error):
+        return type("Raises", (Task,), {"compute": lambda self: raises(error)})
 
     with pytest.raises(RunError) as caught:
-        DAG({"a": Raises, "b": Fails}).run(on_error="finish")
+        DAG({"a": raising(cause), "b": raising(LookupError())}).run(on_error="finish")
     again = made(caught.value)
     assert type(again) is RunError
     assert list(again.failures) == ["a", "b"]
     assert again.__cause__ is again.failures["a"]
     assert str(cause) in str(again.__cause__)
-    assert isinstance(again.failures["b"], LookupError)
+    assert type(again.failures["b"]) is LookupError
     assert again.task == "a"
     assert again.profile == caught.value.profile
     if isinstance(cause, ValueError):
         assert type(again.__cause__) is ValueError
         assert str(again) == str(caught.value)
+
+
+def raises(error):
+    raise error
 
 
 def with_its_cause(message, cause):
@@ -235,10 +199,9 @@ def test_a_profile_holds_where_a_task_failed_wherever_it_ran(how):
 
 def test_of_a_long_traceback_the_first_and_the_last_frames_are_kept():
     task = Deep("deep")
-    try:
+    with pytest.raises(ZeroDivisionError) as caught:
         task.fall(50)
-    except ZeroDivisionError as error:
-        frames = frames_of(error)
+    frames = errors.frames_of(caught.value)
     assert len(frames) == 20
     assert frames[0]["text"] == "task.fall(50)"
-    assert frames_of(ValueError("never raised")) == []
+    assert errors.frames_of(ValueError("never raised")) == []

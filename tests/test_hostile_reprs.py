@@ -166,7 +166,10 @@ def profile_with(*path):
 
 def keywords(call, *names):
     function = getattr(call, "func", call)
-    return {f"{function.__qualname__}({name}=)": (call, name) for name in names}
+    return {
+        f"{function.__qualname__}({name}=)": lambda value, name=name: call(**{name: value})
+        for name in names
+    }
 
 
 #: Those of any exporter; the others refuse them by name.
@@ -175,7 +178,7 @@ OPTIONS = (
     *("instance_name", "version", "base", "missing", "unknown"),
 )
 
-BY_NAME = {
+CALLS = {
     **keywords(small().run, "seed", "inputs", "rounds", "meters", "executor", "priorities"),
     **keywords(small().run, "timeout", "hooks", "keep", "on_error"),
     **keywords(Rounds, "n", "warmup", "max_rounds", "max_time_s", "precision"),
@@ -192,13 +195,12 @@ BY_NAME = {
     **keywords(PROFILE.report, "path", "base", "cost", "statistic"),
     **keywords(by_rule, "answer", "returned", "task", "edge"),
     **{
-        f"export({form}, {option}=)": (partial(PROFILE.export, io.StringIO(), form), option)
+        f"export({form}, {option}=)": lambda value, form=form, option=option: PROFILE.export(
+            io.StringIO(), form, **{option: value}
+        )
         for form in exporter_names()
         for option in OPTIONS
     },
-}
-
-ALONE = {
     "DAG(tasks)": DAG,
     "DAG(a task)": lambda value: DAG({"a": value}),
     "DAG(a name)": lambda value: DAG({value: source()}),
@@ -289,43 +291,27 @@ ALONE = {
 }
 
 
-def check(text):
-    assert len(text) <= MOST, text[:200]
-    text.encode()
-    assert "\x1b" not in text
-
-
-def outcome(call, value):
-    """Return what a call returns or raises; which error it is, is for other tests."""
-    try:
-        return call(value)
-    except Exception as error:  # noqa: BLE001
-        return error
-
-
 def check_call(call, value):
-    made = outcome(call, value)
+    """Look at what a call returns or raises; which error it is, is for other tests."""
+    try:
+        made = call(value)
+    except Exception as error:  # noqa: BLE001
+        made = error
     assert type(made) is not ReprRaised
-    if isinstance(made, (str, Exception)):
-        check(str(made))
+    texts = [str(made)] if isinstance(made, (str, Exception)) else []
     if isinstance(made, RunError):
         run = made.profile.to_dict()["run"]
-        check(run["reason"])
-        for entry in run["tasks"].values():
-            check(entry.get("error", ""))
+        texts += [run["reason"], *(entry.get("error", "") for entry in run["tasks"].values())]
+    for text in texts:
+        assert len(text) <= MOST, text[:200]
+        text.encode()
+        assert "\x1b" not in text
 
 
-@pytest.mark.parametrize("name", BY_NAME)
-def test_an_argument_whose_repr_is_hostile_is_refused_in_short(name):
-    call, argument = BY_NAME[name]
-    for hostile in HOSTILE:
-        check_call(lambda value: call(**{argument: value}), hostile())
-
-
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", CALLS)
 def test_a_value_whose_repr_is_hostile_is_refused_in_short(name):
     for hostile in HOSTILE:
-        check_call(ALONE[name], hostile())
+        check_call(CALLS[name], hostile())
 
 
 class NoClass:
@@ -339,16 +325,14 @@ class NoHash:
         raise RuntimeError("no hash")
 
 
-CONSTRUCTS = [name for name in ALONE if name.startswith("DAG(") and name != "DAG(a name)"]
-RUNS = [name for name in BY_NAME if name.startswith("DAG.run(") and "priorities" not in name]
+LOOKS = [name for name in CALLS if name.startswith(("DAG(", "DAG.run(", "run(a kept"))]
 
 
-@pytest.mark.parametrize("name", [*CONSTRUCTS, *RUNS, "run(a kept task)"])
+@pytest.mark.parametrize("name", sorted({*LOOKS} - {"DAG(a name)", "DAG.run(priorities=)"}))
 def test_an_argument_that_raises_when_it_is_looked_at_is_refused(name):
-    call, argument = BY_NAME.get(name, (ALONE.get(name), None))
     for hostile in (NoClass(), NoHash()):
         with pytest.raises(DagProfilerError):
-            call(hostile) if argument is None else call(**{argument: hostile})
+            CALLS[name](hostile)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=["raising", "huge", "rude", "unnamed"])
@@ -367,10 +351,7 @@ def test_an_exception_with_a_hostile_argument_is_recorded_in_the_profile(hostile
         ("it's", '"it\'s"'),
         (Rude(), r"a b\x1b[31m\ud800"),
         (Raising(), "<Raising whose repr raises ReprRaised>"),
-        (
-            type("NoText", (), {"__repr__": lambda self: 3})(),
-            "<NoText whose repr raises TypeError>",
-        ),
+        (type("No", (), {"__repr__": lambda self: 3})(), "<No whose repr raises TypeError>"),
         ("two  blanks\n", r"'two  blanks\n'"),
     ],
 )

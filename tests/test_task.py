@@ -7,7 +7,6 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-import dagprofiler
 from dagprofiler import (
     DAG,
     Config,
@@ -73,6 +72,9 @@ def test_what_is_no_list_of_different_names_is_refused_by_the_class(attribute, v
     assert str(caught.value).startswith(f"task class 'Bad': {attribute} {problem}")
 
 
+ys = task(outputs=["ys"])(lambda: {"ys": 1})
+
+
 @pytest.mark.parametrize("attribute", ["inputs", "outputs"])
 @pytest.mark.parametrize("name", ["", "two words", "a-b", "1st", "class", "None", "cfg", "self"])
 def test_a_field_that_cannot_be_an_argument_of_compute_is_refused(attribute, name):
@@ -82,7 +84,7 @@ def test_a_field_that_cannot_be_an_argument_of_compute_is_refused(attribute, nam
     assert str(caught.value) == f"task class 'Bad': {attribute} holds {name!r}, which {why}"
 
 
-def test_a_gathered_field_need_not_be_repeated_in_inputs():
+def test_a_gathered_field_need_not_be_repeated_in_inputs_which_may_be_a_property():
     class Gathers(Task):
         inputs = ("x",)
         gathers = ("ys",)
@@ -100,6 +102,11 @@ def test_a_gathered_field_need_not_be_repeated_in_inputs():
     assert less.inputs == ["ys"]
     with pytest.raises(DeclarationError, match=r"'Bad': gathers .*'c', .*\(inputs: 'a', 'b'\)"):
         type("Bad", (Source,), {"inputs": ["a", "b"], "gathers": ["c"]})
+    late = type("Late", (Gathers,), {"inputs": property(lambda self: ["ys"])})
+    dag = DAG({"a": ys, "b": ys, "c": late}, [("a", "c"), ("b", "c")])
+    assert dag.run().final_outputs == {"total": [3, 1, 1]}
+    with pytest.raises(DeclarationError, match="'other', which is not"):
+        DAG({"a": type("Wrong", (late,), {"gathers": ["other"]})})
 
 
 @pytest.mark.parametrize("given", [OutOfBandPickle, "pickle"])
@@ -208,15 +215,8 @@ def test_one_instance_under_two_names_is_two_tasks_with_one_state():
     assert (counts.calls, counts.name) == (2, "Counts")
 
 
-class Returns(Task):
-    outputs = ["x", "y"]
-
-    def __init__(self, value):
-        super().__init__()
-        self.value = value
-
-    def compute(self):
-        return self.value
+def returning(value):
+    return type("Returns", (Task,), {"outputs": ["x", "y"], "compute": lambda self: value})
 
 
 @pytest.mark.parametrize(
@@ -230,57 +230,48 @@ class Returns(Task):
 )
 def test_wrong_outputs_are_errors_that_name_task_and_field(value, message):
     with pytest.raises(RunError) as caught:
-        DAG({"wrong": Returns(value)}).run()
+        DAG({"wrong": returning(value)}).run()
     cause = caught.value.__cause__
     assert isinstance(cause, OutputError)
-    assert isinstance(cause, ValueError)
     assert str(cause).startswith(f"task 'wrong': {message}")
     assert "declared: 'x', 'y'" in str(cause)
     with pytest.raises(OutputError, match="task 'Returns': "):
-        Returns(value).run({})
+        returning(value)().run({})
 
 
 def test_undeclared_outputs_are_kept_and_counted_and_do_not_travel():
     takes = task(inputs=["x", "extra"], outputs=["fields"])(lambda **got: {"fields": sorted(got)})
-    returned = MappingProxyType({"x": 1, "y": 2, "extra": b"123"})
-    profile = DAG({"t": Returns(returned)}).run()
-    assert profile.final_outputs == returned
-    sizes = [len(Task.serialize(value)) for value in returned.values()]
-    assert profile.metrics.task_metrics[0].bytes_out == sum(sizes)
-    alone = Returns(returned).run({})
+    outputs = MappingProxyType({"x": 1, "y": 2, "extra": b"123"})
+    returns = returning(outputs)
+    profile = DAG({"t": returns}).run()
+    assert profile.final_outputs == outputs
+    alone = returns().run({})
     assert list(alone["outputs"]) == ["x", "y", "extra"]
-    assert alone["metrics"].bytes_out == sum(sizes)
-    profile = DAG({"t": Returns(returned), "u": takes}, [("t", "u")]).run()
+    size = sum(len(Task.serialize(value)) for value in outputs.values())
+    assert profile.metrics.task_metrics[0].bytes_out == alone["metrics"].bytes_out == size
+    profile = DAG({"t": returns, "u": takes}, [("t", "u")]).run()
     assert profile.final_outputs == {"fields": ["cfg", "x"]}
 
 
-def test_run_returns_serialized_and_raw_outputs_and_metrics():
-    data = Task.serialize(3)
+def test_run_returns_outputs_and_metrics_and_takes_the_config_and_the_serializer_of_the_task():
+    data, array = Task.serialize(3), np.arange(4)
     result = Scale().run({"x": data}, Config(factor=2))
     metrics = result.pop("metrics")
     assert result == {"outputs": {"y": Task.serialize(6)}, "outputs_raw": {"y": 6}}
     assert (metrics.task, metrics.bytes_in) == ("Scale", len(data))
     assert metrics.bytes_out == len(Task.serialize(6))
-    array = np.arange(4)
     result = Scale().run({"x": array}, Config(factor=2))
     assert result["outputs_raw"]["y"].tolist() == [0, 2, 4, 6]
     assert result["metrics"].bytes_in == array.nbytes
-
-
-def test_run_takes_the_config_and_the_serializer_of_the_task_and_nothing_for_what_it_gathers():
     assert Scale(config=Config(factor=5)).run({"x": 2})["outputs_raw"] == {"y": 10}
     assert Scale(config=Config(factor=5)).run({"x": 2}, Config(factor=7))["outputs_raw"]["y"] == 14
     takes = seeing(SIGNATURES[0])
     for result in (takes().run({}, Config()), takes(config=Config()).run({})):
         cfg = result["outputs_raw"]["seen"]
-        assert isinstance(cfg, Config)
-        assert cfg == Config()
-
-    class Zero(Scale):
-        serializer = dagprofiler.serializers.OutOfBandPickle()
-
-    first = Zero().run({"x": np.arange(1000)}, Config(factor=2))
-    second = Zero().run({"x": first["outputs"]["y"]}, Config(factor=3))
+        assert (type(cfg), cfg) == (Config, Config())
+    zero = type("Zero", (Scale,), {"serializer": OutOfBandPickle()})
+    first = zero().run({"x": np.arange(1000)}, Config(factor=2))
+    second = zero().run({"x": first["outputs"]["y"]}, Config(factor=3))
     assert second["outputs_raw"]["y"][1] == 6
     assert second["metrics"].bytes_in == first["metrics"].bytes_out >= 8000
     made = task(outputs=["got"], gathers=["p", "q"])(lambda p, q: {"got": (p, q)})()
@@ -306,7 +297,6 @@ def test_a_value_that_cannot_be_encoded_or_decoded_is_named(method, message, cau
         DAG({"source": broken, "sink": Scale}, [("source", "sink")], Config(factor=1)).run()
     error = caught.value.__cause__
     assert isinstance(error, SerializationError)
-    assert isinstance(error, TypeError)
     assert re.match(message, str(error))
     assert caught.value.task in message
     assert isinstance(error.__cause__, cause)
@@ -387,15 +377,6 @@ def test_all_cost_models_are_evaluated_before_the_first_task_runs():
     watched = task(inputs=[], outputs=[], estimate_fn=estimate)(lambda: run() or {})
     DAG({"a": watched, "b": watched, "c": watched}).run()
     assert seen == ["estimate"] * 3 + ["run"] * 3
-
-
-def test_inputs_may_be_a_property_where_some_are_gathered():
-    declared = {"gathers": ["x"], "outputs": ["got"], "inputs": property(lambda self: ["x"])}
-    gathers = type("Gathers", (Task,), {**declared, "compute": lambda self, x: {"got": x}})
-    dag = DAG({"a": Source, "b": Source, "c": gathers}, [("a", "c"), ("b", "c")])
-    assert dag.run().final_outputs == {"got": [1, 1]}
-    with pytest.raises(DeclarationError, match="'other', which is not"):
-        DAG({"a": type("Wrong", (gathers,), {"gathers": ["other"]})})
 
 
 @task(outputs=["y"])

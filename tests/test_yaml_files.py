@@ -2,72 +2,51 @@ import sys
 
 import pytest
 
-from dagprofiler import DAG, Config, GraphError, MissingExtraError, Task
+from dagprofiler import DAG, Config, GraphError, MissingExtraError, task
 
 
-class Collect(Task):
-    outputs = ["data", "labels"]
-
-    def compute(self, cfg):
-        return {"data": cfg.N, "labels": "x"}
+@task(outputs=["data", "labels"])
+def collect(cfg):
+    return {"data": cfg.N, "labels": "x"}
 
 
-class Classify(Task):
-    inputs = ["data"]
-    outputs = ["result"]
-
-    def compute(self, **fields):
-        fields.pop("cfg")
-        return {"result": fields}
-
-
-not_a_task = 5
+@task(inputs=["data"], outputs=["result"])
+def classify(**fields):
+    fields.pop("cfg")
+    return {"result": fields}
 
 
 @pytest.fixture
-def read(tmp_path):
-    """Return a function that reads a DAG from YAML text, and the file's path."""
+def path(tmp_path):
+    return tmp_path / "dag.yaml"
 
-    def from_text(text):
-        path.write_text(text, encoding="utf-8")
-        return DAG.from_yaml(path)
 
-    path = tmp_path / "dag.yaml"
-    return from_text, path
+def read(path, text):
+    path.write_text(text, encoding="utf-8")
+    return DAG.from_yaml(path)
 
 
 HEAD = f"""\
 config:
   N: 4
 tasks:
-  collect: {{module: {__name__}, class: Collect}}
-  classify: {{module: {__name__}, class: Classify}}
+  collect: {{module: {__name__}, class: collect}}
+  classify: {{module: {__name__}, class: classify}}
 """
 
 
-def refused(read, text):
-    """Return the message that reading `text` gives, without the path before it."""
-    from_text, path = read
-    with pytest.raises(GraphError) as caught:
-        from_text(text)
-    message = str(caught.value)
-    assert message.startswith(f"{path}: ")
-    return message[len(f"{path}: ") :]
-
-
-def test_config_tasks_and_edges_are_read(read):
-    dag = read[0](HEAD + "edges:\n  - [collect, classify]\n")
+def test_config_tasks_and_edges_are_read(path):
+    dag = read(path, HEAD + "edges:\n  - [collect, classify]\n")
     assert dag.config == Config(N=4)
     assert list(dag.tasks) == ["collect", "classify"]
-    assert isinstance(dag.tasks["collect"], Collect)
-    assert dag.edge_fields == {("collect", "classify"): ["data"]}
+    assert isinstance(dag.tasks["collect"], collect)
     assert dag.run().final_outputs == {"result": {"data": 4}}
-    dag = read[0]("config: {cells: [1, 2], radio: {band: n78}}")
+    dag = read(path, "config: {cells: [1, 2], radio: {band: n78}}")
     assert dag.config == {"cells": [1, 2], "radio": {"band": "n78"}}
     own = type("Own", (DAG,), {})
-    assert type(own.from_yaml(str(read[1]))) is own
+    assert type(own.from_yaml(str(path))) is own
     with pytest.raises(FileNotFoundError):
-        DAG.from_yaml(read[1].parent / "nowhere.yaml")
+        DAG.from_yaml(path.parent / "nowhere.yaml")
 
 
 @pytest.mark.parametrize(
@@ -85,29 +64,26 @@ def test_config_tasks_and_edges_are_read(read):
     ],
 )
 def test_an_edge_has_the_forms_of_the_constructor_and_that_of_a_mapping(
-    read, edge, fields, received
+    path, edge, fields, received
 ):
-    dag = read[0](f"{HEAD}edges: [{edge}]\n")
+    dag = read(path, f"{HEAD}edges: [{edge}]\n")
     assert dag.edge_fields == {("collect", "classify"): fields}
     assert dag.run().final_outputs == {"result": received}
 
 
 @pytest.mark.parametrize("text", ["", "{}", "config:\ntasks:\nedges:\n", "tasks: {}\nedges: []"])
-def test_what_is_left_out_is_empty(read, text):
-    dag = read[0](text)
-    assert dag.tasks == {}
-    assert dag.config == Config()
-    assert dag.execution_order == []
+def test_what_is_left_out_is_empty(path, text):
+    dag = read(path, text)
+    assert (dag.tasks, dag.config, dag.execution_order) == ({}, Config(), [])
 
 
-def test_a_file_that_is_no_text_is_refused_and_a_missing_pyyaml_names_the_extra(read, monkeypatch):
-    read[1].write_bytes(b"tasks: \xff\xfe\xfa")
+def test_a_file_that_is_no_text_is_refused_and_a_missing_pyyaml_names_the_extra(path, monkeypatch):
+    path.write_bytes(b"tasks: \xff\xfe\xfa")
     with pytest.raises(GraphError, match="not YAML"):
-        DAG.from_yaml(read[1])
-    read[1].write_text(HEAD)
+        DAG.from_yaml(path)
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(MissingExtraError) as caught:
-        DAG.from_yaml(read[1])
+        read(path, HEAD)
     assert caught.value.extra == "yaml"
 
 
@@ -150,14 +126,16 @@ ENDS = "edge 2: expected 'source' and 'target', got {"
         ),
     ],
 )
-def test_what_is_no_dag_is_refused_with_the_place_in_the_file(read, text, expected):
-    assert refused(read, text).startswith(expected)
+def test_what_is_no_dag_is_refused_with_the_place_in_the_file(path, text, expected):
+    with pytest.raises(GraphError) as caught:
+        read(path, text)
+    assert str(caught.value).startswith(f"{path}: {expected}")
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (f"tasks: {{1: {{module: {__name__}, class: Collect}}}}", "^task name 1: "),
+        (f"tasks: {{1: {{module: {__name__}, class: collect}}}}", "^task name 1: "),
         *(
             (f"{HEAD}edges: [{edge}]", message)
             for edge, message in (
@@ -173,12 +151,12 @@ def test_what_is_no_dag_is_refused_with_the_place_in_the_file(read, text, expect
         ),
     ],
 )
-def test_names_and_edges_are_checked_as_those_of_the_constructor(read, text, expected):
+def test_names_and_edges_are_checked_as_those_of_the_constructor(path, text, expected):
     with pytest.raises(GraphError, match=expected):
-        read[0](text)
+        read(path, text)
 
 
-@pytest.mark.parametrize("name", ["not_a_task", "pytest"])
-def test_what_is_imported_must_be_a_task_class(read, name):
+@pytest.mark.parametrize("name", ["HEAD", "pytest"])
+def test_what_is_imported_must_be_a_task_class(path, name):
     with pytest.raises(TypeError, match=r"^task 'a': expected a Task .*, got "):
-        read[0](f"tasks: {{a: {{module: {__name__}, class: {name}}}}}")
+        read(path, f"tasks: {{a: {{module: {__name__}, class: {name}}}}}")
