@@ -100,16 +100,11 @@ def test_times_without_delay_are_compared_if_both_have_them_and_edges_by_both_en
 
 
 def test_only_what_has_measured_samples_on_both_sides_is_compared():
+    one, none = {"wall_ms": [1.0]}, {"wall_ms": [None]}
     nothing = {"serialize_ms": [1.0], "deserialize_ms": [None]}
     something = {"serialize_ms": [1.0], "deserialize_ms": [1.0]}
-    mine = profile_of(
-        {"a": {"wall_ms": [1.0]}, "b": {"wall_ms": [None]}, "c": {"wall_ms": [1.0]}},
-        {"a->b": nothing, "b->c": something},
-    )
-    theirs = profile_of(
-        {"a": {"wall_ms": [1.0]}, "b": {"wall_ms": [1.0]}, "d": {"wall_ms": [1.0]}},
-        {"a->b": something},
-    )
+    mine = profile_of({"a": one, "b": none, "c": one}, {"a->b": nothing, "b->c": something})
+    theirs = profile_of({"a": one, "b": one, "d": one}, {"a->b": something})
     assert list(compare_profiles(mine, theirs)["task_times"]) == ["a"]
     assert compare_profiles(mine, theirs)["edge_times"] == {}
     document = timed().to_dict()
@@ -214,11 +209,7 @@ def test_samples_that_cannot_say_have_no_interval(mine, theirs, paired, ratio, r
 
 
 def test_profiles_without_samples_have_times_and_no_verdict():
-    @task(outputs=["x"])
-    def a():
-        return {"x": 1}
-
-    plain = DAG({"a": a}).run()
+    plain = DAG({"a": task(outputs=["x"])(lambda: {"x": 1})}).run()
     for mine, theirs in ((plain, plain), (plain, timed()), (timed(), plain)):
         entry = task_a(mine, theirs)
         assert entry["ratio"] == pytest.approx(entry["new_ms"] / entry["base_ms"])
@@ -229,10 +220,8 @@ def test_profiles_without_samples_have_times_and_no_verdict():
 
 @pytest.mark.parametrize("conditions", [None, {}, {**FRESH, "fresh_process": False}])
 def test_samples_of_one_process_cannot_judge_those_of_another(conditions):
-    for mine, theirs in (
-        (timed(1.5, conditions=conditions), timed()),
-        (timed(1.5), timed(conditions=conditions)),
-    ):
+    elsewhere = timed(1.5, conditions=conditions), timed()
+    for mine, theirs in (elsewhere, (timed(1.5), timed(conditions=conditions))):
         entry = task_a(mine, theirs)
         assert (entry["verdict"], entry["ratio"]) == (INCONCLUSIVE, pytest.approx(1.5))
         assert "differ 2 to 4 times as much as rounds do" in entry["reason"]
@@ -282,17 +271,14 @@ def test_calibrated_machines_are_put_on_one_scale_and_all_against_a_verdict_is_s
 @pytest.mark.parametrize("calibration", [{}, {"calibration": {**CALIBRATION, "kernel_version": 2}}])
 def test_machines_without_a_common_scale_are_compared_by_raw_times(calibration):
     mine, theirs = timed(3.0, host="x", calibration=CALIBRATION), timed(host="y", **calibration)
-    result = compare_profiles(mine, theirs)
-    assert "scale" not in result
-    assert result["task_times"]["a"]["ratio"] == pytest.approx(3.0)
-    assert result["task_times"]["a"]["verdict"] == INCONCLUSIVE
-    assert "the ratio is of raw times" in result["task_times"]["a"]["reason"]
     # Two calibrations of one machine change nothing.
     again = timed(host="x", calibration={**CALIBRATION, "score": 1.9})
-    result = compare_profiles(mine, again)
-    assert "scale" not in result
-    assert result["task_times"]["a"]["ratio"] == pytest.approx(3.0)
-    assert result["task_times"]["a"]["verdict"] == SLOWER
+    for other, verdict in ((theirs, INCONCLUSIVE), (again, SLOWER)):
+        result = compare_profiles(mine, other)
+        assert "scale" not in result
+        entry = result["task_times"]["a"]
+        assert (entry["ratio"], entry["verdict"]) == (pytest.approx(3.0), verdict)
+        assert ("the ratio is of raw times" in entry["reason"]) == (other is theirs)
 
 
 @pytest.mark.parametrize(
@@ -308,18 +294,19 @@ def test_a_calibration_that_is_none_is_refused_where_it_stands(none, path):
 @pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("time", [1.7e308, 5e-324])
 def test_ratios_that_no_float_holds_are_none_and_say_why(time, paired):
-    parts = {"serialize_ms": [time] * 10, "deserialize_ms": [time] * 10}
-    extreme = profile_of({"a": {"wall_ms": [time] * 10}, "b": {}}, {"a->b": parts})
-    parts = {"serialize_ms": TEN, "deserialize_ms": TEN}
-    usual = profile_of({"a": {"wall_ms": TEN}, "b": {}}, {"a->b": parts})
+    extreme, usual = (
+        profile_of(
+            {"a": {"wall_ms": times}, "b": {}},
+            {"a->b": {"serialize_ms": times, "deserialize_ms": times}},
+        )
+        for times in ([time] * 10, TEN)
+    )
     for mine, theirs in ((extreme, usual), (usual, extreme), (extreme, extreme)):
         found = compare_profiles(mine, theirs, paired=paired)
         for entry in (found["task_times"]["a"], found["edge_times"]["a->b"]):
             assert (entry["ratio"], entry["low"], entry["high"]) == (None, None, None)
-            assert (entry["verdict"], entry["reason"]) == (
-                INCONCLUSIVE,
-                "a sample is outside 1e-150 to 1e+150",
-            )
+            assert entry["verdict"] == INCONCLUSIVE
+            assert entry["reason"] == "a sample is outside 1e-150 to 1e+150"
 
 
 @pytest.mark.parametrize("kinds", [["measured"], ["measured", "allocation"]])
@@ -331,9 +318,7 @@ def test_one_round_beside_another_has_a_ratio_and_no_verdict(kinds):
         "base_ms": 2.0,
         "new_ms": 2.0,
         "ratio": 1.0,
-        "low": None,
-        "high": None,
-        "coverage": None,
+        **dict.fromkeys(("low", "high", "coverage")),
         "verdict": INCONCLUSIVE,
         "reason": "1 round is too few for 1 comparison: at least 5 of each are needed",
     }

@@ -3,19 +3,16 @@ import subprocess
 import sys
 
 
-def command(*arguments, cwd, code=None, **options):
+def python(*words, **options):
+    """Run Python in a process of its own, which finds this checkout."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment()}
+    options = {**pipes, "encoding": "utf-8", "timeout": 120, **options}
+    return subprocess.run([sys.executable, *map(str, words)], check=False, **options)
+
+
+def command(*arguments, code=None, **options):
     """Run the command in a process of its own, as a shell does."""
-    done = subprocess.run(
-        [sys.executable, "-m", "dagprofiler", *map(str, arguments)],
-        cwd=cwd,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-        **options,
-    )
+    done = python("-m", "dagprofiler", *arguments, **options)
     if code is not None:
         assert done.returncode == code, (done.stdout, done.stderr)
     return done

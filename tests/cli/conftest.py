@@ -11,7 +11,7 @@ from dagprofiler.cli import main
 PIPELINE = '''\
 """A small DAG, as users write one."""
 
-import time
+import shutil, time
 
 from dagprofiler import DAG, Config, task
 
@@ -31,6 +31,15 @@ def build(n: int = 100, factor=2.0):
     tasks = {"read": read, "add": add, "show": show}
     config = Config(N=n, factor=factor, names=["a"], on=True, label="x", model=object())
     return DAG(tasks, [("read", "add"), ("add", "show")], config)
+
+@task(inputs=["numbers"], outputs=["total"])
+def removes(numbers, cfg):
+    shutil.rmtree("results")
+    return {"total": 1 // cfg.works}
+
+def removing(works=1):
+    tasks = {"read": read, "removes": removes}
+    return DAG(tasks, [("read", "removes")], {"N": 3, "works": works})
 
 def needs(size):
     return build(size)

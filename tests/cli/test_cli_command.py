@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from cli_runner import command, environment
+from cli_runner import command, environment, python
 
 import dagprofiler
 from dagprofiler.cli import main
@@ -14,16 +14,14 @@ from dagprofiler.cli._output import print_text
 COMMANDS = ("run", "resume", "show", "compare", "report", "export", "import", "validate")
 
 
-def test_help_loads_nothing_that_takes_long(shelf):
+def test_help_loads_nothing_that_takes_long():
     code = (
         "import sys; from dagprofiler.cli import main\n"
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         "heavy = {'numpy', 'jsonschema', 'rich', 'shtab', 'yaml', 'multiprocessing', 'asyncio'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
-    )
+    done = python("-c", code)
     assert done.stdout.splitlines()[-1] == "[]"
     assert all(f"\n    {name} " in done.stdout for name in COMMANDS)
 
@@ -63,14 +61,7 @@ def test_a_reader_that_has_enough_ends_the_command_without_a_word(shelf):
 @pytest.mark.parametrize("words", [["show"], ["export", "--format", "dot"]])
 def test_a_standard_output_that_is_full_is_named(shelf, words):
     with open("/dev/full", "w", encoding="utf-8") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "dagprofiler", *words, shelf.profile],
-            env=environment(),
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        done = command(*words, shelf.profile, stdout=full)
     assert done.stderr == "dagprofiler: no space left on device: 'standard output'\n"
     assert done.returncode == 2
 

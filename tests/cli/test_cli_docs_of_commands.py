@@ -9,13 +9,11 @@ import doctest
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from check_page import CHECKER, FLAGS, blocks
-from cli_runner import environment
+from cli_runner import command as run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,16 +24,7 @@ def printed_by(line, folder):
     for part in line.split(" | "):
         words = shlex.split(part)
         assert words.pop(0) == "dagprofiler", line
-        done = subprocess.run(
-            [sys.executable, "-m", "dagprofiler", *words],
-            input=outputs,
-            cwd=folder,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            check=False,
-        )
+        done = run(*words, input=outputs, cwd=folder)
         outputs, code = done.stdout, done.returncode
         said = done.stderr
     return outputs or (said if code else ""), code

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from cli_runner import command, environment
+from cli_runner import command, environment, python
 
 from dagprofiler import Profile
 
@@ -31,17 +31,9 @@ def test_run_writes_a_profile_and_shows_it_in_short_or_says_how_to_keep_it(shelf
     assert (done.out, done.err) == ("", "")
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
-        "pipeline_of_tests.py:dag",
-        "pipeline_of_tests:dag",
-        "pipeline_of_tests.py",
-        "pipeline_of_tests:build",
-    ],
-)
+@pytest.mark.parametrize("target", [".py:dag", ":dag", ".py", ":build"])
 def test_a_target_is_a_dag_in_a_module_or_a_file_or_a_function_that_builds_one(cli, target):
-    assert "3 tasks" in cli("run", target).out
+    assert "3 tasks" in cli("run", f"pipeline_of_tests{target}").out
 
 
 def test_parameters_have_the_type_of_what_they_replace_or_are_arguments(cli, folder, shelf):
@@ -63,8 +55,8 @@ def test_a_run_is_as_requested_and_a_pool_made_for_it_ends(cli, folder, shelf, r
     options = ["--rounds", "6", "--warmup", "1", "--meters", "wall,cpu", "--executor", "threads:2"]
     cli("run", shelf.target, *options, "-o", f"{folder}/p.json")
     sections = saved(folder).sections
-    assert sections["run"]["conditions"]["n"] == 6
-    assert sections["run"]["conditions"]["warmup"] == 1
+    conditions = sections["run"]["conditions"]
+    assert (conditions["n"], conditions["warmup"]) == (6, 1)
     assert sections["run"]["executor"] == "ThreadPoolExecutor"
     assert "cpu_ms" in sections["samples"]["tasks"]["add"]
     text = (
@@ -91,24 +83,16 @@ def test_json_of_a_run_is_what_is_shown_and_what_was_written(cli, folder, shelf)
 
 
 @pytest.mark.slow
-def test_processes_and_new_processes_find_the_tasks_of_a_file(shelf, folder):
+def test_processes_and_new_processes_find_the_tasks_of_a_file(shelf, folder, written):
     code = (
         "import multiprocessing, sys; from dagprofiler.cli import main; "
         "multiprocessing.set_start_method('spawn'); sys.exit(main())"
     )
     # In a folder of its own, and with a name that only importlib takes.
-    Path(folder, "my-pipeline.py").write_text(
-        Path(shelf.folder, "pipeline_of_tests.py").read_text(encoding="utf-8"), encoding="utf-8"
-    )
-    target = os.path.join(folder, "my-pipeline.py:dag")
+    text = Path(shelf.folder, "pipeline_of_tests.py").read_text(encoding="utf-8")
+    target = written("my-pipeline.py", text) + ":dag"
     for more in (["--executor", "processes:1"], ["--rounds", "1", "--fresh-process"]):
-        done = subprocess.run(
-            [sys.executable, "-c", code, "run", target, *more],
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = python("-c", code, "run", target, *more)
         assert done.returncode == 0, done.stderr
         assert "3 tasks" in done.stdout
 
@@ -167,28 +151,9 @@ def test_a_partial_profile_has_a_place_where_there_is_none_beside_the_output(
     (shelf.folder / "profile.partial.json").unlink()
 
 
-REMOVES = """\
-import shutil
-from dagprofiler import DAG, task
-
-@task(outputs=["x"])
-def a():
-    return {"x": 1}
-
-@task(inputs=["x"], outputs=["y"])
-def b(x, cfg):
-    shutil.rmtree("results")
-    if cfg.fails:
-        raise ValueError("no such cell")
-    return {"y": 1}
-
-dag = DAG({"a": a, "b": b}, [("a", "b")], {"fails": False})
-"""
-
-
 @pytest.fixture
 def second_places(folder, monkeypatch):
-    """Return a folder for temporary files, and a function that returns the profile in it."""
+    """Return a folder for temporary files, and a function that takes the profile out of it."""
     places = Path(folder, "second")
     places.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(places))
@@ -198,18 +163,11 @@ def second_places(folder, monkeypatch):
         assert str(path) in line
         if os.name == "posix":
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        return Profile.load(path)
+        profile = Profile.load(path)
+        path.unlink()
+        return profile
 
     return SimpleNamespace(folder=places, only=only)
-
-
-@pytest.fixture
-def removes(folder, written, monkeypatch):
-    """Return a target that removes the folder of its results."""
-    written("removes.py", REMOVES)
-    Path(folder, "results").mkdir()
-    monkeypatch.chdir(folder)
-    return "removes.py"
 
 
 with_full_disk = pytest.mark.skipif(
@@ -218,49 +176,39 @@ with_full_disk = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize(
-    ("fails", "code", "says", "state"),
+    ("works", "code", "says", "state"),
     [
-        (False, 2, "output 'results/p.json': cannot be written: No such file", "complete"),
-        (True, 4, "task 'b' failed: ValueError: no such cell; the partial profile", "partial"),
+        (1, 2, "output 'results/p.json': cannot be written: No such file", "complete"),
+        (0, 4, "task 'removes' failed: ZeroDivisionError: integer division", "partial"),
     ],
 )
 def test_a_profile_has_a_second_place_if_the_folder_of_its_output_is_gone(
-    refused, removes, second_places, fails, code, says, state
+    refused, second_places, works, code, says, state
 ):
-    options = ["-c", f"fails={fails}".lower(), "-o", "results/p.json"]
-    line = refused("run", removes, *options, code=code)
+    Path("results").mkdir()
+    options = ["-c", f"works={works}", "-o", "results/p.json"]
+    line = refused("run", "pipeline_of_tests:removing", *options, code=code)
     assert line.startswith(says)
     assert second_places.only(line).sections["run"]["state"] == state
 
 
 @with_full_disk
-@pytest.mark.parametrize("option", ["-o", "--report"])
 def test_a_finished_run_has_a_second_place_if_its_disk_is_full(
-    refused, shelf, second_places, option
-):
-    line = refused("run", shelf.target, option, "/dev/full", "-q")
-    assert "'/dev/full': cannot be written: No space left on device; the profile is in " in line
-    assert second_places.only(line).dag_structure["nodes"] == ["read", "add", "show"]
-
-
-@with_full_disk
-def test_a_report_that_has_no_room_needs_no_second_place_for_a_profile_that_has_its_own(
     refused, shelf, folder, second_places
 ):
-    line = refused("run", shelf.target, "-o", f"{folder}/p.json", "--report", "/dev/full")
-    assert "the profile is saved by -o" in line
-    assert saved(folder).dag_structure["nodes"] == ["read", "add", "show"]
-    assert list(second_places.folder.iterdir()) == []
-
-
-@with_full_disk
-def test_of_two_finished_runs_that_whose_disk_is_full_has_a_second_place(
-    refused, shelf, folder, second_places
-):
+    for option in ("-o", "--report"):
+        line = refused("run", shelf.target, option, "/dev/full", "-q")
+        assert "'/dev/full': cannot be written: No space left on device; the profile is in " in line
+        assert second_places.only(line).dag_structure["nodes"] == ["read", "add", "show"]
     options = ["--run", "--rounds", "2", "-o", "/dev/full", f"{folder}/p.json"]
     line = refused("compare", shelf.target, shelf.target, *options)
-    assert second_places.only(line).dag_structure["nodes"] == ["read", "add", "show"]
-    assert saved(folder).dag_structure["nodes"] == ["read", "add", "show"]
+    for profile in (second_places.only(line), saved(folder)):
+        assert profile.dag_structure["nodes"] == ["read", "add", "show"]
+    # A profile that has its own place needs none because a report has no room.
+    line = refused("run", shelf.target, "-o", f"{folder}/q.json", "--report", "/dev/full")
+    assert "the profile is saved by -o" in line
+    assert saved(folder, "q.json").dag_structure["nodes"] == ["read", "add", "show"]
+    assert list(second_places.folder.iterdir()) == []
 
 
 @with_full_disk
@@ -271,15 +219,8 @@ def test_a_finished_run_has_a_second_place_if_standard_output_takes_nothing(shel
         os.close(writer)
         writer = os.open("/dev/full", os.O_WRONLY)
     os.close(reader)
-    done = subprocess.run(
-        [sys.executable, "-m", "dagprofiler", "run", shelf.target, "-o", "-"],
-        cwd=shelf.folder,
-        env={**environment(), "TMPDIR": folder},
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+    options = {"stdout": writer, "env": {**environment(), "TMPDIR": folder}}
+    done = command("run", shelf.target, "-o", "-", cwd=shelf.folder, **options)
     os.close(writer)
     (name,) = os.listdir(folder)
     assert done.stderr.count("\n") == 1
@@ -392,16 +333,17 @@ def test_a_command_file_that_was_edited_is_refused(cli, refused, folder, shelf, 
 def test_no_journal_is_written_over_and_one_that_no_command_began_needs_a_target(
     cli, refused, folder, shelf
 ):
+    failing, journal = "pipeline_of_tests:failing", f"{folder}/journal"
     cli("run", shelf.target, "--journal", f"{folder}/full", "-q")
     line = refused("run", shelf.target, "--journal", f"{folder}/full")
     assert line.startswith(f"--journal: '{folder}/full' already holds the journal of a run")
-    cli("run", "-q", shelf.target, "--journal", f"{folder}/journal", "-c", "model=1", code=2)
-    cli("run", "-q", "pipeline_of_tests:failing", "--journal", f"{folder}/journal", code=4)
-    os.unlink(f"{folder}/journal/command.json")
-    assert "give the directory" in refused("resume", f"{folder}/journal")
-    refused("resume", f"{folder}/journal", "pipeline_of_tests:failing", code=4)
-    wrong = refused("resume", f"{folder}/journal", "pipeline_of_tests:failing", "-c", "N=4")
-    assert wrong.startswith(f"journal {os.path.abspath(f'{folder}/journal')!r}: config:")
+    cli("run", "-q", shelf.target, "--journal", journal, "-c", "model=1", code=2)
+    cli("run", "-q", failing, "--journal", journal, code=4)
+    os.unlink(f"{journal}/command.json")
+    assert "give the directory" in refused("resume", journal)
+    refused("resume", journal, failing, code=4)
+    wrong = refused("resume", journal, failing, "-c", "N=4")
+    assert wrong.startswith(f"journal {os.path.abspath(journal)!r}: config:")
     os.unlink("profile.partial.json")
 
 
@@ -495,18 +437,11 @@ def test_workers_of_a_command_end_with_it_also_those_that_have_had_no_task(waiti
     assert out == ""
 
 
-def test_sigterm_that_is_ignored_stays_so(folder):
+def test_sigterm_that_is_ignored_stays_so():
     code = (
         "import signal; from dagprofiler.cli import entry; "
         "signal.signal(signal.SIGTERM, signal.SIG_IGN); "
         "import atexit; atexit.register(lambda: print(signal.getsignal(signal.SIGTERM).name)); "
         "entry()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "--version"],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.endswith("SIG_IGN\n")
+    assert python("-c", code, "--version").stdout.endswith("SIG_IGN\n")

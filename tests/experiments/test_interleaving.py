@@ -21,7 +21,7 @@ from dagprofiler import (
 
 
 class Says(Task):
-    """Appends its name to a list, and fails in the call that it is told."""
+    """Appends its name to a list, and fails in the call with this number."""
 
     outputs = ["x"]
 
@@ -54,9 +54,6 @@ def two(**options):
     return said, *(DAG({"t": Says(said, name, **options)}) for name in "ab")
 
 
-# Turns
-
-
 @pytest.mark.parametrize(
     ("rounds", "order"), [(Rounds(5, warmup=0), "abbaabbaab"), (2, "abbaabba")]
 )
@@ -85,12 +82,11 @@ def test_the_pass_for_allocations_comes_in_turn_and_more_rounds_of_one_are_run_a
     assert ended_by == ["precision", "max_rounds"]
 
 
-def test_a_mapping_is_another_config_of_the_same_dag():
+def test_a_mapping_is_another_config_of_the_same_dag_which_is_as_it_was():
     said, dag_a, _ = two()
     found = compare_runs(dag_a, {"says": "other"}, rounds=Rounds(2, warmup=0))
     assert said == ["a", "other", "other", "a"]
     assert (dict(found.base.config), dict(found.new.config)) == ({}, {"says": "other"})
-    # The DAG is as it was.
     assert dict(dag_a.config) == {}
     dag_a.run()
     assert said[-1] == "a"
@@ -98,18 +94,14 @@ def test_a_mapping_is_another_config_of_the_same_dag():
 
 def test_both_profiles_are_whole_and_have_the_meters_given_one_by_one():
     _, dag_a, dag_b = two()
-    found = compare_runs(dag_a, dag_b, rounds=6, seed=7)
+    found = compare_runs(dag_a, dag_b, rounds=6, seed=7, meters=iter(["cpu", "delay"]))
     assert isinstance(found, RunComparison)
     for profile in (found.base, found.new):
-        assert profile.seed == 7
-        assert profile.sections["run"]["state"] == "complete"
-        assert profile.sections["run"]["rounds"] == 6
+        run = profile.sections["run"]
+        assert (profile.seed, run["state"], run["rounds"]) == (7, "complete", 6)
         assert profile.final_outputs == {"x": 1}
+        assert "corrected_ms" in profile.sections["samples"]["tasks"]["t"]
         assert dagprofiler.Profile.loads(profile.dumps()) == profile
-    found = compare_runs(*two()[1:], rounds=Rounds(2, warmup=0), meters=iter(["cpu", "delay"]))
-    for profile in (found.base, found.new):
-        for columns in profile.sections["samples"]["tasks"].values():
-            assert "corrected_ms" in columns
 
 
 def test_both_get_the_same_inputs_and_the_same_numbers():
@@ -124,9 +116,6 @@ def test_both_get_the_same_inputs_and_the_same_numbers():
     compare_runs(*dags, rounds=Rounds(3, warmup=0), seed=1, inputs={"t": {"y": 5}})
     assert len(drawn) == 6
     assert len(set(drawn)) == 1
-
-
-# Verdicts
 
 
 def chain(**config):
@@ -158,33 +147,25 @@ def test_too_few_rounds_cannot_say(rounds):
     )
 
 
-# Failures
-
-
-@pytest.mark.parametrize("who", "ab")
-def test_a_failure_in_one_ends_both(who):
+@pytest.mark.parametrize(
+    ("who", "order", "error", "reason"),
+    [
+        ("a", "abbaa", ValueError("boom"), "task 't' failed in round 3 of 6: ValueError: boom"),
+        ("b", "abbaab", ValueError("boom"), "task 't' failed in round 3 of 6: ValueError: boom"),
+        ("a", "abbaa", KeyboardInterrupt(), "interrupted"),
+        ("b", "abbaab", SystemExit(), "SystemExit"),
+    ],
+)
+def test_a_failure_or_an_interrupt_in_one_ends_both(who, order, error, reason):
     said = []
-    dags = {
-        name: DAG({"t": Says(said, name, fails_at=3 if name == who else None)}) for name in "ab"
-    }
-    with pytest.raises(RunError) as caught:
-        compare_runs(dags["a"], dags["b"], rounds=Rounds(6, warmup=0))
-    profile = caught.value.profile
-    assert profile.sections["run"]["reason"] == (
-        "task 't' failed in round 3 of 6: ValueError: boom"
-    )
-    assert "".join(said) == ("abbaa" if who == "a" else "abbaab")
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit()], ids=repr)
-def test_an_interrupt_ends_both(error):
-    said, dag_a, dag_b = two(fails_at=2, error=error)
-    with pytest.raises(type(error)) as caught:
-        compare_runs(dag_a, dag_b, rounds=Rounds(6, warmup=0))
-    assert caught.value is error
-    # b goes first in the second turn.
-    assert "".join(said) == "abb"
-    assert caught.value.profile.sections["run"]["state"] == "partial"
+    dags = [DAG({"t": Says(said, name, 3 if name == who else None, error)}) for name in "ab"]
+    with pytest.raises((RunError, KeyboardInterrupt, SystemExit)) as caught:
+        compare_runs(*dags, rounds=Rounds(6, warmup=0))
+    assert error in (caught.value, caught.value.__cause__)
+    run = caught.value.profile.sections["run"]
+    assert run["state"] == "partial"
+    assert reason in run["reason"]
+    assert "".join(said) == order
 
 
 @pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
@@ -196,9 +177,6 @@ def test_what_either_froze_is_thawed_when_one_fails(thawed):
     said.clear()
     compare_runs(dag_a, dag_b, rounds=Rounds(1, collect_garbage="tasks"))
     assert gc.get_freeze_count() <= thawed
-
-
-# Bad input
 
 
 @pytest.mark.parametrize(
@@ -222,14 +200,9 @@ def test_bad_arguments_are_refused_before_anything_runs(new, arguments, error, p
 
 @pytest.mark.parametrize("base", [None, 5, {"N": 1}])
 def test_what_is_no_dag_is_refused_as_the_base(base):
-    said, dag_a, _ = two()
-    for new in (dag_a, {"N": 2}):
+    for new in (two()[1], {"N": 2}):
         with pytest.raises(DeclarationError, match="base must be a DAG"):
             compare_runs(base, new)
-    assert said == []
-
-
-# Conditions
 
 
 @pytest.mark.skipif(
@@ -238,12 +211,7 @@ def test_what_is_no_dag_is_refused_as_the_base(base):
 )
 def test_one_set_of_cores_is_kept_busy_for_both():
     cores, seen = os.sched_getaffinity(0), []
-
-    @task(outputs=[])
-    def looks():
-        seen.append(len(os.sched_getaffinity(0)))
-        return {}
-
+    looks = task(outputs=[])(lambda: seen.append(len(os.sched_getaffinity(0))) or {})
     compare_runs(DAG({"t": looks}), DAG({"t": looks}), rounds=Rounds(2, warmup=0, busy_cores=1))
     assert seen == [len(cores) - 1] * 4
     assert os.sched_getaffinity(0) == cores

@@ -54,21 +54,16 @@ def test_a_plot_draws_on_the_axes_it_is_given_or_makes_a_figure_of_its_own(draw,
         assert rendered(draw(profile)).figure is not figure
 
 
-def test_a_gantt_has_a_row_for_each_task_and_names_them_unless_they_are_many(profile):
+def test_a_gantt_has_a_row_for_each_task_or_worker_and_names_them_unless_they_are_many(profile):
     ax = rendered(plot.gantt(profile))
     assert rows(ax) == ["load", "part_0", "part_1", "merge"]
     names = [one.get_text() for one in ax.get_legend().get_texts()]
     assert names == ["waiting", "deserialize", "compute", "serialize"]
     assert min(bar.get_x() for bars in ax.containers for bar in bars) == 0
     ax = rendered(plot.gantt(large_profile(500)))
-    assert rows(ax) == []
-    assert ax.get_ylabel() == "500 tasks"
-
-
-def test_a_gantt_by_workers_has_a_row_for_each():
+    assert (rows(ax), ax.get_ylabel()) == ([], "500 tasks")
     with ThreadPoolExecutor(2) as pool:
-        profile = wide(4).run(executor=pool)
-    ax = rendered(plot.gantt(profile, by="worker"))
+        ax = rendered(plot.gantt(wide(4).run(executor=pool), by="worker"))
     assert 1 <= len(rows(ax)) <= 2
 
 
@@ -84,17 +79,22 @@ def test_a_gantt_is_of_the_round_that_one_asks_for_and_of_what_ran_before_a_fail
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    ("draw", "options", "expected"),
     [
-        *(({"round": number}, rf"round .*\(0, 1.*{number}") for number in (99, -1, "first")),
-        ({"by": "host"}, "by .*'task' or 'worker'.*'host'"),
+        *(
+            (plot.gantt, {"round": number}, rf"round .*\(0, 1.*{number}")
+            for number in (99, -1, "first")
+        ),
+        (plot.gantt, {"by": "host"}, "by .*'task' or 'worker'.*'host'"),
+        (plot.samples, {"column": "wal_ms"}, "column must be one of .*wall_ms.*did you mean"),
+        (plot.samples, {"tasks": ["laod"]}, "no samples of a task 'laod'; did you mean 'load'"),
     ],
 )
-def test_a_gantt_that_can_not_be_is_refused(options, expected, profile):
+def test_a_plot_that_cannot_be_is_refused(draw, options, expected, profile):
     with pytest.raises(ValueError, match=expected):
-        plot.gantt(profile, **options)
-    with pytest.raises(ValueError, match="no timeline"):
-        plot.gantt(profile_of(["a"]))
+        draw(profile, **options)
+    with pytest.raises(ValueError, match=f"no {'timeline' if draw is plot.gantt else 'samples'}"):
+        draw(profile_of(["a"]))
 
 
 def test_a_dag_shows_outputs_or_costs_and_is_folded_as_one_asks(profile):
@@ -108,26 +108,15 @@ def test_a_dag_shows_outputs_or_costs_and_is_folded_as_one_asks(profile):
     assert len(words(plot.dag(wide(80), nodes=82))) == 2 * 82
 
 
-def test_samples_have_a_row_for_each_task_and_a_point_for_each_measured_round(profile):
+def test_samples_have_a_row_for_each_task_or_the_slowest_and_a_point_for_each_measured_round(
+    profile,
+):
     ax = rendered(plot.samples(profile, column="wall_ms"))
     assert rows(ax) == ["load", "part_0", "part_1", "merge"]
     assert [len(line.get_xdata()) for line in ax.lines] == [5] * 4
     assert ax.get_xlabel() == "time in compute(), ms"
     assert rows(plot.samples(profile, tasks=["merge", "load"])) == ["merge", "load"]
-
-
-def test_samples_that_there_are_not_are_refused(profile):
-    with pytest.raises(ValueError, match=r"column must be one of .*wall_ms.*did you mean"):
-        plot.samples(profile, column="wal_ms")
-    with pytest.raises(ValueError, match="no samples of a task 'laod'; did you mean 'load'"):
-        plot.samples(profile, tasks=["laod"])
-    with pytest.raises(ValueError, match="the profile has no samples"):
-        plot.samples(profile_of(["a"]))
-
-
-def test_of_many_tasks_the_samples_of_the_slowest_are_drawn():
-    profile = wide(60).run(rounds=2, meters="wall")
-    ax = rendered(plot.samples(profile))
+    ax = rendered(plot.samples(wide(60).run(rounds=2, meters="wall")))
     assert len(rows(ax)) == 40
     assert ax.get_title() == "40 of 62 tasks"
 
