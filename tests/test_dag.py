@@ -10,7 +10,6 @@ from dagprofiler import (
     DAG,
     ORDER_ONLY,
     Config,
-    DagProfilerError,
     DeclarationError,
     GraphError,
     Profile,
@@ -163,13 +162,6 @@ def test_gathered_inputs_arrive_in_the_order_of_the_edges_as_lists_of_their_own(
     assert dag.run().outputs == {name: {"got": [1, 0]} for name in "yz"}
 
 
-def test_validate_of_a_valid_dag_says_nothing_and_runs_nothing():
-    ran = []
-    dag = DAG({"a": make("A", ["x"], compute=lambda self: ran.append(1) or {"x": 1})})
-    assert dag.validate() is None
-    assert ran == []
-
-
 def positional(self, x, /):
     return {"y": x}
 
@@ -294,6 +286,10 @@ def test_instances_with_a_compute_of_their_own_are_judged_by_it():
     assert_problems(DAG(tasks), says=[r"task 'b': compute\(\) needs 'x'"])
 
 
+def test_validate_of_a_valid_dag_says_nothing_and_runs_nothing():
+    assert DAG({"a": make("A", ["x"], compute=lambda self: 1 / 0)}).validate() is None
+
+
 @pytest.mark.parametrize("names", ["ab", "ba"])
 def test_alike_tasks_with_a_compute_of_another_kind_are_distinguished(names):
     plain = constant(got=2)
@@ -352,29 +348,28 @@ def double(x, extra=0):
 
 
 def test_a_run_never_changes_the_dag():
-    def codes(dag):
-        return [vars(node).copy() for node in dag.tasks.values()]
-
     dag = DAG(
         {"s": source, "d": double, "e": double},
         [("s", "d"), ("s", "e", {"x": "x"}), ("d", "e")],
         Config(N=4),
     )
+
+    def state():
+        graph = dag.edges, dag.reverse_edges, dag.edge_fields, dag.execution_order
+        return repr((vars(dag._wiring), graph)), [{**vars(node)} for node in dag.tasks.values()]
+
     dag.run(inputs={"d": {"extra": 1}})
-    before, attributes = vars(dag._wiring).copy(), codes(dag)
-    text = repr([before, dag.edges, dag.reverse_edges, dag.edge_fields, dag.execution_order])
+    before = state()
     for arguments in ({}, {"seed": 3}, {"keep": ["s"]}, {"inputs": {"d": {"extra": 2}}}):
         dag.run(**arguments)
         with pytest.raises(RuntimeError):
             dag.run(inputs={"e": {"extra": "fail"}})
-        after = vars(dag._wiring)
-        assert text == repr(
-            [after, dag.edges, dag.reverse_edges, dag.edge_fields, dag.execution_order]
-        )
-        assert codes(dag) == attributes
-    assert [m.bytes_in for m in dag.run().metrics.task_metrics] == [
-        m.bytes_in for m in dag.run(keep=["d"], seed=1).metrics.task_metrics
+        assert state() == before
+    sizes = [
+        [entry.bytes_in for entry in dag.run(**arguments).metrics.task_metrics]
+        for arguments in ({}, {"keep": ["d"], "seed": 1})
     ]
+    assert sizes[0] == sizes[1]
 
 
 @pytest.mark.parametrize("names", ["bc", "cb"])
@@ -481,18 +476,3 @@ def test_a_dag_has_a_name_and_so_has_its_profile():
     for name in ("", 7):
         with pytest.raises(DeclarationError, match=f"name .*{name!r}"):
             DAG({}, name=name)
-
-
-@pytest.mark.parametrize(
-    "tasks",
-    [
-        {"x" * 10**6: make("Needs", ["y"], ["x"], compute=lambda self, x: {"y": x})},
-        {"x" * 10**6: 3},
-        {"x" * 10**6: make("Silent", ["x"], compute=len)},
-    ],
-    ids=["no input", "no task", "fails"],
-)
-def test_a_name_of_a_megabyte_is_cut_in_messages(tasks):
-    with pytest.raises(DagProfilerError) as caught:
-        DAG(tasks).run()
-    assert len(str(caught.value)) < 2000

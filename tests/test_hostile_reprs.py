@@ -40,7 +40,7 @@ from dagprofiler.formats import exporter_names
 from dagprofiler.measure.calibrate import Calibration
 from dagprofiler.schema import validate_profile
 
-MOST = 2000
+MOST, LONG = 2000, "x" * 10**6
 
 
 class ReprRaised(Exception):  # noqa: N818  (no error of anyone)
@@ -204,6 +204,9 @@ CALLS = {
     "DAG(tasks)": DAG,
     "DAG(a task)": lambda value: DAG({"a": value}),
     "DAG(a name)": lambda value: DAG({value: source()}),
+    "a long name of no task": lambda _: DAG({LONG: 3}),
+    "a long name of a task without its input": lambda _: DAG({LONG: sink()}).run(),
+    "a long name of a task that fails": lambda _: DAG({LONG: task(outputs=["x"])(len)()}).run(),
     "DAG(edges)": lambda value: DAG({"a": source()}, value),
     "DAG(an edge)": lambda value: DAG({"a": source()}, [value]),
     "DAG(an end)": lambda value: DAG({"a": source()}, [("a", value)]),

@@ -433,10 +433,9 @@ def test_what_is_no_profile_is_refused_with_the_place(tmp_path, change, message)
 
 @pytest.mark.parametrize("document", [None, [], "profile", 3, {}, {"metadata": None}])
 def test_what_is_no_document_is_refused(document):
-    with pytest.raises(ProfileError):
-        Profile.from_dict(document)
-    with pytest.raises(ProfileError):
-        Profile.loads(json.dumps(document))
+    for load, argument in ((Profile.from_dict, document), (Profile.loads, json.dumps(document))):
+        with pytest.raises(ProfileError):
+            load(argument)
     if not isinstance(document, str):
         with pytest.raises(ProfileError, match=r"^expected JSON text, got"):
             Profile.loads(document)
@@ -448,26 +447,23 @@ def test_a_document_with_keys_that_are_no_text_is_refused(section):
         Profile.from_dict(changed(lambda d: (d if section is None else d[section]).update({1: 2})))
 
 
+def spoil(part):
+    """Empty everything in a document."""
+    for below in part.values() if isinstance(part, dict) else part:
+        if isinstance(below, (dict, list)):
+            spoil(below)
+    part.clear()
+
+
 def test_editing_a_document_changes_neither_its_source_nor_what_was_made_of_it(measured):
     before = measured.dumps()
     document = measured.to_dict()
-    made = Profile.from_dict(document)
-    edited = Profile.from_dict(document)
+    made, edited = Profile.from_dict(document), Profile.from_dict(document)
     edited.seed, edited.hostname = 1, "elsewhere"
     edited.metadata["note"] = edited.sections["note"] = 1
     assert document == measured.to_dict()
-    document["node_weights"]["collect"] = 7
-    document["edge_weights"]["collect->process"] = 8
-    document["dag_structure"]["nodes"].append("x")
-    document["dag_structure"]["edges"][0]["source"] = "x"
-    document["execution_metrics"][0]["task"] = "x"
-    document["edge_metrics"]["records"][0][0].append("x")
-    document["configuration"]["rates"].append(7)
-    document["run"]["overhead"]["loop_ms"] = 9
-    document["timeline"]["records"][0][0] = "x"
-    document["environment"]["versions"]["numpy"] = "x"
-    assert measured.dumps() == before
-    assert made.dumps() == before
+    spoil(document)
+    assert measured.dumps() == made.dumps() == before
 
 
 def test_compare_gives_what_0_1_0_gives_in_which_an_absent_weight_is_0():

@@ -13,7 +13,6 @@ from dagprofiler import (
     Profile,
     Rounds,
     RunError,
-    Task,
     TaskMetrics,
     __version__,
     import_profile,
@@ -22,6 +21,7 @@ from dagprofiler import (
 from dagprofiler.analysis.summary import summary
 
 WFFORMAT = Path(__file__).resolve().parent.parent / "data" / "wfformat"
+WAITS = task(outputs=["x"])(lambda: {"x": 1})
 STRUCTURE = {
     "nodes": ["collect", "process", "classify"],
     "edges": [
@@ -31,10 +31,6 @@ STRUCTURE = {
     ],
     "execution_order": ["collect", "process", "classify"],
 }
-
-
-def default():
-    return {"node_weight": "default"}
 
 
 def example(**sections):
@@ -91,16 +87,11 @@ critical path: 6.877 of 6.877 ms in all tasks, so that concurrency gives a speed
 
 
 def test_a_profile_is_a_headline_tables_of_tasks_and_of_edges_and_the_critical_path():
+    overhead = {"prepare_ms": 0.25, "loop_ms": 1234.5, "hooks_ms": 0.0}
+    sources = {"collect": "estimated_instructions", "process": "estimated_instructions"}
     profile = example(
-        run={
-            "state": "complete",
-            "overhead": {"prepare_ms": 0.25, "loop_ms": 1234.5, "hooks_ms": 0.0},
-        },
-        weight_sources={
-            "collect": {"node_weight": "estimated_instructions"},
-            "process": {"node_weight": "estimated_instructions"},
-            "classify": default(),
-        },
+        run={"state": "complete", "overhead": overhead},
+        weight_sources={n: {"node_weight": sources.get(n, "default")} for n in STRUCTURE["nodes"]},
     )
     notes = (
         "data: serialized in 0.640 ms, deserialized in 0.562 ms\n"
@@ -118,19 +109,13 @@ def test_a_profile_is_a_headline_tables_of_tasks_and_of_edges_and_the_critical_p
 
 
 def test_a_partial_profile_says_so_and_why_first():
-    profile = example(
-        run={
-            "state": "partial",
-            "reason": "task 'process' failed: ValueError: no such cell",
-            "tasks": {
-                "process": {"state": "failed", "error": "ValueError: no such cell"},
-                "classify": {"state": "skipped"},
-            },
-        }
-    )
+    failed = {"state": "failed", "error": "ValueError: no such cell"}
+    reason = "task 'process' failed: ValueError: no such cell"
+    tasks = {"process": failed, "classify": {"state": "skipped"}}
+    profile = example(run={"state": "partial", "reason": reason, "tasks": tasks})
     _, second, *lines = str(profile).split("\n")
-    assert second == "PARTIAL: task 'process' failed: ValueError: no such cell"
-    assert "task 'process' failed: ValueError: no such cell" in lines
+    assert second == f"PARTIAL: {reason}"
+    assert reason in lines
     rows = [line.split() for line in lines if line]
     states = {row[0]: row[-1] for row in rows if row[0] in STRUCTURE["nodes"] and row[1] != "->"}
     assert states == {"collect": "succeeded", "process": "failed", "classify": "skipped"}
@@ -167,7 +152,7 @@ def test_what_is_unknown_is_no_number_and_an_imported_profile_says_from_what():
 def test_of_many_tasks_and_edges_the_first_forty_are_shown(count):
     names = [f"t{i:04}" for i in range(count + 1)]
     edges = [(source, target, []) for source, target in zip(names, names[1:])]
-    text = str(DAG(dict.fromkeys(names, Waits), edges).run())
+    text = str(DAG(dict.fromkeys(names, WAITS), edges).run())
     blocks = {block.split()[0]: block for block in text.split("\n\n")}
     assert blocks["task"].count("\nt") == min(count + 1, 40)
     assert blocks.get("edge", "").count(" -> ") == min(count, 40)
@@ -194,21 +179,18 @@ def test_a_hostile_name_host_or_reason_does_not_break_the_table(name):
 
 def test_what_was_metered_is_a_table_of_its_own_without_what_is_0_throughout():
     class Power:
-        name, unit, reason = "power", "W", None
+        name, unit, reason, reading = "power", "W", None, 12.5
 
         def start(self):
             pass
 
         def stop(self):
-            return 12.5
+            return self.reading
 
     class Broken(Power):
-        name, reason = "current", "no such sensor"
+        name, reason, reading = "current", "no such sensor", None
 
-        def stop(self):
-            return None
-
-    dag = DAG({"a": Waits})
+    dag = DAG({"a": WAITS})
     once = str(dag.run(meters=[Power(), Broken(), "children_cpu"]))
     assert "\ntask  power W\na      12.500" in once
     assert "current_W: no such sensor" in once
@@ -232,25 +214,10 @@ def test_what_was_metered_is_a_table_of_its_own_without_what_is_0_throughout():
 )
 def test_the_rounds_of_a_run_that_failed_are_those_that_were(failing, rounds, line):
     times = itertools.count(1)
-
-    @task(outputs=["x"])
-    def first():
-        return {"x": 1}
-
-    @task(inputs=["x"], outputs=["y"])
-    def second(x):
-        return {"y": 1 // (failing - next(times))}
-
-    dag = DAG({"first": first, "second": second}, [("first", "second")])
+    second = task(outputs=["y"])(lambda x: {"y": 1 // (failing - next(times))})
+    dag = DAG({"first": WAITS, "second": second}, [("first", "second")])
     try:
         profile = dag.run(rounds=Rounds(rounds, warmup=2))
     except RunError as error:
         profile = error.profile
     assert line in summary(profile).splitlines()
-
-
-class Waits(Task):
-    outputs = ["x"]
-
-    def compute(self, cfg):
-        return {"x": 1}

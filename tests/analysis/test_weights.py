@@ -41,15 +41,15 @@ def sources(estimated=50, **values):
     return {**entry, **values}
 
 
-def profile_of(weight_sources, *, rounds=1, weights=None, times=(), **sections):
+def profile_of(weight_sources, *, rounds=1, weights=None, **sections):
     """A profile with only what weights are read from."""
     names = list(weight_sources if weights is None else weights)
     sections.setdefault("run", {"state": "complete", "rounds": rounds})
     if weights is None:
         weights = {n: e.get("estimated_instructions") or 0 for n, e in weight_sources.items()}
         sections["weight_sources"] = weight_sources
-    metrics = DAGMetrics([TaskMetrics(n, ms, 0, 0, 0, 0) for n, ms in times], [], weights, {}, 1.0)
     structure = {"nodes": names, "edges": [], "execution_order": names}
+    metrics = DAGMetrics([], [], weights, {}, 1.0)
     made = Profile(Config(), structure, metrics, hostname="lab-7", sections=sections)
     return Profile.loads(made.dumps())
 
@@ -168,14 +168,14 @@ def test_reference_times_are_wall_times_where_no_delay_was_measured_and_finite()
 
 
 def test_one_plain_round_and_medians_without_their_samples_have_reference_times():
+    environment = {"calibration": CALIBRATION}
     entry = sources(wall_time_ms=3.0, reference_time_ms=6.0)
-    profile = profile_of({"a": entry}, environment={"calibration": CALIBRATION})
+    profile = profile_of({"a": entry}, environment=environment)
     weights = weights_of(profile, "reference_time", "max")
     assert weights.values == {"a": 6.0}
     assert weights.provenance.startswith("wall time, one round on host 'lab-7'; times")
     assert weights_of(profile, "reference_time", rate=1000).values == {"a": 3.0}
     entry = sources(wall_time_ms=5.0, reference_time_ms=6.0)
-    environment = {"calibration": CALIBRATION}
     profile = profile_of({"a": entry}, rounds=8, environment=environment)
     weights = weights_of(profile, "reference_time", rate=1000)
     assert weights.values == {"a": 3.0}
@@ -214,14 +214,11 @@ def test_a_default_of_0_is_no_weight_and_the_error_names_five_tasks():
     assert len(caught.value.tasks) == 8
 
 
-@pytest.mark.parametrize("key", ["counted_instructions", "instructions"])
-def test_what_could_not_be_measured_says_why(key):
-    environment = {"not_measured": {key: "no hardware counters on this machine"}}
-    with pytest.raises(WeightError, match=r"'a': .*no hardware counters"):
-        weights_of(profile_of({"a": sources()}, environment=environment), "counted")
-
-
-def test_a_task_that_did_not_finish_and_a_run_without_a_measured_round_say_why():
+def test_what_could_not_be_measured_did_not_finish_or_was_in_no_measured_round_says_why():
+    for key in ("counted_instructions", "instructions"):
+        environment = {"not_measured": {key: "no hardware counters on this machine"}}
+        with pytest.raises(WeightError, match=r"'a': .*no hardware counters"):
+            weights_of(profile_of({"a": sources()}, environment=environment), "counted")
     unfinished = sources(wall_time_ms=None, reasons={"wall_time_ms": "the task did not finish"})
     profile = profile_of({"a": sources(wall_time_ms=1.0), "b": unfinished})
     for source, rate in (("wall_time", None), ("reference_time", 1.0)):
@@ -235,22 +232,26 @@ def test_a_task_that_did_not_finish_and_a_run_without_a_measured_round_say_why()
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
-def test_one_round_has_one_value_whatever_the_statistic(statistic):
+def test_one_round_has_one_value_whatever_the_statistic_and_medians_alone_have_no_samples(
+    statistic,
+):
     entry = sources(wall_time_ms=3.0, counted_instructions=7)
-    profile = profile_of({"a": entry})
-    assert weights_of(profile, "wall_time", statistic).values == {"a": 3.0}
+    profile, medians = profile_of({"a": entry}), profile_of({"a": entry}, rounds=6)
+    weights = weights_of(profile, "wall_time", statistic)
+    assert weights.values == {"a": 3.0}
+    assert samples_behind(profile, weights) == {"a": [3.0]}
     assert weights_of(profile, "counted", statistic).values == {"a": 7}
-    medians = profile_of({"a": entry}, rounds=6)
     if statistic == "median":
         assert weights_of(medians, "wall_time").values == {"a": 3.0}
+        with pytest.raises(WeightError, match="distribution needs samples"):
+            samples_behind(medians, weights_of(medians, "wall_time"))
     else:
         with pytest.raises(WeightError, match="6 rounds; statistic='median'"):
             weights_of(medians, "wall_time", statistic)
 
 
 def test_entries_of_0_1_0_go_by_their_names_where_these_match():
-    profile = profile_of(None, weights={"a": 5, "b": 6}, times=[("a", 1.0), ("b", 2.0)])
-    del profile.sections["run"], profile.metadata["schema_version"]
+    profile = of_0_1_0("a", "b")
     assert weights_of(profile, "wall_time", "mean").values == {"a": 1.0, "b": 2.0}
     assert weights_of(profile, "estimated").values == {"a": 5, "b": 6}
     assert weights_of(profile, "reference_time", rate=1e3).values == {"a": 1.0, "b": 2.0}
@@ -394,14 +395,6 @@ def test_best_takes_the_source_that_lacks_fewest_and_says_what_stands_against_ea
 def test_samples_are_in_the_unit_of_their_weights(source, a, b):
     profile = sampled()
     assert samples_behind(profile, weights_of(profile, source)) == {"a": a, "b": b}
-
-
-def test_one_round_has_one_sample_and_medians_alone_have_none():
-    once = profile_of({"a": sources(wall_time_ms=3.0)})
-    assert samples_behind(once, weights_of(once, "wall_time")) == {"a": [3.0]}
-    medians = profile_of({"a": sources(wall_time_ms=3.0)}, rounds=6)
-    with pytest.raises(WeightError, match="distribution needs samples"):
-        samples_behind(medians, weights_of(medians, "wall_time"))
 
 
 @pytest.mark.parametrize("statistic", ["median", "mean"])

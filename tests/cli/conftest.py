@@ -41,6 +41,9 @@ def removing(works=1):
     tasks = {"read": read, "removes": removes}
     return DAG(tasks, [("read", "removes")], {"N": 3, "works": works})
 
+def adding():
+    return DAG({"read": read, "add": add}, [("read", "add")], {"N": 3})
+
 def needs(size):
     return build(size)
 

@@ -12,19 +12,12 @@ from dagprofiler.cli._output import text
 
 def test_show_prints_every_part_in_80_columns_or_those_that_are_asked_for(cli, shelf):
     done = cli("show", shelf.profile)
-    blocks = done.out.split("\n\n")
-    assert blocks[0].startswith(f"{shelf.target}, 3 tasks, 2 edges, ")
-    assert blocks[1].startswith("task  time ms")
-    assert blocks[2].startswith("edge ")
-    assert blocks[3].startswith("critical path: ")
+    heads = (f"{shelf.target}, 3 tasks, 2 edges, ", "task  time ms", "edge ", "critical path: ")
+    assert all(map(str.startswith, done.out.split("\n\n"), heads))
     assert max(map(len, done.out.splitlines())) <= 80
     out = cli("show", shelf.profile, "--part", "edges").out
     assert [line.split()[0] for line in out.splitlines()] == ["edge", "read", "add"]
-
-
-def test_a_name_that_is_too_long_loses_its_middle():
-    assert fitted("abcdefghij", 9) == "abc...hij"
-    assert fitted("abc", 9) == "abc"
+    assert (fitted("abcdefghij", 9), fitted("abc", 9)) == ("abc...hij", "abc")
 
 
 def test_costs_are_of_the_source_that_was_asked_for_in_the_table_and_the_path(cli, shelf, refused):

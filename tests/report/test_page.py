@@ -26,46 +26,39 @@ BREAKING_OUT = [
 
 
 class Elements(HTMLParser):
-    """The elements of a page, and the text of those that hold no others."""
+    """The elements of a page, with the text of those that hold no others."""
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.attributes, self.texts, self.inside = [], [], {}, None
+        self.found, self.inside = [], False
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag, attrs):
-        self.inside = len(self.tags)
-        self.tags.append(tag)
-        self.attributes.append(dict(attrs))
+        self.inside = True
+        self.found.append((tag, dict(attrs), []))
 
     def handle_data(self, data):
-        if self.inside is not None:
-            self.texts.setdefault(self.inside, []).append(data)
+        if self.inside:
+            self.found[-1][2].append(data)
 
     def handle_endtag(self, tag):
-        self.inside = None
+        self.inside = False
 
     def of(self, tag):
-        return [
-            (self.attributes[i], "".join(self.texts.get(i, ())))
-            for i, found in enumerate(self.tags)
-            if found == tag
-        ]
+        return [(attributes, "".join(text)) for name, attributes, text in self.found if name == tag]
 
 
-def data_in(text):
-    """The JSON that a browser's script would find."""
-    ((_, found),) = [one for one in Elements(text).of("script") if one[0].get("id") == "data"]
-    return json.loads(found)
+EMPTY = Elements(page({}))
 
 
 @pytest.mark.parametrize("text", BREAKING_OUT)
 def test_no_text_ends_its_script_element(text):
     data = {"names": [text], text: text}
-    made = page(data)
-    assert data_in(made) == data
-    assert Elements(made).tags == Elements(page({})).tags
+    made = Elements(page(data))
+    ((_, found),) = [one for one in made.of("script") if one[0].get("id") == "data"]
+    assert json.loads(found) == data
+    assert [tag for tag, *_ in made.found] == [tag for tag, *_ in EMPTY.found]
 
 
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
@@ -77,23 +70,21 @@ def test_a_block_holds_what_was_put_in_and_no_character_of_markup(value):
 
 
 def test_the_policy_lets_in_our_script_and_style_and_nothing_else():
-    elements = Elements(page({}))
-    ((meta, _),) = [one for one in elements.of("meta") if "http-equiv" in one[0]]
+    ((meta, _),) = [one for one in EMPTY.of("meta") if "http-equiv" in one[0]]
     policy = dict(part.split(" ", 1) for part in meta["content"].split("; "))
     assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == "'none'"
-    ((_, style),) = elements.of("style")
-    (_, (_, script)) = elements.of("script")
+    ((_, style),) = EMPTY.of("style")
+    (_, (_, script)) = EMPTY.of("script")
     for kind, text in (("style-src", style), ("script-src", script)):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert policy[kind] == f"'sha256-{digest}'"
 
 
 def test_the_page_points_nowhere_and_makes_no_markup_of_texts():
-    elements = Elements(page({}))
-    for attributes in elements.attributes:
+    for _, attributes, _ in EMPTY.found:
         assert not {"src", "srcset", "action"} & attributes.keys()
         assert attributes.get("href", "#").startswith("#")
-    assert "link" not in elements.tags
+    assert EMPTY.of("link") == []
     assert set(re.findall(r"https?://[^\s\"']+", page({}))) == {"http://www.w3.org/2000/svg"}
     words = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(")
     assert [word for word in words if word in page({})] == []
