@@ -9,6 +9,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.rounds import measured_of
+from dagprofiler._document.table import edges_of
 from dagprofiler._util.checks import choice, integer
 from dagprofiler._util.checks import number as positive
 from dagprofiler._util.html import ShownInBlocks
@@ -229,16 +230,13 @@ def analyze(
     if not hasattr(profile, "dag_structure"):
         raise refused(f"analyze: profile must be a Profile, got {short_repr(profile)}")
     error = partial(WeightError, cost, [])
-    for name, rate in (
-        ("instructions_per_s", instructions_per_s),
-        ("bandwidth_bits_per_s", bandwidth_bits_per_s),
-    ):
-        if rate is not None:
-            positive(name, rate, error=error)
+    if instructions_per_s is not None:
+        positive("instructions_per_s", instructions_per_s, error=error)
+    if bandwidth_bits_per_s is not None:
+        positive("bandwidth_bits_per_s", bandwidth_bits_per_s, error=error)
     choice("size", size, ("spec", "wire"), error=error)
     weights = weights_of(profile, cost, statistic, fill=fill)
-    ends = [(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]]
-    pairs = {(source, target): f"{source}->{target}" for source, target in ends}
+    pairs = {(source, target): f"{source}->{target}" for source, target in edges_of(profile)}
     try:
         weights = _at_speed(weights, instructions_per_s)
         communication = _communication_of(profile, pairs, weights, bandwidth_bits_per_s, size)
@@ -264,23 +262,20 @@ def analysis_of(
     WeightError
         If `cost` is given, and no task has such a cost.
     """
-    if cost is not None:
-        return _partly_known(profile, cost, statistic), ""
+    source = cost or "time"
     try:
-        return _partly_known(profile, "time", statistic), ""
+        found = analyze(profile, cost=source, statistic=statistic, fill=0)
+        if len(found.weights.filled) == len(found.levels):
+            # No task has a cost: this raises an error with the reason.
+            weights_of(profile, source, statistic)
     except WeightError as error:
+        if cost is not None:
+            raise
         try:
-            return analyze(profile, cost="best", statistic=statistic), ""
+            found = analyze(profile, cost="best", statistic=statistic)
         except WeightError:
             return None, str(error)
-
-
-def _partly_known(profile: ProfileData, cost: str, statistic: str) -> Analysis:
-    found = analyze(profile, cost=cost, statistic=statistic, fill=0)
-    if found.levels and len(found.weights.filled) == len(found.levels):
-        # No task has a cost: this raises an error with the reason.
-        weights_of(profile, cost, statistic)
-    return found
+    return found, ""
 
 
 def _at_speed(weights: Weights, instructions_per_s: float | None) -> Weights:
@@ -316,7 +311,7 @@ def _analysis(
         communication=communication.times,
         communication_note=communication.note,
         unknown_edges=communication.unknown,
-        work=_in_units(work, per_unit),
+        work=work if whole else work / _PER_MS,
         levels=graph.by_name(graph.levels),
         without_communication=without,
         with_communication=with_communication,
@@ -397,7 +392,7 @@ class _WeightedGraph:
     Attributes
     ----------
     names
-        Task names in topological order, level by level.
+        Task names in topological order.
     edges
         Source, target and key of each edge, sources ascending.
     first_edge
@@ -407,31 +402,15 @@ class _WeightedGraph:
     """
 
     def __init__(self, nodes: Sequence[str], pairs: Mapping[tuple[str, str], str]) -> None:
-        below: dict[str, list[str]] = {name: [] for name in nodes}
-        waiting = dict.fromkeys(nodes, 0)
-        for source, target in pairs:
-            below[source].append(target)
-            waiting[target] += 1
-        # Kahn's algorithm with a queue: tasks come in the order of their levels.
-        self.names = names = [name for name in nodes if not waiting[name]]
-        for name in names:
-            for target in below[name]:
-                waiting[target] -= 1
-                if not waiting[target]:
-                    names.append(target)
-        if len(names) < len(nodes):
-            kahn_order(nodes, pairs)  # raises an error that names the cycle
-        self._place = dict(zip(names, range(len(names))))
+        self.names = kahn_order(nodes, pairs)
+        self._place = place = {name: i for i, name in enumerate(self.names)}
         self._nodes = nodes
-        self.edges = [
-            (i, self._place[target], pairs[name, target])
-            for i, name in enumerate(names)
-            for target in below[name]
-        ]
-        self.first_edge = list(accumulate((len(below[name]) for name in names), initial=0))
-        self.levels = [0] * len(names)
-        for i, below_i, _ in self.edges:
-            self.levels[below_i] = max(self.levels[below_i], self.levels[i] + 1)
+        self.edges = sorted((place[a], place[b], key) for (a, b), key in pairs.items())
+        edges_from = Counter(source for source, _, _ in self.edges)
+        self.first_edge = list(accumulate((edges_from[i] for i in range(len(nodes))), initial=0))
+        self.levels = [0] * len(nodes)
+        for source, target, _ in self.edges:
+            self.levels[target] = max(self.levels[target], self.levels[source] + 1)
 
     def is_exit(self, task: int) -> bool:
         """Return whether a task has no successors."""
@@ -440,11 +419,6 @@ class _WeightedGraph:
     def by_name(self, values: Sequence[Number]) -> dict[str, Any]:
         """Return task name to value, in the order of the profile."""
         return {name: values[self._place[name]] for name in self._nodes}
-
-
-def _in_units(ticks: int, per_unit: int) -> Number:
-    """Return a number of ticks in the unit of the analysis."""
-    return ticks if per_unit == 1 else ticks / per_unit
 
 
 def _paths_of(
@@ -472,19 +446,21 @@ def _paths_of(
     )
     gains = _gains(graph, path, costs, delays, lengths)
 
+    def units(ticks: int) -> Number:
+        return ticks if per_unit == 1 else ticks / per_unit
+
     def figures(ticks: Iterable[int]) -> dict[str, Number]:
-        return graph.by_name([_in_units(n, per_unit) for n in ticks])
+        return graph.by_name(list(map(units, ticks)))
 
     return Paths(
-        span=_in_units(span, per_unit),
+        span=units(span),
         critical_path=tuple(graph.names[i] for i in path.tasks),
         earliest_start=figures(above),
         latest_start=figures(span - n for n in bottom),
         slack=figures(span - n - m for n, m in zip(bottom, above)),
         bottom_level=figures(bottom),
         bottlenecks=tuple(
-            Bottleneck(name, kind, _in_units(cost, per_unit), _in_units(gain, per_unit))
-            for name, kind, cost, gain in gains
+            Bottleneck(name, kind, units(cost), units(gain)) for name, kind, cost, gain in gains
         ),
     )
 
@@ -500,14 +476,12 @@ def _critical(
     graph: _WeightedGraph, bottom: Sequence[int], below: Sequence[int], delays: Sequence[int]
 ) -> _Path:
     """Return the longest path; on a tie, the one whose names sort first."""
-    path = _Path([], [])
     if not bottom:
-        return path
-    span = max(bottom)
-    names = graph.names
+        return _Path([], [])
+    names, span = graph.names, max(bottom)
     entries = (i for i, level in enumerate(graph.levels) if not level and bottom[i] == span)
     task = min(entries, key=names.__getitem__)
-    path.tasks.append(task)
+    path = _Path([task], [])
     while not graph.is_exit(task):
         following = [
             (names[target], target, k)
@@ -630,12 +604,11 @@ def _communication_of(
     """
     instructions = weights.unit == "instructions"
     if instructions and bandwidth_bits_per_s is not None:
-        raise WeightError(
-            weights.source,
-            [],
+        reason = (
             "bandwidth_bits_per_s gives times, which cannot be added to instructions; give "
-            "instructions_per_s too, or a time as cost",
+            "instructions_per_s too, or a time as cost"
         )
+        raise WeightError(weights.source, [], reason)
     metrics = {(edge.source, edge.target): edge for edge in profile.metrics.edge_metrics}
     loaded = {}
     for pair, key in pairs.items():
@@ -671,11 +644,12 @@ def _times(
         if measured:
             return measured, words
         return {}, f"unknown: {words}, and no bandwidth_bits_per_s is given"
-    transfer: dict[str, Number] = {}
-    for key, edge in edges.items():
-        count = getattr(edge, "size_bytes" if size == "spec" else "wire_bytes", None)
-        if count is not None:
-            transfer[key] = 8 * count / bandwidth_bits_per_s * 1e3
+    column = "size_bytes" if size == "spec" else "wire_bytes"
+    transfer: dict[str, Number] = {
+        key: 8 * count / bandwidth_bits_per_s * 1e3
+        for key, edge in edges.items()
+        if (count := getattr(edge, column, None)) is not None
+    }
     link = f"{size} bits / {bandwidth_bits_per_s:,.12g} a second"
     if not transfer:
         return {}, f"unknown: the profile has no {size} sizes of its edges"
@@ -777,10 +751,6 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
     kinds = profile.sections.get("samples", {}).get("rounds", ())
     measured = {i for i, kind in enumerate(kinds) if kind == "measured"}
     place = {task: i for i, task in enumerate(path)}
-
-    def on_path(record: Sequence[Any]) -> bool:
-        return record[0] in place and (not measured or record[1] in measured)
-
     columns = timeline["columns"]
     if not {"compute_start_ms", "compute_end_ms"} <= {*columns}:
         return None
@@ -788,11 +758,12 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
     computed = {
         (record[0], record[1]): (record[begin], record[end])
         for record in timeline["records"]
-        if on_path(record) and None not in (record[begin], record[end])
+        if record[0] in place and (not measured or record[1] in measured)
+        if None not in (record[begin], record[end])
     }
     rounds = len({i for _, i in computed})
     by_task: dict[tuple[str, int], list[_Interval]] = {}
-    for task, i, thread, label, start_ms, end_ms, *_ in filter(on_path, section["records"]):
+    for task, i, thread, label, start_ms, end_ms, *_ in section["records"]:
         if (task, i) in computed:
             begun_ms, ended_ms = start_ms, end_ms
             if not section["threads"][thread]["own"]:
@@ -806,14 +777,15 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
         uncovered_ms -= _add(sorted(intervals), section["labels"], task, totals)
     spans = [
         CriticalSpan(
-            section["labels"][label]["name"],
-            section["labels"][label]["category"],
+            label["name"],
+            label["category"],
             tuple(sorted(total.tasks, key=place.__getitem__)),
             total.calls / rounds,
             total.total_ms / rounds,
-            total.self_ms / rounds if section["labels"][label]["kind"] == "span" else None,
+            total.self_ms / rounds if label["kind"] == "span" else None,
         )
-        for label, total in totals.items()
+        for number, total in totals.items()
+        for label in [section["labels"][number]]
     ]
     spans.sort(key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms))
     mean_ms = 1 / rounds if rounds else 0.0
@@ -903,14 +875,12 @@ def _paths(found: Analysis) -> Iterator[str]:
 def _figure_rows(found: Analysis) -> list[tuple[str, str]]:
     """Return the figures of the whole DAG."""
     communicating = found.with_communication
-    rows = [("", found.weights.unit), ("work", number(found.work)), ("span", number(found.span))]
+    figures: dict[str, Any] = {"work": found.work, "span": found.span}
     if communicating is not None:
-        rows.append(("span with communication", number(communicating.span)))
-    return [
-        *rows,
-        ("average parallelism", number(found.average_parallelism)),
-        ("communication / computation", number(found.ccr)),
-    ]
+        figures["span with communication"] = communicating.span
+    figures["average parallelism"] = found.average_parallelism
+    figures["communication / computation"] = found.ccr
+    return [("", found.weights.unit), *zip(figures, map(number, figures.values()))]
 
 
 def bounds_of(found: Analysis) -> Iterator[tuple[int, Number, Number, float | None]]:
@@ -933,13 +903,11 @@ def _bound_rows(found: Analysis) -> list[Sequence[str]]:
 
 def _bottleneck_rows(found: Analysis) -> list[Sequence[str]]:
     """Return a head and the bottlenecks."""
-    return [
-        ("bottleneck", "", "cost", "gain if free"),
-        *(
-            (printable(item.name), item.kind, number(item.cost), number(item.gain))
-            for item in found.bottlenecks
-        ),
-    ]
+    rows = (
+        (printable(item.name), item.kind, number(item.cost), number(item.gain))
+        for item in found.bottlenecks
+    )
+    return [("bottleneck", "", "cost", "gain if free"), *rows]
 
 
 def span_rows(critical: Mapping[str, Any]) -> list[Sequence[str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document import Calibration
 from dagprofiler._document.rounds import MEASURED
-from dagprofiler._document.table import default_times
+from dagprofiler._document.table import default_times, timeline_rows
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, number, printable, some
@@ -117,12 +117,14 @@ def compare_profiles(
         **judge.judged(dict(_task_pairs(*sides))),
     }
     nodes = [profile.dag_structure["nodes"] for profile in (new, base)]
+    parameters = {
+        name: {"self": new.config.get(name), "other": base.config.get(name)}
+        for name in _union(new.config, base.config)
+    }
     return ProfileComparison(
         **dict(zip(("base", "new"), names or _called(base, new))),
         config_diff={
-            name: {"self": new.config.get(name), "other": base.config.get(name)}
-            for name in _union(new.config, base.config)
-            if not same_parameter(new.config.get(name), base.config.get(name))
+            name: both for name, both in parameters.items() if not same_parameter(*both.values())
         },
         node_weight_diff=_weight_diff(new.metrics.node_weights, base.metrics.node_weights),
         edge_weight_diff=_weight_diff(new.metrics.edge_weights, base.metrics.edge_weights),
@@ -183,14 +185,9 @@ def _weight_diff(mine: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str
     differences = {}
     for name in _union(mine, theirs):
         left, right = mine.get(name, 0), theirs.get(name, 0)
-        if left != right:
-            diff = left - right
-            differences[name] = {
-                "self": left,
-                "other": right,
-                "diff": diff,
-                "pct": _percent(diff, right),
-            }
+        if diff := left - right:
+            pct = _percent(diff, right)
+            differences[name] = {"self": left, "other": right, "diff": diff, "pct": pct}
     return differences
 
 
@@ -277,12 +274,10 @@ def _obstacles(mine: _Side, theirs: _Side, *, scaled: bool, paired: bool) -> Ite
     elif mine.machine != theirs.machine:
         yield _other_machine(mine, theirs, scaled=scaled)
     for name, default in _CONDITIONS.items():
-        values = [side.conditions.get(name, default) for side in (mine, theirs)]
-        if values[0] != values[1]:
-            yield (
-                f"the conditions differ: {name} is {short_repr(values[0])} here, "
-                f"{short_repr(values[1])} there"
-            )
+        here, there = (side.conditions.get(name, default) for side in (mine, theirs))
+        if here != there:
+            values = f"{short_repr(here)} here, {short_repr(there)} there"
+            yield f"the conditions differ: {name} is {values}"
     if paired:
         return
     if not all(side.conditions.get("fresh_process") for side in (mine, theirs)):
@@ -351,10 +346,8 @@ class _Judge(NamedTuple):
         return result
 
     def _entry(self, pair: _Pair, result: RankResult, verdict: Verdict) -> dict[str, Any]:
-        base_ms, new_ms = (
-            median([value for value in side if value is not None])
-            for side in (pair.theirs, pair.mine)
-        )
+        sides = ([ms for ms in side if ms is not None] for side in (pair.theirs, pair.mine))
+        base_ms, new_ms = map(median, sides)
         entry = _entry(base_ms, new_ms, pair.quantity, verdict.reason)
         entry["ratio"] = result.ratio if self.paired else result.ratio_of_medians
         entry["verdict"] = verdict.verdict
@@ -467,14 +460,9 @@ def _three_digits(value: float) -> str:
 def _row(name: str, entry: Mapping[str, Any], marks: dict[str, int]) -> tuple[str, ...]:
     """Return a row of the table of times; `marks` numbers the reasons of open verdicts."""
     known = entry.get("low") is not None
-    return (
-        printable(name),
-        number(entry["base_ms"]),
-        number(entry["new_ms"]),
-        number(entry["ratio"]),
-        f"{entry['low']:.2f} to {entry['high']:.2f}" if known else "-",
-        _marked(entry, marks),
-    )
+    interval = f"{entry['low']:.2f} to {entry['high']:.2f}" if known else "-"
+    figures = (number(entry[key]) for key in ("base_ms", "new_ms", "ratio"))
+    return printable(name), *figures, interval, _marked(entry, marks)
 
 
 def _marked(entry: Mapping[str, Any], marks: dict[str, int]) -> str:
@@ -486,44 +474,28 @@ def _marked(entry: Mapping[str, Any], marks: dict[str, int]) -> str:
 
 
 def _makespan(error: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    rows = {"makespan": error, **error["parts"]}
-    return [
-        ("", "predicted ms", "real ms", "of the error", ""),
-        *(
-            (
-                name,
-                f"{row['predicted_ms']:,.3f}",
-                f"{row['real_ms']:,.3f}",
-                f"{row['error']:+.1%}",
-                PARTS.get(name, ""),
-            )
-            for name, row in rows.items()
-        ),
-    ]
+    rows: list[tuple[str, ...]] = [("", "predicted ms", "real ms", "of the error", "")]
+    for name, row in {"makespan": error, **error["parts"]}.items():
+        times = (f"{row[key]:,.3f}" for key in ("predicted_ms", "real_ms"))
+        rows.append((name, *times, f"{row['error']:+.1%}", PARTS.get(name, "")))
+    return rows
 
 
 def _values(differing: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    return [
-        ("", "base", "new"),
-        *(
-            (printable(name), *(printable(short_repr(entry[key])) for key in ("other", "self")))
-            for name, entry in differing.items()
-        ),
-    ]
+    rows = (
+        (name, short_repr(entry["other"]), short_repr(entry["self"]))
+        for name, entry in differing.items()
+    )
+    return [("", "base", "new"), *(tuple(map(printable, row)) for row in rows)]
 
 
 def _weights(differing: Mapping[str, Mapping[str, Any]], divisor: int) -> list[tuple[str, ...]]:
-    return [
-        ("", "base", "new", "difference"),
-        *(
-            (
-                printable(name),
-                *(number(entry[key] // divisor) for key in ("other", "self")),
-                "new" if not entry["other"] else f"{entry['pct']:+,.1f} %",
-            )
-            for name, entry in differing.items()
-        ),
-    ]
+    rows: list[tuple[str, ...]] = [("", "base", "new", "difference")]
+    for name, entry in differing.items():
+        base, new = (number(entry[key] // divisor) for key in ("other", "self"))
+        change = f"{entry['pct']:+,.1f} %" if entry["other"] else "new"
+        rows.append((printable(name), base, new, change))
+    return rows
 
 
 #: Parts of the makespan, and what they are.
@@ -555,7 +527,7 @@ def prediction_error(real: ProfileData, predicted: ProfileData) -> dict[str, Any
     Each moment of each worker belongs to one part, so a makespan is the sum of the parts over
     all workers, divided by their number. Of several rounds that of the median counts.
     """
-    workers = len(_timeline(predicted, "workers"))
+    workers = len(predicted.sections.get("timeline", {}).get("workers", ()))
     there, guessed = _parts(real, workers), _parts(predicted, workers)
     if there is None or guessed is None:
         return None
@@ -570,28 +542,19 @@ def prediction_error(real: ProfileData, predicted: ProfileData) -> dict[str, Any
     return {**compared(whole_ms, sum(guessed.values())), "parts": parts}
 
 
-def _timeline(profile: ProfileData, part: str) -> Sequence[Any]:
-    found: Sequence[Any] = profile.sections.get("timeline", {}).get(part, ())
-    return found
-
-
 def _parts(profile: ProfileData, workers: int) -> dict[str, float] | None:
     """Return the parts of the makespan of the median round, in milliseconds.
 
     A round has at least `workers`, since those without a task are in no record.
     """
-    columns = _timeline(profile, "columns")
-    if not {*_MOMENTS}.issubset(columns):
-        return None
-    places = [columns.index(name) for name in _MOMENTS]
     kinds = profile.sections.get("samples", {}).get("rounds")
     rounds: dict[int, list[Sequence[float]]] = {}
     busy: dict[int, set[int]] = {}
-    for row in _timeline(profile, "records"):
-        moments = [row[place] for place in places]
-        if None not in moments and (kinds is None or kinds[row[1]] == MEASURED):
-            rounds.setdefault(row[1], []).append(moments)
-            busy.setdefault(row[1], set()).add(row[2])
+    for row in timeline_rows(profile):
+        moments: list[Any] = [row.get(name) for name in _MOMENTS]
+        if None not in moments and (kinds is None or kinds[row["round"]] == MEASURED):
+            rounds.setdefault(row["round"], []).append(moments)
+            busy.setdefault(row["round"], set()).add(row["worker"])
     if not rounds:
         return None
     split = [_split(rows, max(workers, len(busy[n]))) for n, rows in rounds.items()]
@@ -602,7 +565,7 @@ def _parts(profile: ProfileData, workers: int) -> dict[str, float] | None:
 def _split(rows: Sequence[Sequence[float]], workers: int) -> dict[str, float]:
     """Return the parts of one round: the time of all workers, divided by their number."""
     begin, end = min(row[0] for row in rows), max(row[4] for row in rows)
-    spent: Mapping[str, float] = {
+    spent: dict[str, float] = {
         "tasks": sum(row[3] - row[2] for row in rows),
         "transfers": sum((row[2] - row[1]) + (row[4] - row[3]) for row in rows),
     }
@@ -614,9 +577,5 @@ def _split(rows: Sequence[Sequence[float]], workers: int) -> dict[str, float]:
         engine += (moment - at) * min(max(0, ready), max(0, workers - working))
         at, ready, working = moment, ready + waiting, working + busy
     idle = workers * (end - begin) - sum(spent.values())
-    return {
-        "tasks": spent["tasks"] / workers,
-        "transfers": spent["transfers"] / workers,
-        "engine": engine / workers,
-        "waiting": (idle - engine) / workers,
-    }
+    spent.update(engine=engine, waiting=idle - engine)
+    return {part: time_ms / workers for part, time_ms in spent.items()}

@@ -84,7 +84,7 @@ def figures(profile: ProfileData, sort: str = "time", cost: str | None = None) -
 
 def _summary(profile: ProfileData, found: Analysis | None, unclear: str) -> dict[str, Any]:
     sections, structure = profile.sections, profile.dag_structure
-    run, environment = sections.get("run", {}), mapping_in(sections, "environment")
+    run = sections.get("run", {})
     return {
         "name": profile.name,
         "tasks": len(structure["nodes"]),
@@ -94,16 +94,14 @@ def _summary(profile: ProfileData, found: Analysis | None, unclear: str) -> dict
         "unit": None if found is None else found.weights.unit,
         "state": run.get("state"),
         "reason": run.get("reason"),
-        "failures": {
-            name: entry for name, entry in run.get("tasks", {}).items() if "error" in entry
-        },
+        "failures": {n: entry for n, entry in run.get("tasks", {}).items() if "error" in entry},
         "rounds": run.get("rounds"),
         "conditions": _conditions(sections),
         "executor": run.get("executor"),
         "overhead": run.get("overhead"),
         "predicted": "prediction" in sections,
         "origin": _origin(profile),
-        "command": environment.get("command"),
+        "command": mapping_in(sections, "environment").get("command"),
         "notes": [*_notes(sections, unclear)],
     }
 
@@ -168,10 +166,10 @@ def _conditions(sections: Mapping[str, Any]) -> str | None:
         words.append(f"ended by {run['ended_by']} before the precision was reached")
     if count > 1:
         words[-1] += "; times are medians"
+    elif not count and warm_up == 1:
+        words[-1] += "; times are of the cold round"
     elif not count and warm_up:
-        words[-1] += "; times are " + (
-            "of the cold round" if warm_up == 1 else "medians of the cold round and warm-up"
-        )
+        words[-1] += "; times are medians of the cold round and warm-up"
     return ", ".join(words)
 
 
@@ -243,9 +241,8 @@ def blocks(shown: Mapping[str, Any], parts: Sequence[str] = PARTS) -> list[Block
     if "meters" in parts:
         made.append(_meter_block(tasks))
     if "flags" in parts:
-        made.append(
-            Block(notes=[f"{entry['flag']}: {entry['meaning']}" for entry in shown["flags"]])
-        )
+        notes = [f"{entry['flag']}: {entry['meaning']}" for entry in shown["flags"]]
+        made.append(Block(notes=notes))
     return made
 
 
@@ -267,10 +264,8 @@ def _summary_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
         notes.insert(0, f"PARTIAL: {printable(about['reason'])}")
     notes += [printable(note) for note in about["notes"]]
     if about["overhead"] is not None:
-        kinds = (
-            f"{_words(kind[: -len('_ms')])} {number(ms)} ms"
-            for kind, ms in about["overhead"].items()
-        )
+        overhead = about["overhead"].items()
+        kinds = (f"{_words(kind[: -len('_ms')])} {number(ms)} ms" for kind, ms in overhead)
         every = ", all rounds together" if (about["rounds"] or 0) > 1 else ""
         notes += [*_moving(tasks), f"outside of the tasks{every}: {', '.join(kinds)}"]
     predicted = f"{_PREDICTED}; " if about["predicted"] else ""
@@ -289,18 +284,12 @@ def _moving(tasks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def failure_block(name: str, entry: Mapping[str, Any]) -> Block:
     """Return where and how a task failed."""
-    lines = [
-        line
-        for frame in entry.get("traceback", ())
-        for line in (
-            f"  {frame['file']}, line {frame['line']}, in {frame['function']}",
-            *([f"    {frame['text']}"] if frame["text"] else ()),
-        )
-    ]
-    return Block(
-        f"task {printable(name)!r} failed: {printable(entry['error'])}",
-        notes=list(map(printable, lines)),
-    )
+    lines = []
+    for frame in entry.get("traceback", ()):
+        lines.append(f"  {frame['file']}, line {frame['line']}, in {frame['function']}")
+        lines += [f"    {frame['text']}"] if frame["text"] else []
+    title = f"task {printable(name)!r} failed: {printable(entry['error'])}"
+    return Block(title, notes=list(map(printable, lines)))
 
 
 def _task_block(tasks: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> Block:
@@ -334,15 +323,10 @@ def _half_width(task: Mapping[str, Any]) -> str:
 
 def _edge_block(edges: Sequence[Mapping[str, Any]]) -> Block:
     rows = [["edge", "bytes", "on the wire", "fields"]]
-    rows += [
-        [
-            f"{printable(edge['source'])} -> {printable(edge['target'])}",
-            quantity(edge["size_bytes"], BYTES),
-            quantity(edge["wire_bytes"], BYTES),
-            some(edge["data_fields"] or (), 3),
-        ]
-        for edge in edges
-    ]
+    for edge in edges:
+        name = f"{printable(edge['source'])} -> {printable(edge['target'])}"
+        sizes = (quantity(edge[key], BYTES) for key in ("size_bytes", "wire_bytes"))
+        rows.append([name, *sizes, some(edge["data_fields"] or (), 3)])
     return Block("", rows, (0, 3), "edges")
 
 
@@ -359,10 +343,8 @@ def _path_blocks(path: Mapping[str, Any]) -> Iterator[Block]:
     notes = [f"  {route(names)}"]
     if with_edges is not None:
         also = path["tasks_with_edges"]
-        notes.append(
-            f"  with serializing between tasks: {number(with_edges)} {unit}"
-            + (f", {route(also)}" if also != names else "")
-        )
+        words = f", {route(also)}" if also != names else ""
+        notes.append(f"  with serializing between tasks: {number(with_edges)} {unit}{words}")
     gains = [item for item in path["gains"] if item["gain"]][:3]
     if gains:
         words = ", ".join(f"{printable(item['name'])} {number(item['gain'])}" for item in gains)

@@ -86,8 +86,8 @@ def times_of_tasks(profile: ProfileData) -> dict[str, float]:
     """Return the time of each task in all its phases, in milliseconds."""
     return {
         name: sum(
-            ms or 0.0
-            for ms in (entry.compute_time_ms, entry.serialize_time_ms, entry.deserialize_time_ms)
+            getattr(entry, f"{phase}_time_ms") or 0.0
+            for phase in ("compute", "serialize", "deserialize")
         )
         for name, entry in entries_of_tasks(profile)[0].items()
     }
@@ -100,9 +100,8 @@ class Reader:
         self.statistic = statistic
         #: Whether tasks without a value may be left out.
         self.lenient = False
-        self._profile = profile
+        self._profile, sections = profile, profile.sections
         self.tasks: list[str] = profile.dag_structure["nodes"]
-        sections = profile.sections
         self._samples: Mapping[str, Any] | None = sections.get("samples")
         self._sources: Mapping[str, Mapping[str, Any]] | None = sections.get("weight_sources")
         self._environment: Mapping[str, Any] = sections.get("environment", {})
@@ -154,9 +153,8 @@ class Reader:
                 return sampled
         elif len(found) < len(self.tasks):
             missing = [name for name in self.tasks if name not in found]
-            raise WeightError(
-                source, missing, self._reasons(missing, candidate or "wall_time_ms", column)
-            )
+            reasons = (self._reason(n, candidate or "wall_time_ms", column) for n in missing[:5])
+            raise WeightError(source, missing, "; ".join(dict.fromkeys(reasons)))
         if found and source != "estimated":
             self.check_samples(source, self.statistic)
         return found
@@ -198,7 +196,7 @@ class Reader:
             return {**found, **own}
         if estimated:
             weights = self._profile.metrics.node_weights
-            return {name: weight if weight > 0 else None for name, weight in weights.items()}
+            return {name: weight for name, weight in weights.items() if weight > 0}
         return found
 
     def _present(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,16 +205,11 @@ class Reader:
     def check_samples(self, source: str, what: str) -> None:
         """Raise a WeightError if `what` needs samples and the profile holds only medians."""
         if what != "median" and self._rounds != 1:
-            raise WeightError(
-                source,
-                [],
+            reason = (
                 f"the {what} needs samples of every task, and the profile holds only "
-                f"medians of {self._rounds} rounds; statistic='median' returns them",
+                f"medians of {self._rounds} rounds; statistic='median' returns them"
             )
-
-    def _reasons(self, tasks: Sequence[str], candidate: str, column: str) -> str:
-        """Return why the first of `tasks` have no value."""
-        return "; ".join(dict.fromkeys(self._reason(n, candidate, column) for n in tasks[:5]))
+            raise WeightError(source, [], reason)
 
     def _reason(self, name: str, candidate: str, column: str) -> str:
         if not self._rounds and column:
@@ -422,11 +415,9 @@ def _check_arguments(source: Any, statistic: Any, rate: Any) -> None:
     sources, statistics = ["best", *NAMED], list(STATISTICS)
     for value, known, what in ((source, sources, "source"), (statistic, statistics, "statistic")):
         if value not in known:
-            words = ", ".join(map(repr, known))
+            words = f"{', '.join(map(repr, known))}, got {short_repr(value)}"
             hint = did_you_mean(value, known)
-            raise WeightError(
-                source, [], f"{what} must be one of {words}, got {short_repr(value)}{hint}"
-            )
+            raise WeightError(source, [], f"{what} must be one of {words}{hint}")
     if rate is None:
         return
     if source not in ("best", "reference_time"):
@@ -439,10 +430,7 @@ def _from_source(
 ) -> Weights:
     """Return the weights from one source; without `fill` every task must have a value."""
     reader.lenient = fill is not None
-    try:
-        found = _found_in(reader, source, rate)
-    finally:
-        reader.lenient = False
+    found = _found_in(reader, source, rate)
     filled = tuple(name for name in reader.tasks if name not in found.values)
     if fill is None or not filled:
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right, insort
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from math import ceil, sqrt
@@ -97,18 +97,15 @@ def layers_of(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
         waiting[target] += 1
     entries = [v for v in range(count) if not waiting[v]]
     layers = [0] * count
-    ready = deque(entries)
-    done = 0
-    while ready:
-        v = ready.popleft()
-        done += 1
+    ready = list(entries)
+    for v in ready:
         for target in below[v]:
             layers[target] = max(layers[target], layers[v] + 1)
             waiting[target] -= 1
             if not waiting[target]:
                 ready.append(target)
-    if done < count:
-        raise ValueError(f"{count - done} nodes are on cycles, or behind them")
+    if len(ready) < count:
+        raise ValueError(f"{count - len(ready)} nodes are on cycles, or behind them")
     alone = [v for v in entries if not below[v]]
     for v in entries:
         if below[v]:
