@@ -26,7 +26,7 @@ from dagprofiler.stats.ranktests import INCONCLUSIVE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dagprofiler.analysis import CriticalSpans, Paths
+    from dagprofiler.analysis import Paths
     from dagprofiler.analysis.compare import ProfileComparison
     from dagprofiler.profile import Profile
     from dagprofiler.report.drawing import Picture
@@ -57,8 +57,6 @@ _SAMPLES = 400_000
 #: Most records of a timeline in a page, unless a single round has more.
 _RECORDS = 60_000
 
-_PHASES = ("deserialize", "compute", "serialize")
-
 #: Statistics of a task's times that are shown.
 _STATISTICS = ("median", "low", "high", "coverage", "mad", "min", "n")
 
@@ -68,25 +66,25 @@ def samples(subject: ReportSource) -> dict[str, Any] | None:
     section = subject.sections.get("samples")
     if section is None:
         return None
-    rows, rounds = section["tasks"], section["rounds"]
-    found = dict.fromkeys(key for row in rows.values() for key in row)
-    keys = dict.fromkeys([*("corrected_ms", "wall_ms"), *found])
+    rows = section["tasks"]
+    keys = dict.fromkeys(
+        ["corrected_ms", "wall_ms", *(key for row in rows.values() for key in row)]
+    )
     columns: list[dict[str, Any]] = []
     left_out, room = [], _SAMPLES
     for key in keys:
         values = [rows.get(name, {}).get(key) for name in subject.names]
         taken = [v for row in values if row for v in row]
-        if not any(taken):
-            continue
-        if columns and len(taken) > room:
-            left_out.append(label_of(key))
-            continue
-        room -= len(taken)
-        columns.append({"key": key, "label": label_of(key), "unit": unit_of(key), "rows": values})
+        label = label_of(key)
+        if any(taken) and columns and len(taken) > room:
+            left_out.append(label)
+        elif any(taken):
+            room -= len(taken)
+            columns.append({"key": key, "label": label, "unit": unit_of(key), "rows": values})
     statistics = subject.sections.get("statistics", {}).get("tasks", {})
     first = columns[0]["key"] if columns else ""
     return {
-        "rounds": rounds,
+        "rounds": section["rounds"],
         "total_ms": section.get("total_ms"),
         "columns": columns,
         "left_out": left_out,
@@ -109,11 +107,11 @@ def timeline(
     if section is None:
         return None
     place = {name: i for i, name in enumerate(section["columns"])}
-    phases = [
-        (phase, place[f"{phase}_start_ms"], place[f"{phase}_end_ms"])
-        for phase in _PHASES
-        if {f"{phase}_start_ms", f"{phase}_end_ms"} <= place.keys()
-    ]
+    moments = (
+        (phase, place.get(f"{phase}_start_ms"), place.get(f"{phase}_end_ms"))
+        for phase in ("deserialize", "compute", "serialize")
+    )
+    phases = [phase for phase in moments if None not in phase]
     began = [
         record
         for record in section["records"]
@@ -154,22 +152,18 @@ def _spans(subject: ReportSource) -> dict[str, Any] | None:
     kept = [record for record in section["records"] if record[place["end_ms"]] is not None]
     shown = kept[:_RECORDS]
     columns = ("round", "thread", "label", "start_ms", "end_ms")
-    critical = None if subject.analysis is None else subject.analysis.critical_spans
+    found = None if subject.analysis is None else subject.analysis.critical_spans
+    critical = found and asdict(found)
+    for span in critical["spans"] if critical else ():
+        span["tasks"] = [subject.numbers[name] for name in span["tasks"]]
     return {
         **{name.removesuffix("_ms"): [row[place[name]] for row in shown] for name in columns},
         "task": [subject.numbers[row[place["task"]]] for row in shown],
         "labels": section["labels"],
         "threads": section["threads"],
         "left_out": max(0, len(kept) - _RECORDS),
-        "critical": critical and {**asdict(critical), "spans": _critical(subject, critical)},
+        "critical": critical,
     }
-
-
-def _critical(subject: ReportSource, critical: CriticalSpans) -> list[dict[str, Any]]:
-    return [
-        {**asdict(span), "tasks": [subject.numbers[name] for name in span.tasks]}
-        for span in critical.spans
-    ]
 
 
 def _typical(subject: ReportSource, rounds: Sequence[int]) -> list[int]:
@@ -272,10 +266,10 @@ def _against_reality(
 def _judgement(entry: Mapping[str, Any], reasons: dict[str, int]) -> dict[str, Any]:
     # Of the others it is a p-value, which a page of many tasks has no room for.
     reason = entry.get("reason") if entry["verdict"] == INCONCLUSIVE else None
-    numbers = ("base_ms", "new_ms", "ratio", "low", "high", "coverage")
+    figures = {key: entry[key] for key in ("base_ms", "new_ms", "ratio", "low", "high", "coverage")}
     return {
         "quantity": label_of(entry["quantity"]),
-        **{key: _known(entry[key]) for key in numbers},
+        **{k: v if v is not None and isfinite(v) else None for k, v in figures.items()},
         "verdict": entry["verdict"],
         "reason": None if reason is None else reasons.setdefault(reason, len(reasons)),
     }
@@ -302,14 +296,9 @@ def _rows(mine: Mapping[str, Any], theirs: Mapping[str, Any], part: str) -> list
     ]
 
 
-def _known(value: Any) -> Any:
-    return value if value is not None and isfinite(value) else None
-
-
 def sketch(subject: ReportSource) -> Sketch:
     """Return the DAG with costs, data on edges, and the critical path."""
-    numbers, paths = subject.numbers, subject.paths
-    found = subject.analysis
+    numbers, found = subject.numbers, subject.analysis
     lost = subject.sections.get("run", {}).get("tasks", {})
     return Sketch(
         subject.names,
@@ -318,7 +307,7 @@ def sketch(subject: ReportSource) -> Sketch:
         unit="" if found is None else found.weights.unit,
         fields=_fields(subject),
         sizes=subject.sizes,
-        path=() if paths is None else [numbers[name] for name in paths.critical_path],
+        path=subject.path,
         unfinished=[numbers[name] for name in lost],
     )
 
@@ -369,17 +358,12 @@ class ReportSource:
     def __init__(
         self, profile: Profile, cost: str | None = None, statistic: str = "median"
     ) -> None:
-        self.profile = profile
+        self.profile, self.sections = profile, profile.sections
         self.names: list[str] = profile.dag_structure["nodes"]
         self.numbers = {name: number for number, name in enumerate(self.names)}
         self.pairs = edges_of(profile)
         self.edges = [(self.numbers[source], self.numbers[target]) for source, target in self.pairs]
         self.analysis, self.why_not = analysis_of(profile, cost, statistic)
-
-    @property
-    def sections(self) -> Mapping[str, Any]:
-        """The sections of the profile."""
-        return self.profile.sections
 
     @cached_property
     def task_figures(self) -> list[Column]:
@@ -419,9 +403,13 @@ class ReportSource:
     @cached_property
     def rules(self) -> dict[str, str]:
         """The rule that added each task of a graph that grew."""
-        origins = self.sections.get("origins", {"columns": (), "records": ()})
-        place = {name: i for i, name in enumerate(origins["columns"])}
-        return {record[place["task"]]: record[place["rule"]] for record in origins["records"]}
+        return {entry["task"]: entry["rule"] for entry in self.origins}
+
+    @cached_property
+    def origins(self) -> list[dict[str, Any]]:
+        """The task, the round and the rule of each task that a rule added."""
+        section = self.sections.get("origins", {"columns": (), "records": ()})
+        return [dict(zip(section["columns"], record)) for record in section["records"]]
 
     @cached_property
     def kinds(self) -> list[str]:
@@ -434,6 +422,11 @@ class ReportSource:
         """The paths with communication if known, else without."""
         found = self.analysis
         return None if found is None else found.with_communication or found.without_communication
+
+    @property
+    def path(self) -> list[int]:
+        """The tasks on the critical path, by number; empty if that is unknown."""
+        return [self.numbers[name] for name in (self.paths.critical_path if self.paths else ())]
 
 
 #: From this number of tasks on, groups are shown first.
@@ -460,8 +453,8 @@ def pictures(subject: ReportSource) -> list[dict[str, Any]]:
     folding = fold(subject.names, edges, kinds=subject.kinds)
     if not whole or len(folding.groups) < _FEWER * count:
         groups = of_groups(folding)
-        picture = {"labels": groups.labels, "tasks": groups.tasks, "of": groups.of}
-        picture = {"kind": "groups", **picture, **_picture_columns(groups)}
+        of = {"labels": groups.labels, "tasks": groups.tasks, "of": groups.of}
+        picture = {"kind": "groups", **of, **_picture_columns(groups)}
         made.insert(0 if count > _MANY else len(made), picture)
     return made
 
@@ -608,7 +601,7 @@ def _tasks(subject: ReportSource) -> dict[str, Any]:
         "cost": _costs(subject),
         "levels": [found.levels[name] for name in subject.names],
         "slack": [paths.slack[name] for name in subject.names],
-        "path": [numbers[name] for name in paths.critical_path],
+        "path": subject.path,
     }
 
 
@@ -638,20 +631,17 @@ def _edges(subject: ReportSource) -> dict[str, Any]:
 
 def _growth(subject: ReportSource) -> dict[str, Any] | None:
     """Return the steps in which the graph grew in its last round, and the step of each task."""
-    origins = subject.sections.get("origins", {})
-    last = max((entry["round"] for entry in origins.get("fired", ())), default=0)
-    steps = [step for step in origins.get("fired", ()) if step["round"] == last and step["tasks"]]
+    fired = subject.sections.get("origins", {}).get("fired", ())
+    last = max((step["round"] for step in fired), default=0)
+    steps = [step for step in fired if step["round"] == last and step["tasks"]]
     if not steps:
         return None
     came = {step["rule"]: number for number, step in enumerate(steps, 1)}
-    columns = origins["columns"]
-    task, number, rule = map(columns.index, ("task", "round", "rule"))
-    grown = {record[task] for record in origins["records"]}
     # Tasks that were not in this round come after its last step.
-    of_task = [len(steps) + 1 if name in grown else 0 for name in subject.names]
-    for record in origins["records"]:
-        if record[number] == last:
-            of_task[subject.numbers[record[task]]] = came.get(record[rule], 0)
+    of_task = [len(steps) + 1 if name in subject.rules else 0 for name in subject.names]
+    for entry in subject.origins:
+        if entry["round"] == last:
+            of_task[subject.numbers[entry["task"]]] = came.get(entry["rule"], 0)
     return {
         "rules": [step["rule"] for step in steps],
         "at_ms": [step["at_ms"] for step in steps],
@@ -663,13 +653,10 @@ def _flags(subject: ReportSource) -> list[dict[str, Any]] | None:
     raised = subject.flags
     # Flags of a newer version come last, without a meaning.
     known = [*filter(raised.__contains__, FLAGS), *(flag for flag in raised if flag not in FLAGS)]
+    numbers = {flag: [subject.numbers[name] for name in raised[flag]] for flag in known}
     return [
-        {
-            "flag": flag,
-            "meaning": FLAGS.get(flag, ""),
-            "tasks": [subject.numbers[name] for name in raised[flag]],
-        }
-        for flag in known
+        {"flag": flag, "meaning": FLAGS.get(flag, ""), "tasks": tasks}
+        for flag, tasks in numbers.items()
     ] or None
 
 
@@ -686,11 +673,9 @@ def _machine(subject: ReportSource) -> list[list[str]] | None:
     rows = _named(environment)
     for key in ("versions", "thread_settings"):
         rows += _texts(environment.get(key, {}).items())
-    speeds = environment.get("calibration", {})
-    rows += _texts(
-        (f"{_SPEED}: {kind}", speed)
-        for kind, speed in {"all": speeds.get("score"), **speeds.get("parts", {})}.items()
-    )
+    calibration = environment.get("calibration", {})
+    speeds = {"all": calibration.get("score"), **calibration.get("parts", {})}
+    rows += _texts((f"{_SPEED}: {kind}", speed) for kind, speed in speeds.items())
     return rows or None
 
 

@@ -133,44 +133,31 @@ class _Layered:
             if spans[k] - 1 > left:
                 break
             left -= spans[k] - 1
-            at = source
-            for layer in range(layers[source] + 1, layers[target]):
-                bend = len(self._layer)
-                self._layer.append(layer)
-                self.above.append([])
-                self.below.append([])
-                self.chains[k].append(bend)
-                self._join(at, bend)
-                at = bend
-            self._join(at, target)
+            bends = range(len(self._layer), len(self._layer) + spans[k] - 1)
+            self.chains[k] = list(bends)
+            self._layer += range(layers[source] + 1, layers[target])
+            self.above += [[] for _ in bends]
+            self.below += [[] for _ in bends]
+            for v, following in zip((source, *bends), (*bends, target)):
+                self.below[v].append(following)
+                self.above[following].append(v)
         self.rows = self._first_rows()
-
-    def _join(self, source: int, target: int) -> None:
-        self.below[source].append(target)
-        self.above[target].append(source)
 
     def _first_rows(self) -> list[list[int]]:
         """Return the layers, sorted so that connected nodes are close."""
         rows: list[list[int]] = [[] for _ in range(max(self._layer, default=-1) + 1)]
         seen = [False] * len(self._layer)
-        alone = []
-        for v in range(self._count):
-            if not self.above[v] and not self.below[v]:
-                alone.append(v)
-            elif not seen[v] and not self.above[v]:
-                self._descend(v, rows, seen)
-        for v in alone:
-            rows[self._layer[v]].append(v)
-        return rows
-
-    def _descend(self, v: int, rows: list[list[int]], seen: list[bool]) -> None:
-        stack = [v]
+        entries = [v for v in range(self._count) if not self.above[v]]
+        alone = [v for v in entries if not self.below[v]]
+        # The last is taken first: what follows an entry, in depth, then the next entry.
+        stack = [*reversed(alone), *(v for v in reversed(entries) if self.below[v])]
         while stack:
             v = stack.pop()
             if not seen[v]:
                 seen[v] = True
                 rows[self._layer[v]].append(v)
                 stack.extend(reversed(self.below[v]))
+        return rows
 
     def sort(self) -> int:
         """Sort the layers by barycentres, down and up in turns; return the crossings left."""
@@ -191,7 +178,7 @@ class _Layered:
 
     def _crossings(self) -> int:
         """Count the crossings: pairs of lines whose ends are in opposite orders."""
-        place = self._places()
+        place = {v: i for row in self.rows for i, v in enumerate(row)}
         crossings = 0
         for row in self.rows[:-1]:
             ends: list[int] = []
@@ -202,13 +189,6 @@ class _Layered:
                 for end in after:
                     insort(ends, end)
         return crossings
-
-    def _places(self) -> list[int]:
-        place = [0] * len(self._layer)
-        for row in self.rows:
-            for i, v in enumerate(row):
-                place[v] = i
-        return place
 
     def move(self) -> list[float]:
         """Return the places in the layers, close to those of neighbours."""
@@ -260,12 +240,10 @@ class _Layered:
 
 def _sort(row: list[int], neighbours: Sequence[Sequence[int]], place: list[int]) -> None:
     """Sort a layer by the mean place of neighbours; nodes without any keep their place."""
-    means = {
-        v: sum(map(place.__getitem__, neighbours[v])) / len(neighbours[v])
-        if neighbours[v]
-        else float(i)
-        for i, v in enumerate(row)
-    }
+    means: dict[int, float] = {}
+    for i, v in enumerate(row):
+        places = [place[w] for w in neighbours[v]] or [i]
+        means[v] = sum(places) / len(places)
     row.sort(key=means.__getitem__)
     for i, v in enumerate(row):
         place[v] = i
@@ -381,15 +359,11 @@ def fold(
     kinds = kinds_by_name(names) if kinds is None else kinds
     for labels, keys in _foldings(names, kinds, layers, min(_COARSEST, nodes - 2)):
         folding = _folded(labels, keys, edges)
-        if _is_bearable(folding, nodes):
+        count = len(folding.groups)
+        depth = max(layers_of(count, folding.edges), default=0)
+        if count <= nodes and len(folding.edges) <= _EDGES and depth < _DEPTH:
             break
     return folding
-
-
-def _is_bearable(folding: Folding, nodes: int) -> bool:
-    count, edges = len(folding.groups), folding.edges
-    bearable = count <= nodes and len(edges) <= _EDGES
-    return bearable and max(layers_of(count, list(edges)), default=0) < _DEPTH
 
 
 def _foldings(
@@ -557,10 +531,9 @@ def scene_of(sketch: Sketch, nodes: int) -> Scene:
     labels = [_label(sketch, picture, node) for node in range(len(picture.tasks))]
     costs = [_sum(sketch.costs, tasks) for tasks in picture.tasks]
     notes = [_note(sketch, tasks, cost) for tasks, cost in zip(picture.tasks, costs)]
-    shown = [(_shortened(label), _shortened(note)) for label, note in zip(labels, notes)]
-    longest = max(
-        (len(text) * letter for texts in shown for text, letter in zip(texts, _LETTER)), default=0
-    )
+    shown = [(shortened(label), shortened(note)) for label, note in zip(labels, notes)]
+    lengths = (len(text) * letter for texts in shown for text, letter in zip(texts, _LETTER))
+    longest = max(lengths, default=0)
     width, height = max(_LEAST, _PADDING + longest), _HEIGHT[any(notes)]
     most = max((cost for cost in costs if cost is not None), default=0)
     path, unfinished = set(sketch.path), set(sketch.unfinished)
@@ -580,20 +553,16 @@ def scene_of(sketch: Sketch, nodes: int) -> Scene:
         for node, tasks in enumerate(picture.tasks)
     ]
     wires = _wires(sketch, picture, boxes)
-    corners = [(box.x + width, box.y + height) for box in boxes]
+    right = max((box.x + width for box in boxes), default=0)
     # A line may run below the lowest box.
-    lowest = [y for wire in wires for _, y in wire.points]
-    return Scene(
-        max((x for x, _ in corners), default=0) + _MARGIN,
-        max((*(y for _, y in corners), *lowest), default=0) + _MARGIN,
-        boxes,
-        wires,
-        _caption(sketch, picture),
-    )
+    ends = *(box.y + height for box in boxes), *(y for wire in wires for _, y in wire.points)
+    size = right + _MARGIN, max(ends, default=0) + _MARGIN
+    return Scene(*size, boxes, wires, _caption(sketch, picture))
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+def shortened(text: str, most: int = _LONGEST) -> str:
+    """Return a text, cut if it is longer than `most`."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _label(sketch: Sketch, picture: Picture, node: int) -> str:
@@ -725,11 +694,9 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _box(box: Box) -> str:
-    stroke = (
-        f'stroke="{CRITICAL}" stroke-width="2.2"'
-        if box.critical
-        else 'stroke="currentColor" stroke-opacity="0.55"'
-    )
+    stroke = 'stroke="currentColor" stroke-opacity="0.55"'
+    if box.critical:
+        stroke = f'stroke="{CRITICAL}" stroke-width="2.2"'
     dashes = ' stroke-dasharray="4 3"' if box.unfinished else ""
     opacity = darkness(box.part)
     x, middle = box.x + 10, box.y + box.height / 2

@@ -14,7 +14,7 @@ from dagprofiler._util.text import printable
 from dagprofiler.errors import did_you_mean, needs_extra, short_repr
 from dagprofiler.report.data import ReportSource, timeline
 from dagprofiler.report.data import samples as samples_of
-from dagprofiler.report.drawing import CRITICAL, FILL, FONT_PX, darkness
+from dagprofiler.report.drawing import CRITICAL, FILL, FONT_PX, darkness, shortened
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dagprofiler._util.html import Drawing
     from dagprofiler.profile import Profile
-    from dagprofiler.report.drawing import Box, Scene, Wire
+    from dagprofiler.report.drawing import Box, Wire
 
 
 #: Colours of the phases of a task, as in the report.
@@ -66,16 +66,12 @@ def label_rows(ax: Axes, names: Sequence[str], what: str) -> None:
     """Label the rows from the top down, or only their number if there are too many."""
     ax.set_ylim(len(names) - 0.5, -0.5)
     if len(names) <= _LABELLED:
-        ax.set_yticks(range(len(names)), [_label(name) for name in names], **PLAIN)
+        labels = [shortened(printable(name), _LETTERS) for name in names]
+        ax.set_yticks(range(len(names)), labels, **PLAIN)
     else:
         ax.set_yticks([])
         ax.set_ylabel(f"{len(names):,} {what}")
     ax.spines[["top", "right"]].set_visible(False)
-
-
-def _label(name: str) -> str:
-    words = printable(name)
-    return words if len(words) <= _LETTERS else f"{words[: _LETTERS - 1]}…"
 
 
 #: Height of the bars, where rows are 1 apart.
@@ -139,9 +135,9 @@ def _round(known: Mapping[str, Any], number: int | None) -> int:
     chosen: int = known["first"] if number is None else number
     numbers = [number for number, _ in known["rounds"]]
     if chosen not in numbers:
+        known_rounds = ", ".join(map(str, numbers))
         raise ValueError(
-            f"round must be one of those in the timeline ({', '.join(map(str, numbers))}), "
-            f"got {short_repr(number)}"
+            f"round must be one of those in the timeline ({known_rounds}), got {short_repr(number)}"
         )
     return chosen
 
@@ -226,17 +222,12 @@ def dag(what: Drawable, ax: Axes | None = None, **options: Any) -> Axes:
     ax.set_ylim(scene.height, 0)
     for wire in sorted(scene.wires, key=lambda wire: wire.critical):
         _draw_wire(ax, wire)
-    points = _points(ax, scene)
-    for box in scene.boxes:
-        _draw_box(ax, box, points)
-    return ax
-
-
-def _points(ax: Axes, scene: Scene) -> float:
-    """Return how many points of type a pixel of the scene is on these axes."""
     extent = ax.get_window_extent()
     scale = min(extent.width / scene.width, extent.height / scene.height)
-    return float(scale * 72 / ax.figure.dpi)
+    for box in scene.boxes:
+        # In points, of which there are 72 to an inch.
+        _draw_box(ax, box, scale * 72 / ax.figure.dpi)
+    return ax
 
 
 def _draw_wire(ax: Axes, wire: Wire) -> None:
@@ -328,8 +319,7 @@ def samples(
     measured = {
         name: values
         for name, row in zip(subject.names, chosen["rows"])
-        for values in [measured_of(known["rounds"], row or ())]
-        if values
+        if (values := measured_of(known["rounds"], row or ()))
     }
     medians = {name: median(values) for name, values in measured.items()}
     names = _chosen(medians, tasks)
@@ -352,10 +342,8 @@ def _column(known: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
     columns: dict[str, Mapping[str, Any]] = {column["key"]: column for column in known["columns"]}
     key = next(iter(columns)) if key is None else key
     if key not in columns:
-        raise ValueError(
-            f"column must be one of {', '.join(columns)}, got {short_repr(key)}"
-            f"{did_you_mean(key, list(columns))}"
-        )
+        words = f"{', '.join(columns)}, got {short_repr(key)}{did_you_mean(key, list(columns))}"
+        raise ValueError(f"column must be one of {words}")
     return columns[key]
 
 
@@ -365,9 +353,8 @@ def _chosen(medians: Mapping[str, float], tasks: Sequence[str] | None) -> list[s
         return [name for name in medians if name in set(largest)]
     for name in [tasks] if isinstance(tasks, str) else tasks:
         if name not in medians:
-            raise ValueError(
-                f"there are no samples of a task {name!r}{did_you_mean(name, list(medians))}"
-            )
+            hint = did_you_mean(name, list(medians))
+            raise ValueError(f"there are no samples of a task {name!r}{hint}")
     return list(tasks)
 
 
