@@ -359,9 +359,8 @@ def fold(
     kinds = kinds_by_name(names) if kinds is None else kinds
     for labels, keys in _foldings(names, kinds, layers, min(_COARSEST, nodes - 2)):
         folding = _folded(labels, keys, edges)
-        count = len(folding.groups)
-        depth = max(layers_of(count, folding.edges), default=0)
-        if count <= nodes and len(folding.edges) <= _EDGES and depth < _DEPTH:
+        is_small = len(folding.groups) <= nodes and len(folding.edges) <= _EDGES
+        if is_small and max(layers_of(len(folding.groups), folding.edges), default=0) < _DEPTH:
             break
     return folding
 
