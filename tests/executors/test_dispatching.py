@@ -112,6 +112,10 @@ def test_outputs_can_stay_where_they_are_and_only_those_that_are_wanted_are_fetc
     values = [frames for frames in executor.kept.values() if not isinstance(frames, bytes)]
     assert len(values) == len(programs.PARTS) * 2
     assert {type(frames) for frames in values} == {FrameList}
+    # What nobody needs is not kept at all.
+    executor, edges = Keeps(), [("draw", "length", {"points": "data"})]
+    DAG({"draw": programs.Draw, "length": programs.length}, edges, {"N": 5}).run(executor=executor)
+    assert len(executor.kept) == 2
 
 
 def loses(error):
