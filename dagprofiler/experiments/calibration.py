@@ -33,8 +33,10 @@ _CHAIN, _WAITING, _WAIT_S, _LONG_S = 20, 8, 4e-3, 0.1
 _RUNS = 5
 #: How many arrays are made; the allocator learns from the first ones.
 _ARRAYS = 100
-#: How long a kernel is repeated to measure contention.
-_KERNEL_S = 0.03
+#: How often each kernel runs on each number of workers, in turns, to measure contention. Many
+#: short runs: how cores share a processor changes from one second to the next, most of all on
+#: virtual machines.
+_TURNS = 12
 
 
 class Probe(Task):
@@ -59,25 +61,22 @@ class Probe(Task):
 
 
 class KernelRun(Task):
-    """Repeats a kernel of the machine's calibration."""
+    """Runs a kernel of the machine's calibration."""
 
-    outputs = ["passes"]  # noqa: RUF012  (how tasks declare)
+    outputs = ["seconds"]  # noqa: RUF012  (how tasks declare)
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
 
     def compute(self) -> dict[str, Any]:
-        """Repeat the kernel; the time of one pass is what counts."""
+        """Run the kernel once to warm up, and once more; that time is what counts."""
         work = kernels()[self.name]
         work()
-        times, end = [], perf_counter() + _KERNEL_S
-        while perf_counter() < end:
-            # Of this thread alone: time in which other programs have the core is no contention.
-            begun = thread_time()
-            work()
-            times.append(thread_time() - begun)
-        return {"passes": times}
+        # Of this thread alone: time in which other programs have the core is no contention.
+        begun = thread_time()
+        work()
+        return {"seconds": thread_time() - begun}
 
 
 class Surroundings(Task):
@@ -130,9 +129,10 @@ def calibrate_engine(executor: Any) -> Engine:
     sleep long tell what these processes use all the time; of tasks that compute on all cores
     counts the gap with which they begin as late in a simulation; tasks that hand over values of
     two sizes tell what that costs; the kernels of :func:`~dagprofiler.calibrate`, on one worker
-    and on more, tell the contention. Waits add up in a run, so those of each run count by their
-    mean; figures are medians over the runs. Last comes a graph of tasks that compute, predicted
-    and run.
+    and on more in turns, tell the contention: by their means, since cores of virtual machines
+    share a processor one moment and none the next. Waits add up in a run, so those of each run
+    count by their mean; other figures are medians over the runs. Last comes a graph of kernels,
+    predicted and run.
     """
     nodes: Mapping[str, Any] = executor if isinstance(executor, Mapping) else {}
     engine = as_executor(next(iter(nodes.values())) if nodes else executor, Rounds())
@@ -209,16 +209,27 @@ def _between(spans: Iterable[tuple[float, float]]) -> list[float]:
     return [after[0] - before[1] for before, after in zip(several, several[1:])]
 
 
-def _probes(
-    count: int, share: float = 0.0, seconds: float = _WAIT_S, *, steps: Sequence[int] = ()
-) -> DAG:
-    """Return tasks that compute for a share of their time, each after those so many before it.
+def _graph(tasks: Sequence[Task], steps: Sequence[int] = ()) -> DAG:
+    """Return a DAG of these tasks, each after those so many before it.
 
     After no-ops processes wake up faster than after tasks: those that follow others compute.
     """
-    names = [f"probe_{i:03}" for i in range(count)]
+    names = [f"probe_{i:03}" for i in range(len(tasks))]
     edges = [(a, b, ORDER_ONLY) for step in steps for a, b in zip(names, names[step:])]
-    return DAG({name: Probe(share, seconds) for name in names}, edges)
+    return DAG(dict(zip(names, tasks)), edges)
+
+
+def _probes(
+    count: int, share: float = 0.0, seconds: float = _WAIT_S, *, steps: Sequence[int] = ()
+) -> DAG:
+    """Return tasks that compute for a share of their time."""
+    return _graph([Probe(share, seconds) for _ in range(count)], steps)
+
+
+def _kinds(*, threads: bool) -> list[str]:
+    """Return the kernels that tell how much slower work is beside other work."""
+    # Threads that run Python code share the interpreter's lock, which is no contention.
+    return ["matrix", "memory"] if threads else ["python", "matrix", "memory"]
 
 
 def _cpu(run: Callable[[DAG], Profile], workers: int) -> tuple[float, float, float]:
@@ -277,8 +288,9 @@ def _busy_gap_ms(run: Callable[[DAG], Profile], engine: Engine) -> float:
 
 def _error(run: Callable[..., Profile], engine: Engine) -> float:
     """Return how far predictions of single runs of a known graph are off, relative to the runs."""
-    workers, share = engine.workers, min(1.0, engine.cores / engine.workers)
-    dag = _probes((workers + 1) * _WAITING, share, steps=[workers, workers + 1])
+    kinds, workers = _kinds(threads=engine.shares_memory), engine.workers
+    tasks = [KernelRun(kinds[i % len(kinds)]) for i in range((workers + 1) * _WAITING)]
+    dag = _graph(tasks, [workers, workers + 1])
     measured = run(dag, rounds=Rounds(_RUNS, warmup=1))
     schedule = measured.sections.get("schedule")
     found_ms = simulate(measured, engine=engine, schedule=schedule).makespan_ms
@@ -315,19 +327,21 @@ def _contention(
     run: Callable[[DAG], Profile], workers: int, *, threads: bool
 ) -> tuple[list[float], tuple[float, float]]:
     """Return how much longer kernels take on 1, 2, ... workers at once, and their range."""
-    # Threads that run Python code share the interpreter's lock, which is no contention.
-    names = ["matrix", "memory"] if threads else ["python", "matrix", "memory"]
+    names = _kinds(threads=threads)
     counts = sorted({1, min(2, workers), (workers + 1) // 2, workers})
-    factors: dict[int, list[float]] = {count: [] for count in counts}
-    for name in names:
-        passes: dict[int, list[float]] = {count: [] for count in counts}
-        for _ in range(_RUNS):
-            for count in counts:
-                dag = DAG({f"kernel_{i:03}": KernelRun(name) for i in range(count)})
-                for outputs in run(dag).outputs.values():
-                    passes[count].append(median(outputs["passes"]))
-        for count, found in factors.items():
-            found.append(max(1.0, median(passes[count]) / median(passes[1])))
+    dags = {
+        (name, count): _graph([KernelRun(name) for _ in range(count)])
+        for name in names
+        for count in counts
+    }
+    seconds: dict[tuple[str, int], list[float]] = {key: [] for key in dags}
+    for _ in range(_TURNS):
+        for key, dag in dags.items():
+            seconds[key] += [values["seconds"] for values in run(dag).outputs.values()]
+    factors = {
+        count: [max(1.0, _mean(seconds[name, count]) / _mean(seconds[name, 1])) for name in names]
+        for count in counts
+    }
     filled = [1.0]
     for count in range(2, workers + 1):
         known = factors.get(count)

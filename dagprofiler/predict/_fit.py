@@ -6,8 +6,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, combinations, product
-from math import log2
+from math import inf, log, log2
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import measured_of
@@ -84,7 +86,7 @@ class CostModel:
     _fit: Fit = field(repr=False, compare=False)
     #: Name to its cost relative to the class.
     _ratios: Mapping[str, float] = field(repr=False, compare=False)
-    #: What the fitted values, the lowest of each size, are multiplied by to give medians.
+    #: What the fitted values, the lowest of each size, are multiplied by to give typical ones.
     _level: float = field(repr=False, compare=False)
 
     def at(self, point: Sequence[float], name: str) -> float:
@@ -107,12 +109,15 @@ class _Values:
         self.typical: dict[int, dict[str, float]] = defaultdict(dict)
         self.low: dict[int, dict[str, float]] = defaultdict(dict)
         self.noises: list[float] = []
+        #: How far the typical sample is above the lowest by the second lowest, relative to it.
+        self.gaps: list[float] = []
 
     def note(self, profile: int, name: str, samples: Sequence[float]) -> None:
-        middle = median(samples)
+        middle, low = median(samples), min(samples)
         self.typical[profile][name] = middle
-        self.low[profile][name] = min(samples)
+        self.low[profile][name] = low
         if len(samples) > 2 and middle > 0:
+            self.gaps.append((sorted(samples)[1] / low - 1) * _of_gap(len(samples)) if low else inf)
             off = median([abs(value - middle) for value in samples])
             self.noises.append(1.48 * off / middle / len(samples) ** 0.5 * 1.25)
 
@@ -128,6 +133,10 @@ class _Values:
             for k, mean in zip(present, means)
             if mean
         ]
+        level = median(levels) if levels else 1.0
+        if is_time and self.gaps:
+            # What only adds time, as other programs do, moves medians more than lowest samples.
+            level = min(level, 1.0 + median(self.gaps))
         ratios: dict[str, list[float]] = {}
         for k, mean in zip(present, means):
             for name, value in used[k].items():
@@ -145,8 +154,19 @@ class _Values:
             fit.regime,
             fit,
             {name: median(several) for name, several in ratios.items()},
-            median(levels) if levels else 1.0,
+            level,
         )
+
+
+@cache
+def _of_gap(count: int) -> float:
+    """Return how far the middle of a normal distribution is above the lowest of some samples.
+
+    In gaps between the lowest two (expected values by Blom, 1958). Their median over several
+    sizes is log(2) of their mean, as gaps have an exponential distribution (Renyi, 1953).
+    """
+    low, second = (NormalDist().inv_cdf((k - 0.375) / (count + 0.25)) for k in (1, 2))
+    return -low / (second - low) / log(2)
 
 
 def _merged(
@@ -276,7 +296,8 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     -----
     Models are sums of few terms :math:`c n^i log_2(n)^j`
     (:func:`dagprofiler.predict._normal_form.fit_points`). Times are fitted to the lowest
-    sample of each size, which noise disturbs least, and scaled to medians.
+    sample of each size, which noise disturbs least, and scaled to typical ones: to medians, but
+    no further than symmetric noise with the gap between the lowest two samples goes.
 
     Examples
     --------

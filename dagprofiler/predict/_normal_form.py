@@ -35,6 +35,9 @@ _NONE: Power = (0.0, 0)
 #: larger, up to the second number.
 _TOLERATED, _MOST_TOLERATED = 0.1, 0.3
 
+#: Relative noise of what is counted and not timed.
+_EXACT = 1e-9
+
 #: Forms within this of the best one in information count in an interval.
 _PLAUSIBLE = 6.0
 
@@ -175,7 +178,12 @@ def _with_regimes(
     tolerated = min(max(_TOLERATED, 2.5 * noise), _MOST_TOLERATED)
     level = [y for y in ys if abs(y - ys[-1]) <= max(0.01, 2 * noise) * ys[-1]]
     flat = len(level) if ys[-len(level) :] == level else 0
-    if 2 <= flat < len(ys) and ys[-flat - 1] < 0.9 * ys[-1] and _rises(xs, ys, flat):
+    # Of what is disturbed two sizes may be alike by chance.
+    if (
+        (3 if noise else 2) <= flat < len(ys)
+        and ys[-flat - 1] < 0.9 * ys[-1]
+        and _rises(xs, ys, flat)
+    ):
         where = f"saturates from {xs[-flat][0]:g}"
         return _constant(1, sum(level) / flat, max(noise, 0.02), where)
     if whole.error <= tolerated:
@@ -224,7 +232,9 @@ class _Search:
         import numpy
 
         self.numpy = numpy
-        self.points, self.noise = points, max(noise, 1e-9)
+        self.points, self.noise = points, max(noise, _EXACT)
+        # No logarithm is below 0 there.
+        self.small = [max(min(x, 1.0), x / 4) for x in map(min, zip(*points))]
         self.values = numpy.array([float(value) for value in values])
         # Relative errors; a value of 0 counts by the scale of the others.
         scale = self.values.max() or 1.0
@@ -264,7 +274,7 @@ class _Search:
                 c = coefficients[h] / scale[h, 0]
                 if any(c[p] <= 0 for p, term in enumerate(terms) if term != self.constant):
                     continue
-                if leverage[h].max() > 1 - 1e-9:
+                if leverage[h].max() > 1 - 1e-9 or self.negative(terms, c):
                     continue
                 error = float(squares[h].mean()), float(squares[h].std() / k**0.5)
                 found.append((*error, _cost(terms), terms, c, float((residual[h] ** 2).sum())))
@@ -275,6 +285,14 @@ class _Search:
         chosen = min(good, key=lambda entry: (entry[2], entry[0]))
         form = NormalForm(chosen[3], tuple(map(float, chosen[4])))
         return Fit(form, chosen[0] ** 0.5, "", *self.mixture(found))
+
+    def negative(self, terms: Sequence[Term], coefficients: Sequence[float]) -> bool:
+        """Tell whether a noisy cost would be below 0 at a quarter of the smallest size.
+
+        Where noise bends a line, a slow form with a large negative constant fits it best.
+        """
+        whole = sum(c * _value(term, self.small) for c, term in zip(coefficients, terms))
+        return self.noise > _EXACT and whole < 0
 
     def forms(self) -> list[tuple[Term, ...]]:
         """Return the sets of terms to try."""

@@ -65,7 +65,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(calibration, "_RUNS", 1)
     monkeypatch.setattr(calibration, "_CHAIN", 5)
     monkeypatch.setattr(calibration, "_LONG_S", 0.02)
-    monkeypatch.setattr(calibration, "_KERNEL_S", 0.01)
+    monkeypatch.setattr(calibration, "_TURNS", 2)
 
 
 @pytest.mark.parametrize("pinned", [False, True])
