@@ -43,11 +43,10 @@ def test_options_are_read_as_perfflowaspect_reads_them(text, given, problem):
 
 
 def test_files_go_where_the_environment_says_whatever_else_is_wrong_in_it(traced):
-    program = "from dagprofiler import span\nwith span('a'): pass\nprint('done')\n"
     options = "log-enable=Maybe:log-dir=deep/below:name=solver:log-filename-include=name"
-    assert traced.run(program, options=options, check=False) == "done\n"
-    (file,) = traced.files()
-    assert file.relative_to(traced.folder).as_posix() == "deep/below/perfflow.solver.pfw"
+    traced.run("from dagprofiler import span\nwith span('a'): pass", options=options, check=False)
+    names = [file.relative_to(traced.folder).as_posix() for file in traced.files()]
+    assert names == ["deep/below/perfflow.solver.pfw"]
 
 
 def test_components_of_a_workflow_are_told_apart_by_where_they_were_started(traced):
@@ -65,11 +64,7 @@ def test_components_of_a_workflow_are_told_apart_by_where_they_were_started(trac
         ({}, "perfflow.h.7.pfw", "perfflow.h.7.pfw"),
         ({"filename_include": ()}, "perfflow.pfw", "perfflow.7.pfw"),
         ({"filename_include": ("hostname",)}, "perfflow.h.pfw", "perfflow.h.7.pfw"),
-        (
-            {"filename_include": ("name", "pid"), "name": "a"},
-            "perfflow.a.7.pfw",
-            "perfflow.a.7.pfw",
-        ),
+        ({"filename_include": ("name", "pid"), "name": "a"}, *["perfflow.a.7.pfw"] * 2),
         ({"filename": "trace.json"}, "trace.json", "trace.7.json"),
     ],
 )

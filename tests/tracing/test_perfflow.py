@@ -74,7 +74,9 @@ def test_before_begins_and_after_ends_a_span_of_the_thread(traced):
         return 1
 
     @critical_path(pointcut="after")
-    def close_file():
+    def close_file(error=None):
+        if error:
+            raise error
         return 2
 
     @critical_path()
@@ -86,14 +88,9 @@ def test_before_begins_and_after_ends_a_span_of_the_thread(traced):
     assert around["name"].endswith("open_file")
     assert around["ts"] <= inside["ts"]
     assert inside["ts"] + inside["dur"] <= around["ts"] + around["dur"]
-
-    @critical_path(pointcut="after")
-    def fails():
-        raise OSError("no")
-
     sync_event("before", "open", "m")
     with pytest.raises(OSError, match="no"):
-        fails()
+        close_file(OSError("no"))
     assert traced.names("X")[2:] == ["open"]
 
 
@@ -116,12 +113,15 @@ def test_marked_functions_keep_their_kind(traced, pointcut):
     assert len([e for e in traced.events() if e["ph"] in "bi"]) == 2
 
 
-def test_sync_events_are_matched_by_name_and_else_by_their_order(traced):
-    sync_event("before", "a", "m")
-    sync_event("before", "b", "m")
-    sync_event("after", "b", "m")
-    sync_event("after", "other", "n")
+def test_sync_events_are_matched_by_name_and_else_by_their_order_and_bounded(traced):
+    for pointcut, name in [("before", "a"), ("before", "b"), ("after", "b"), ("after", "other")]:
+        sync_event(pointcut, name, "m")
     assert traced.names("X") == ["b", "a"]
+    for i in range(1003):
+        sync_event("before", f"a{i}", "m")
+    assert traced.names("i") == ["a0", "a1", "a2"]
+    _open.finish()
+    assert len(traced.events("b")) == 1000
 
 
 def test_events_without_their_other_half_are_marks_in_the_trace_whatever_their_names(traced):
@@ -148,14 +148,6 @@ def test_what_never_ends_ends_with_the_program_and_says_so(traced):
     events = events_of(read(traced.files()[0]))
     assert ["".join((e["ph"], e["name"])) for e in events] == ["ba", "ea", "bb", "eb"]
     assert all(e["args"] == {"unfinished": True} for e in events if e["ph"] == "b")
-
-
-def test_what_never_ends_is_bounded(traced):
-    for i in range(1003):
-        sync_event("before", f"a{i}", "m")
-    assert traced.names("i") == ["a0", "a1", "a2"]
-    _open.finish()
-    assert len(traced.events("b")) == 1000
 
 
 def test_async_events_of_two_coroutines_of_one_thread_do_not_collide(traced):
@@ -189,17 +181,13 @@ def test_async_events_of_two_coroutines_of_one_thread_do_not_collide(traced):
 
 
 def test_async_events_are_matched_by_the_id_that_is_given(traced):
-    async_event("before", "a", "m", id=1)
-    async_event("before", "a", "m", id=2)
-    async_event("instant", "half", "m", id=1)
-    async_event("after", "a", "m", id=1)
-    async_event("after", "a", "m", id=3)
-    async_event("after", "a", "m", id=2)
-    begins, moments = traced.events("b"), traced.events("n")
-    assert begins[0]["ts"] < begins[1]["ts"]
-    assert moments[0]["id"] == begins[0]["id"]
-    assert moments[0]["cat"] == begins[0]["cat"] == "m"
-    assert len({e["id"] for e in begins}) == 2
+    events = [("before", "a", 1), ("before", "a", 2), ("instant", "half", 1)]
+    for pointcut, name, number in [*events, *(("after", "a", number) for number in (1, 3, 2))]:
+        async_event(pointcut, name, "m", id=number)
+    (first, second), (moment,) = traced.events("b"), traced.events("n")
+    assert first["ts"] < second["ts"]
+    assert (moment["id"], moment["cat"], first["cat"]) == (first["id"], "m", "m")
+    assert first["id"] != second["id"]
     assert traced.names("i") == ["a"]
 
 

@@ -294,7 +294,6 @@ def test_signals_that_trace_in_the_midst_of_writing_do_no_harm(traced):
     assert len(traced.events()) == 6000 + len(seen)
 
 
-#: Interrupts itself at 300 moments, up to 0.3 ms after it began to trace and write.
 INTERRUPTED = """
 import signal
 from dagprofiler import trace
@@ -321,10 +320,9 @@ for i in range(300):
         signal.setitimer(signal.ITIMER_REAL, 0)
     except Interrupt:
         interrupts += 1
-signal.setitimer(signal.ITIMER_REAL, 0)
 signal.signal(signal.SIGALRM, signal.SIG_IGN)
 noop()
-print(interrupts)
+assert interrupts
 """
 
 
@@ -332,8 +330,7 @@ print(interrupts)
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="`with` may then leave a lock taken itself")
 def test_interrupts_in_the_midst_of_writing_leave_a_whole_file(traced):
     # In a program of its own: what measures coverage here would lose locks of its own.
-    interrupts = int(traced.run(INTERRUPTED))
-    assert interrupts
+    traced.run(INTERRUPTED)
     (path,) = traced.files()
     names = {event["name"] for event in events_of(read(path))}
     # What a write takes is recorded, too.
