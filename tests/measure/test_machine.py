@@ -74,13 +74,8 @@ def test_what_takes_time_to_find_is_told_on_request_and_known_to_the_schema():
 def test_what_a_process_may_use_is_told_beside_what_there_is(monkeypatch):
     told = environment()
     assert told["cores_usable"] is None or 1 <= told["cores_usable"] <= told["cores"]
-    if hasattr(os, "sched_setaffinity"):
-        before = os.sched_getaffinity(0)
-        try:
-            os.sched_setaffinity(0, {min(before)})
-            assert environment()["cores_usable"] == 1
-        finally:
-            os.sched_setaffinity(0, before)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3}, raising=False)
+    assert environment()["cores_usable"] == 1
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert environment()["cores_usable"] is None
 
@@ -311,5 +306,4 @@ def test_versions_follow_what_is_loaded_and_not_how_many_modules_are(monkeypatch
         package.__version__, package.__file__ = "1", f"/site-packages/{name}.py"
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, name, package)
-            found = environment(thorough=True)["versions"]
-        assert names & found.keys() == {name}
+            assert names & environment(thorough=True)["versions"].keys() == {name}

@@ -112,24 +112,15 @@ def test_sets_of_meters_are_all_but_allocation_which_is_a_pass_of_its_own():
     assert select(Own(name="faults", unit="")).columns == ["faults"]
 
 
-def test_users_meters_come_after_the_named_ones_in_their_own_order():
+def test_users_meters_come_after_the_named_ones_in_their_own_order_as_they_were_called_then():
     second, first = Own(name="second"), Own(name="first")
     chosen = select([second, "cpu", first])
     assert chosen.own == (("second", second), ("first", first))
-    assert chosen.columns == ["cpu_ms", "second", "first"]
+    second.name, second.unit = "wall", "ms"
+    assert chosen.columns == chosen.open().columns == ["cpu_ms", "second", "first"]
     # One that can be iterated is one.
     pair = type("Pair", (Own,), {"__iter__": lambda _: iter(())})()
     assert select(pair).own == (("own", pair),)
-
-
-def test_a_meter_is_called_what_it_was_called_when_it_was_chosen():
-    meter = Own(1, 2, name="before")
-    chosen = select(meter)
-    meter.name = "wall"
-    meter.unit = "ms"
-    opened = chosen.open()
-    opened.start()
-    assert dict(zip(opened.columns, opened.stop("a"))) == {"before": 1}
 
 
 def test_a_selection_travels_to_other_processes():
@@ -458,15 +449,6 @@ def test_what_a_system_cannot_measure_is_null_with_the_reason(
     assert reasons == dict.fromkeys(values, reason)
 
 
-def test_meters_start_from_the_outside_in_and_stop_from_the_inside_out():
-    log = []
-    opened = select([Own(name="a", log=log), Own(name="b", log=log)]).open()
-    opened.start()
-    log.append("task")
-    opened.stop("t")
-    assert log == ["b starts", "a starts", "task", "a stops", "b stops"]
-
-
 @pytest.mark.parametrize(
     ("returned", "value", "reason"),
     [
@@ -490,17 +472,20 @@ def test_numbers_of_all_kinds_become_plain_ones_and_what_is_none_a_null_with_a_r
     assert reason in reasons.get("own", "")
 
 
-def test_a_start_that_raises_is_a_null_and_is_not_stopped():
+def test_meters_start_from_the_outside_in_and_stop_from_the_inside_out_if_they_started():
     log = []
-    opened = select([Own(5, log=log, start=[ValueError("boom")]), "cpu"]).open()
+    fails = Own(5, name="a", log=log, start=[ValueError("boom")])
+    opened = select([fails, Own(name="b", log=log)]).open()
     opened.start()
-    cpu_ms, own = opened.stop("x")
-    assert own is None is not cpu_ms
-    assert opened.reasons == {"own": "task 'x': start() raised ValueError: boom"}
-    assert log == ["own starts"]
+    log.append("task")
+    assert opened.stop("x") == [None, 0]
+    assert opened.reasons == {"a": "task 'x': start() raised ValueError: boom"}
+    assert log == ["b starts", "a starts", "task", "b stops"]
     # The next task is measured again.
+    log.clear()
     opened.start()
-    assert opened.stop("y")[1] == 5
+    assert opened.stop("y") == [5, 0]
+    assert log == ["b starts", "a starts", "a stops", "b stops"]
 
 
 def test_the_first_reason_stays():
@@ -510,11 +495,10 @@ def test_the_first_reason_stays():
 
 @pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit])
 def test_ctrl_c_passes_through_a_meter(signal):
-    opened = select(Own(signal())).open()
+    opened = select(Own(signal(), start=[None, signal()])).open()
     opened.start()
     with pytest.raises(signal):
         opened.stop("t")
-    opened = select(Own(start=[signal()])).open()
     with pytest.raises(signal):
         opened.start()
     # Whoever cleans up may still stop what did not start.
