@@ -71,18 +71,11 @@ def test_examples_of_a_page_run_and_print_what_it_says(page, tmp_path, monkeypat
 
 def run_apart(page, folder):
     """Run the examples of a page in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "check_page.py"), str(page)],
-        cwd=folder,
-        env={
-            **os.environ,
-            "MPLBACKEND": "Agg",
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'docs' / 'examples'}",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    path = os.pathsep.join([str(ROOT), str(ROOT / "docs" / "examples")])
+    command = [sys.executable, str(ROOT / "tests" / "check_page.py"), str(page)]
+    env = {**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": path}
+    options = {"cwd": folder, "env": env, "capture_output": True, "text": True}
+    done = subprocess.run(command, check=False, **options)
     assert done.returncode == 0, done.stderr
 
 

@@ -107,6 +107,9 @@ def test_figures_are_those_of_a_hand_calculation():
     assert [found.makespan_lower_bound(k) for k in (1, 2)] == [15.0, 10.0]
     assert [found.makespan_upper_bound(k) for k in (1, 2, 5)] == [15.0, 12.5, 11.0]
     assert [found.speedup_bound(k) for k in (1, 2, 100)] == [1.0, 1.5, 1.5]
+    for workers in (0, -1, 1.5, True, "2", None):
+        with pytest.raises(ValueError, match="workers must be an integer of at least 1, got"):
+            plain.speedup_bound(workers)
     assert plain.with_communication is None
     assert plain.communication_note == (
         "unknown: the profile has no times of edges; only runs with rounds=... measure them, "
@@ -115,12 +118,6 @@ def test_figures_are_those_of_a_hand_calculation():
     twice = example()
     twice.dag_structure["edges"] *= 2
     assert analyze(twice, cost="wall_time") == plain
-
-
-@pytest.mark.parametrize("workers", [0, -1, 1.5, True, "2", None])
-def test_bounds_refuse_what_is_no_number_of_workers(workers):
-    with pytest.raises(ValueError, match="workers must be an integer of at least 1, got"):
-        analyze(example(), cost="wall_time").speedup_bound(workers)
 
 
 def test_text_is_the_golden_one_and_of_a_large_graph_it_is_cut():

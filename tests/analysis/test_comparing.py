@@ -14,18 +14,11 @@ def profile_of(tasks, edges=None, *, kinds=None, conditions=FRESH, host="lab-7",
     edges = edges or {}
     columns = [column for row in (*tasks.values(), *edges.values()) for column in row.values()]
     kinds = kinds or ["measured"] * max(map(len, columns), default=10)
+    samples = {"rounds": kinds, "total_ms": [1.0] * len(kinds), "tasks": tasks, "edges": edges}
+    run = {"state": "complete", "rounds": kinds.count("measured")}
     sections = {
-        "samples": {
-            "rounds": kinds,
-            "total_ms": [1.0] * len(kinds),
-            "tasks": tasks,
-            "edges": edges,
-        },
-        "run": {
-            "state": "complete",
-            "rounds": kinds.count("measured"),
-            **({} if conditions is None else {"conditions": conditions}),
-        },
+        "samples": samples,
+        "run": run if conditions is None else {**run, "conditions": conditions},
         "environment": {"cpu": "some cpu", "machine": "x86_64", **environment},
     }
     names = list(tasks)

@@ -26,7 +26,7 @@ def kinds_of(rounds, *, is_precise=lambda _: False, **options):
     return list(plan), plan.ended_by
 
 
-def test_what_run_takes_becomes_rounds():
+def test_what_run_takes_becomes_rounds_of_plain_integers():
     assert rounds_of(6) == Rounds(6)
     assert rounds_of("auto") == Rounds("auto") == Rounds()
     auto = Rounds()
@@ -36,6 +36,14 @@ def test_what_run_takes_becomes_rounds():
     assert json.loads(json.dumps(asked.to_dict())) == asked.to_dict()
     with pytest.raises(FrozenInstanceError):
         asked.n = 7
+    rounds = Rounds(np.int64(6), np.uint8(1), max_rounds=np.int32(9), busy_cores=np.int16(0))
+    for value in (rounds.n, rounds.warmup, rounds.max_rounds, rounds.busy_cores):
+        assert type(value) is int
+    # One round in its own process keeps what it is measured under.
+    conditions = {"collect_garbage": "tasks", "fresh_process": True, "check_outputs": True}
+    alone = Rounds(9, 2, busy_cores=1, **conditions).alone()
+    assert (alone.n, alone.warmup, alone.fresh_process, alone.busy_cores) == (1, 0, False, 0)
+    assert (alone.collect_garbage, alone.check_outputs) == ("tasks", True)
 
 
 @pytest.mark.parametrize(
@@ -52,21 +60,6 @@ def test_what_run_takes_becomes_rounds():
 )
 def test_two_rounds_warm_up_unless_there_is_nothing_to_warm(rounds, warmup):
     assert rounds.warmup == warmup
-
-
-def test_integers_of_numpy_become_plain_ones():
-    rounds = Rounds(np.int64(6), np.uint8(1), max_rounds=np.int32(9), busy_cores=np.int16(0))
-    for value in (rounds.n, rounds.warmup, rounds.max_rounds, rounds.busy_cores):
-        assert type(value) is int
-
-
-def test_one_round_in_its_own_process_keeps_what_it_is_measured_under():
-    rounds = Rounds(
-        9, 2, collect_garbage="tasks", fresh_process=True, busy_cores=1, check_outputs=True
-    )
-    alone = rounds.alone()
-    assert (alone.n, alone.warmup, alone.fresh_process, alone.busy_cores) == (1, 0, False, 0)
-    assert (alone.collect_garbage, alone.check_outputs) == ("tasks", True)
 
 
 INTEGER, HUGE = "must be an integer of at least", 10**400
@@ -94,34 +87,24 @@ def test_a_condition_out_of_its_range_is_named_with_what_was_expected(field, giv
     assert str(caught.value).startswith(f"Rounds: {field} {expected}, got {given!r}"[:200])
 
 
-@pytest.mark.parametrize("max_rounds", [1, 5])
-def test_an_interval_that_cannot_be_reached_is_refused(max_rounds):
-    with pytest.raises(ValidationError, match=f"max_rounds={max_rounds} .*6") as caught:
-        Rounds("auto", max_rounds=max_rounds)
-    assert "at least 6 rounds" in str(caught.value)
+@pytest.mark.parametrize("most", [1, 5])
+def test_an_interval_that_cannot_be_reached_is_refused(most):
+    with pytest.raises(ValidationError, match=f"max_rounds={most} .*at least 6 rounds"):
+        Rounds("auto", max_rounds=most)
     assert Rounds("auto", max_rounds=6).max_rounds == 6
-    assert Rounds(3, max_rounds=max_rounds).max_rounds == max_rounds
+    assert Rounds(3, max_rounds=most).max_rounds == most
 
 
-def test_a_single_round_is_all_there_is():
+def test_a_single_round_is_all_there_is_and_auto_takes_six_even_if_fewer_would_do():
     assert kinds_of(Rounds(1)) == ([MEASURED], "n")
     assert Plan(Rounds(1), lambda _: True).single
-    for plan in (
-        Plan(Rounds(2), lambda _: True),
-        Plan(Rounds(1, warmup=1), lambda _: True),
-        Plan(Rounds(1), lambda _: True, allocation=True),
-        Plan(Rounds("auto"), lambda _: True),
-    ):
-        assert not plan.single
-
-
-def test_auto_takes_six_rounds_even_if_fewer_would_do():
+    assert not Plan(Rounds(1), lambda _: True, allocation=True).single
+    for rounds in (Rounds(2), Rounds(1, warmup=1), Rounds("auto")):
+        assert not Plan(rounds, lambda _: True).single
     asked = []
-    kinds, ended_by = kinds_of(
-        Rounds(warmup=0, precision=0.02, max_time_s=1e-9),
-        is_precise=lambda precision: not asked.append(precision),
-    )
-    assert (kinds, ended_by) == ([MEASURED] * 6, "precision")
+    rounds = Rounds(warmup=0, precision=0.02, max_time_s=1e-9)
+    found = kinds_of(rounds, is_precise=lambda precision: not asked.append(precision))
+    assert found == ([MEASURED] * 6, "precision")
     assert asked == [0.02]
 
 

@@ -13,19 +13,10 @@ STRUCTURE = {
 
 
 def profile_of(*names, metadata=None, **sections):
-    return Profile(
-        Config(),
-        STRUCTURE,
-        DAGMetrics(
-            [TaskMetrics(name, 8.0 + i, 0.5, 0.25, 10, 20) for i, name in enumerate(names)],
-            [EdgeMetrics("a", "b", ["x"], 5, 7)],
-            {"a": 3, "b": 0},
-            {"a->b": 41},
-            20.0,
-        ),
-        sections=sections,
-        metadata=metadata,
-    )
+    times = [TaskMetrics(name, 8.0 + i, 0.5, 0.25, 10, 20) for i, name in enumerate(names)]
+    edges = [EdgeMetrics("a", "b", ["x"], 5, 7)]
+    metrics = DAGMetrics(times, edges, {"a": 3, "b": 0}, {"a->b": 41}, 20.0)
+    return Profile(Config(), STRUCTURE, metrics, sections=sections, metadata=metadata)
 
 
 def measured(**columns):
@@ -43,8 +34,9 @@ def sink(x):
     return {"y": x}
 
 
-def test_a_table_has_rows_and_columns_with_units():
-    tasks = profile_of("a", "b").tasks
+def test_a_table_has_rows_and_columns_with_labels_and_units():
+    profile = profile_of("a", "b")
+    tasks = profile.tasks
     assert tasks["task"] == ["b", "a"]
     assert tasks["execution_order"] == [1, 0]
     assert tasks["time_ms"] == tasks["compute_time_ms"] == [9.0, 8.0]
@@ -55,18 +47,17 @@ def test_a_table_has_rows_and_columns_with_units():
     assert len(tasks) == 2
     with pytest.raises(KeyError, match=r"'time_m'.*'time_ms'"):
         tasks["time_m"]
-
-
-def test_an_edge_is_one_row_even_if_it_is_listed_twice():
-    (row,) = profile_of("a", "b").edges
-    assert row == {
-        "source": "a",
-        "target": "b",
-        "data_fields": ["x"],
-        "size_bits": 41,
-        "size_bytes": 5,
-        "wire_bytes": 7,
-    }
+    # An edge is one row even if it is listed twice.
+    (row,) = profile.edges
+    ends = {"source": "a", "target": "b", "data_fields": ["x"]}
+    assert row == {**ends, "size_bits": 41, "size_bytes": 5, "wire_bytes": 7}
+    for key, label, unit in (
+        ("time_ms", "time", "ms"),
+        ("size_bits", "payload", "bits"),
+        ("energy_J", "energy J", ""),
+        ("counted_instructions", "counted instructions", "instructions"),
+    ):
+        assert (label_of(key), unit_of(key)) == (label, unit)
 
 
 @pytest.mark.parametrize(
@@ -144,19 +135,6 @@ def test_a_table_shows_its_first_rows_as_text_and_html():
     assert "2 rows" in repr(profile.tasks)
     many = {f"t{i}": source for i in range(50)}
     assert "10 more" in str(DAG(many, []).run().tasks)
-
-
-@pytest.mark.parametrize(
-    ("key", "label", "unit"),
-    [
-        ("time_ms", "time", "ms"),
-        ("size_bits", "payload", "bits"),
-        ("energy_J", "energy J", ""),
-        ("counted_instructions", "counted instructions", "instructions"),
-    ],
-)
-def test_labels_and_units_follow_from_keys(key, label, unit):
-    assert (label_of(key), unit_of(key)) == (label, unit)
 
 
 def test_data_frames_are_tidy():
