@@ -28,7 +28,7 @@ LIMITS = {
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
     "lines of code": 26_040,
-    "lines of tests": 37_100,
+    "lines of tests": 36_814,
     "parameters of Run": 6,
     "attributes of Run": 15,
     "methods of Run": 15,
