@@ -6,101 +6,42 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from time import perf_counter
-from typing import Any, Callable, NamedTuple
+from typing import NamedTuple
 
-from harness import NONE, note, print_rows, run_where_installed, spread, timed
+from harness import either, note, print_rows, spread
+from kernels import burners, kernels, milliseconds
 
-if __name__ == "__main__":
-    run_where_installed()
-
-import numpy as np
-from bench_fidelity import burners
-
-from dagprofiler import DAG, Rounds, Task
+from dagprofiler import DAG, Rounds, task
 from dagprofiler.experiments import compare_runs
 
 DIFFERENT = ("faster", "slower")
 #: Tasks take so many milliseconds, evenly on a logarithmic scale.
 SHORTEST_MS, LONGEST_MS = 0.3, 5.0
-
-ROW = np.linspace(0.0, 1.0, 10_000)
-SUMS = np.empty_like(ROW)
-MATRIX = np.full((48, 48), 0.5)
-WORDS = [str(i * 7919 % 10_007) for i in range(100)]
-RECORD = {"id": 7, "name": "record", "tags": ["a", "b", "c"], "scores": [i / 7 for i in range(10)]}
+#: What a task does over and over.
+UNITS = kernels(250)
 
 
-# -- units of work: a task does one of them over and over ----------------------------------
-
-
-def arithmetic():
-    total = 0
-    for i in range(250):
-        total += i * i % 7
-    return total
-
-
-def vectors():
-    np.multiply(ROW, ROW, out=SUMS)
-    np.add(ROW, SUMS, out=SUMS)
-
-
-UNITS = (
-    arithmetic,
-    vectors,
-    lambda: {word: position for position, word in enumerate(WORDS)},
-    lambda: sorted(WORDS),
-    lambda: "-".join(word[::-1].upper() for word in WORDS),
-    lambda: json.loads(json.dumps(RECORD)),
-    lambda: (MATRIX @ MATRIX, MATRIX @ MATRIX),
-    lambda: [np.ones(1_000) for _ in range(10)],
-    lambda: [[i] * 10 for i in range(100)],
-)
-
-
-class Work(Task):
-    inputs = ["x"]
-    outputs = ["x"]
-    gathers = ["x"]
-
-    def __init__(self, unit, loops):
-        super().__init__()
-        # Lambdas cannot travel to a fresh process.
-        self.unit = UNITS.index(unit)
-        self.loops = loops
-
-    def compute(self, x):
-        unit = UNITS[self.unit]
-        for _ in range(self.loops):
-            unit()
-        return {"x": len(x)}
-
-
-def milliseconds(unit):
-    """Return how long a unit takes, at best."""
-
-    def fifty():
-        for _ in range(50):
-            unit()
-
-    return min(timed(fifty) for _ in range(20)) * 1e3 / 50
+@task(outputs=["x"], gathers=["x"])
+def work(x, unit, loops):
+    for _ in range(loops):
+        UNITS[unit]()
+    return {"x": len(x)}
 
 
 class Shape(NamedTuple):
     """Of a DAG: what its tasks do, and its edges."""
 
-    work: list[tuple[Callable[[], Any], int]]
+    work: list[tuple[str, int]]
     edges: list[tuple[str, str]]
 
     @classmethod
     def draw(cls, draw, unit_ms, tasks, shortest_ms=SHORTEST_MS):
         work = []
         for _ in range(tasks):
-            unit = draw.choice(UNITS)
+            unit = draw.choice([*UNITS])
             length_ms = shortest_ms * (LONGEST_MS / shortest_ms) ** draw.random()
             # A tenth more of them has to be a whole number too.
             work.append((unit, 10 * max(1, round(length_ms / unit_ms[unit] / 10))))
@@ -114,24 +55,19 @@ class Shape(NamedTuple):
     def dag(self, slowed=None):
         """Return such a DAG; one task may do a tenth more of its work."""
         tasks = {
-            f"task {i}": Work(unit, loops * 11 // 10 if i == slowed else loops)
+            f"task {i}": work.bind(unit=unit, loops=loops * 11 // 10 if i == slowed else loops)
             for i, (unit, loops) in enumerate(self.work)
         }
         return DAG(tasks, self.edges)
 
 
-# -- pairs ---------------------------------------------------------------------------------
-
-
 class Pair(NamedTuple):
-    """What came of comparing two DAGs.
+    """What came of comparing two DAGs, of one of which a task may have been slowed."""
 
-    `ratio` is how much longer the slowed task is said to take, None if none was slowed; the
-    lists hold what was called different beside it, and what could not be judged.
-    """
-
+    #: How much longer that task takes, as it is said, and whether it is called slower.
+    ratio: float
     found: bool
-    ratio: float | None
+    #: What is called different beside it, and what could not be judged.
     tasks: list[str]
     edges: list[str]
     unjudged: list[str]
@@ -144,10 +80,9 @@ def compared(shape, slowed, *, swap, saved):
 
     Their rounds are interleaved, or, `saved`, each profile is taken by itself.
     """
-    plain, other = shape.dag(), shape.dag(slowed)
-    begun = perf_counter()
     # Whichever is slower, it is one time the first and one time the second.
-    base, new = (other, plain) if swap else (plain, other)
+    base, new = (shape.dag(slowed), shape.dag()) if swap else (shape.dag(), shape.dag(slowed))
+    begun = perf_counter()
     if saved:
         profiles = [dag.run(rounds=Rounds(7, fresh_process=True)) for dag in (base, new)]
         result = profiles[1].compare(profiles[0])
@@ -155,60 +90,60 @@ def compared(shape, slowed, *, swap, saved):
         both = compare_runs(base, new)
         profiles, result = [both.base, both.new], both.comparison
     seconds = perf_counter() - begun
-    target = None if slowed is None else f"task {slowed}"
-    said = {name: entry["verdict"] for name, entry in result["task_times"].items()}
-    ratio = None
-    if target is not None:
-        ratio = result["task_times"][target]["ratio"]
-        ratio = 1 / ratio if swap else ratio
+    tasks, edges = (
+        {name: entry["verdict"] for name, entry in result[kind].items()}
+        for kind in ("task_times", "edge_times")
+    )
+    target = f"task {slowed}"
+    ratio = result["task_times"].get(target, {"ratio": 1})["ratio"]
     return Pair(
-        target is not None and said[target] == ("faster" if swap else "slower"),
-        ratio,
-        [name for name, verdict in said.items() if verdict in DIFFERENT and name != target],
-        [name for name, edge in result["edge_times"].items() if edge["verdict"] in DIFFERENT],
-        [name for name, verdict in said.items() if verdict == "inconclusive"],
+        1 / ratio if swap else ratio,
+        tasks.get(target) == ("faster" if swap else "slower"),
+        [name for name, verdict in tasks.items() if verdict in DIFFERENT and name != target],
+        [name for name, verdict in edges.items() if verdict in DIFFERENT],
+        [name for name, verdict in tasks.items() if verdict == "inconclusive"],
         profiles[0].sections["run"]["rounds"],
         seconds,
     )
 
 
-def pairs(*, quick, heavy, saved, pairs, seed):
+def pairs(*, heavy, saved, pairs, seed):
     """Compare all pairs."""
-    n = pairs or (3 if quick else 30)
-    unit_ms = {unit: milliseconds(unit) for unit in UNITS}
+    n = pairs or either(30, 3)
+    unit_ms = {name: milliseconds(unit, 50) for name, unit in UNITS.items()}
     draw = random.Random(seed)
     same, slowed = [], []
     # A burner for every core: together with this program there is one too many, at times.
     with burners(4 if heavy else os.cpu_count() or 1, seed=str(seed)):
         for number in range(n):
             shortest_ms = LONGEST_MS if heavy else SHORTEST_MS
-            tasks = 10 if quick or heavy else draw.randint(10, 30)
+            tasks = 10 if heavy else draw.randint(10, either(30, 10))
             shape = Shape.draw(draw, unit_ms, tasks, shortest_ms)
-            swap = bool(number % 2)
-            same.append(compared(shape, None, swap=swap, saved=saved))
-            slower = draw.randrange(len(shape.work))
-            slowed.append(compared(shape, slower, swap=swap, saved=saved))
+            how = {"swap": bool(number % 2), "saved": saved}
+            same.append(compared(shape, None, **how))
+            slowed.append(compared(shape, draw.randrange(tasks), **how))
             note(f"pair {number + 1}: identical {same[-1]}")
             note(f"pair {number + 1}: slowed    {slowed[-1]}")
     both = [*same, *slowed]
     errors = max(1, n // 30)
-    wrong = f"{sum(bool(pair.tasks) for pair in same)} of {n}"
-    found = f"{sum(pair.found for pair in slowed)} of {n}"
-    others = f"{sum(bool(pair.tasks) for pair in slowed)} of {n}"
-    edges = f"{sum(bool(pair.edges) for pair in both)} of {len(both)}"
-    ratios = [pair.ratio for pair in slowed]
-    yield "identical DAGs: pairs with any task called different", f"at most {errors}", wrong
-    wanted = NONE if saved else f"at least {n - errors}"
-    yield "one task does 10 % more: pairs in which that was found", wanted, found
-    yield "… by how much it is said to be slower", NONE, spread(ratios, "{:.3f}")
-    yield "… pairs with any other task called different", NONE, others
-    yield "pairs of both kinds with any edge called different", NONE, edges
-    yield "tasks that could not be judged", NONE, sum(len(pair.unjudged) for pair in both)
-    yield "rounds of each a pair", NONE, spread([pair.rounds for pair in both], "{:.0f}")
-    yield "seconds a pair", NONE, spread([pair.seconds for pair in both], "{:.1f}")
+
+    def of(pairs, key):
+        return f"{sum(bool(getattr(pair, key)) for pair in pairs)} of {len(pairs)}"
+
+    found = "one task does 10 % more: pairs in which that was found"
+    wrong = "identical DAGs: pairs with any task called different"
+    yield wrong, f"at most {errors}", of(same, "tasks")
+    yield found, "-" if saved else f"at least {n - errors}", of(slowed, "found")
+    ratios = spread([pair.ratio for pair in slowed], "{:.3f}")
+    yield "… by how much it is said to be slower", "-", ratios
+    yield "… pairs with any other task called different", "-", of(slowed, "tasks")
+    yield "pairs of both kinds with any edge called different", "-", of(both, "edges")
+    yield "tasks that could not be judged", "-", sum(len(pair.unjudged) for pair in both)
+    yield "rounds of each a pair", "-", spread([pair.rounds for pair in both], "{:.0f}")
+    seconds = spread([pair.seconds for pair in both], "{:.1f}")
+    yield "seconds a pair", 20 if heavy else "-", seconds
 
 
 if __name__ == "__main__":
-    using = [f"numpy {np.__version__}"]
-    head = "what | goal | measured"
-    print_rows(__doc__, {"pairs": pairs}, head, using, heavy=False, saved=False, pairs=None, seed=1)
+    options = {"heavy": False, "saved": False, "pairs": None, "seed": 1}
+    print_rows(__doc__, [pairs], **options)

@@ -1,311 +1,159 @@
 """Measure dagprofiler's own cost against a bare loop and against the published 0.1.0.
 
-``python tests/benchmarks/bench_core.py [--quick] [--only ROW] [--large] [--calibrate]``
+``python tests/benchmarks/bench_core.py [--quick] [--only ROW]``
 """
 
-import json
-import os
-import subprocess
-import tempfile
+from functools import partial
 from statistics import median
 
-from harness import (
-    CHECKOUT,
-    HERE,
-    NONE,
-    OLD,
-    OURS,
-    asked,
-    exponent,
-    install,
-    note,
-    over,
-    print_machine,
-    print_table,
-    spread,
-    timed,
-    times,
-)
+from harness import Process, either, exponent, install, print_rows, spread, timed, times, turns
+
+USES = "numpy", "jsonschema"
+OLD = Process("contender", install("0.1.0", *USES, "dagprofiler==0.1.0"), path="")
+OURS = Process("contender", install("this checkout", *USES))
+#: In the order of the table's columns.
+BOTH = OLD, OURS
 
 
-class Contender:
-    """A dagprofiler in an environment of its own, and a process there that times it."""
-
-    def __init__(self, name, python):
-        self.name = name
-        self.python = python
-        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-        if name == OURS:
-            self.environment["PYTHONPATH"] = str(CHECKOUT)
-        self.process = None
-
-    def ask(self, measurement, **arguments):
-        """Return the result of a measurement, see contender.py."""
-        if self.process is None:
-            self.process = subprocess.Popen(
-                [str(self.python), str(HERE / "contender.py")],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=self.environment,
-                text=True,
-            )
-        self.process.stdin.write(json.dumps([measurement, arguments]) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            self.close()
-            raise RuntimeError(f"{self.name!r} gave no answer to {measurement!r}, {arguments!r}")
-        return json.loads(answer)
-
-    def ask_afresh(self, measurement, **arguments):
-        """Return the result of a measurement in a new process."""
-        self.close()
-        try:
-            return self.ask(measurement, **arguments)
-        finally:
-            self.close()
-
-    def seconds(self, code):
-        """Return how long a whole process takes to run `code`."""
-        return timed(lambda: self.check(code))
-
-    def check(self, code):
-        """Run `code` in a new process; return what it prints."""
-        return subprocess.run(
-            [str(self.python), "-c", code],
-            env=self.environment,
-            cwd=tempfile.gettempdir(),
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        ).stdout
-
-    def close(self):
-        """End the process, if there is one."""
-        if self.process is not None:
-            self.process.communicate()
-            self.process = None
+def sampled(count, function, of=BOTH, **arguments):
+    """Return the results of each process, taken in turns after one that warms up."""
+    for process in of:
+        process.end()
+        process.ask(function, **arguments)
+    samples = [[process.ask(function, **arguments) for process in of] for _ in turns(count)]
+    return [*zip(*samples)]
 
 
 def ratios(samples, top, bottom="bare"):
-    return [sample[top] / sample[bottom] for sample in samples]
+    return times([sample[top] for sample in samples], [sample[bottom] for sample in samples])
 
 
-def line(work, published, goal, results):
-    """Return a line: work, 0.1.0's figure in the project's plan, goal, and as measured both."""
-    return work, published, goal, results.get(OLD, NONE), results.get(OURS, NONE)
+def run():
+    n = either(10_000, 2_000)
+    for shape, published, goal, seeded, construct in (
+        ("chain", "4.2 x", "2.0 x", "5.0 x", "-"),
+        ("layered", "4.3 x", "2.2 x", "4.0 x", "2.2 x"),
+    ):
+        samples = sampled(15, "measure_run", shape=shape, n=n)
+        old, ours = ([sample["run"] for sample in each] for each in samples)
+        for work, before, wanted, what in (
+            (f"run {n:,} no-op tasks: {shape}", published, goal, "run"),
+            ("… with seed=42", "-", seeded, "seeded"),
+            ("… with a first look at the metrics", "-", "-", "read"),
+            ("… constructing it alone", "-", construct, "construct"),
+        ):
+            yield work, before, wanted, *(ratios(each, what) for each in samples)
+            if what == "run":
+                yield "… against 0.1.0's time", "1 x", "0.6 x", "1 x", times(ours, old)
 
 
-class Bench:
-    """The contenders, how thoroughly to measure, and the rows of the table.
+def fan():
+    small, large = [3_000, 6_000, 12_000], [12_500, 25_000, 50_000, 100_000]
+    both = {n: sampled(6, "measure_fan", n=n) for n in small}
+    costs = [median(sample["run"] for sample in both[n][0]) for n in small]
+    old, same_size = (f"{ratios(each, 'run')} at {small[-1]:,}" for each in both[small[-1]])
+    ours = {n: sampled(6, "measure_fan", [OURS], n=n)[0] for n in large}
+    took_s = {n: [sample["run"] for sample in ours[n]] for n in large}
+    work = "construct + run, one source to 50,000 workers to one sink"
+    grows = exponent(large, [median(took_s[n]) for n in large])
+    figures = f"{ratios(ours[50_000], 'run')}, n^{grows:.2f}"
+    yield work, "190 x, n^2.3", "2.5 x, linear", f"{old}, n^{exponent(small, costs):.2f}", figures
+    yield "… at the size of 0.1.0's figure", "-", "-", "-", same_size
+    yield "… with seed=42", "-", "4.0 x", "-", ratios(ours[50_000], "seeded")
+    for n in large:
+        figures = f"{ratios(ours[n], 'run')}, {spread([s * 1e3 for s in took_s[n]], '{:.0f}')} ms"
+        yield f"… {n:,} workers", "-", "-", "-", figures
 
-    A line without a goal is there for information.
-    """
 
-    def __init__(self, contenders, quick, large):
-        self.contenders = contenders
-        self.quick = quick
-        self.large = large
+def array():
+    found = [
+        f"{ratios(samples, 'run')}, serializations: {process.ask_afresh('count_serializations')}"
+        for process, samples in zip(BOTH, sampled(7, "measure_array"))
+    ]
+    goals = "1.72 x, 17 serializations", "1.05 x, 1 serialization"
+    yield "one 100 MB array to 16 consumers", *goals, *found
+    (samples,) = sampled(7, "measure_array", [OURS], no_copy=True)
+    yield "the same with the no-copy serializer", "-", "0.15 x", "-", ratios(samples, "run")
 
-    def sample(self, rounds, measurement, **arguments):
-        """Return `rounds` results for each contender, taken in turns after a warm-up."""
-        samples = {name: [] for name in self.contenders}
-        for number in range(rounds + 1):
-            for name, contender in self.contenders.items():
-                result = contender.ask(measurement, **arguments)
-                if number:
-                    samples[name].append(result)
-        return samples
 
-    def sample_ours(self, rounds, measurement, **arguments):
-        """Return `rounds` results for this checkout alone, after a warm-up."""
-        ours = self.contenders[OURS]
-        return [ours.ask(measurement, **arguments) for _ in range(rounds + 1)][1:]
+def memory():
+    length = either(200, 40)
+    old, ours = (process.ask_afresh("measure_memory", length=length) for process in BOTH)
+    twice = OURS.ask_afresh("measure_memory", length=2 * length)
+    bare = OURS.ask_afresh("measure_memory", length=length, bare=True)
+    work = f"chain of {length} tasks passing 20 MB: peak memory over import"
+    figures = f"{old:,.0f} MB", f"{ours:,.0f} MB; {twice:,.0f} MB at {2 * length} tasks"
+    yield work, "3,870 MB", "90 MB, flat in the length", *figures
+    yield f"… the bare loop's: {bare:,.0f} MB", "-", "-", "-", "-"
 
-    def run(self):
-        n = 2_000 if self.quick else 10_000
-        goals = {"chain": ("2.0 x", "5.0 x", NONE), "layered": ("2.2 x", "4.0 x", "2.2 x")}
-        for shape, published in (("chain", "4.2 x"), ("layered", "4.3 x")):
-            samples = self.sample(5 if self.quick else 15, "run", shape=shape, n=n)
-            results = {name: times(ratios(s, "run")) for name, s in samples.items()}
-            work, (goal, seeded, construct) = f"run {n:,} no-op tasks: {shape}", goals[shape]
-            yield line(work, published, goal, results)
-            if {OURS, OLD} <= samples.keys():
-                runs = ([sample["run"] for sample in samples[name]] for name in (OURS, OLD))
-                yield "… against 0.1.0's time", "1", "0.6", "1", spread(over(*runs))
-            for work, goal, what in (
-                ("… with seed=42", seeded, "seeded"),
-                ("… with a first look at the metrics", NONE, "read"),
-                ("… constructing it alone", construct, "construct"),
-            ):
-                results = {name: times(ratios(s, what)) for name, s in samples.items()}
-                yield line(work, NONE, goal, results)
 
-    def fan(self):
-        small, large = [3_000, 6_000, 12_000], [12_500, 25_000, 50_000, 100_000]
-        rounds = 2 if self.quick else 4
-        samples = {n: self.sample(rounds, "fan", n=n) for n in small}
-        results = {
-            name: f"{times(ratios(samples[small[-1]][name], 'run'))} at {small[-1]:,}"
-            for name in self.contenders
-        }
-        if OLD in self.contenders:
-            costs = [median(sample["run"] for sample in samples[n][OLD]) for n in small]
-            results[OLD] += f", n^{exponent(small, costs):.2f}"
-            if self.large:
-                full = ratios([self.contenders[OLD].ask("fan", n=50_000)], "run")
-                results[OLD] += f"; {full[0]:.0f} x at 50,000"
-        work = "construct + run, one source to 50,000 workers to one sink"
-        if OURS not in self.contenders:
-            yield line(work, "190 x, n^2.3", "2.5 x, linear", results)
-            return
-        runs = {n: self.sample_ours(rounds, "fan", n=n) for n in large}
-        costs = [median(sample["run"] for sample in runs[n]) for n in large]
-        ours = f"{times(ratios(runs[50_000], 'run'))}, n^{exponent(large, costs):.2f}"
-        yield work, "190 x, n^2.3", "2.5 x, linear", results[OLD], ours
-        yield "… at the size of 0.1.0's figure", NONE, NONE, NONE, results[OURS]
-        yield "… with seed=42", NONE, "4.0 x", NONE, times(ratios(runs[50_000], "seeded"))
-        for n in large:
-            seconds = spread([sample["run"] * 1e3 for sample in runs[n]], "{:.0f}")
-            ours = f"{times(ratios(runs[n], 'run'))}, {seconds} ms"
-            yield f"… {n:,} workers", NONE, NONE, NONE, ours
+def json():
+    n = either(100_000, 10_000)
+    samples = sampled(3, "measure_json", n=n)
+    for work, published, goal, top, bottom in (
+        (f"save, {n:,} tasks, against json.dumps", "4 x", "2 x", "save", "dumps"),
+        ("… saved a second time", "-", "-", "again", "dumps"),
+        (
+            *(f"load with validation, {n:,} tasks, against json.loads", "3 x unvalidated", "3 x"),
+            *("load", "loads"),
+        ),
+    ):
+        yield work, published, goal, *(ratios(each, top, bottom) for each in samples)
+    sizes = [f"{each[0]['mib']:.1f} MB" for each in samples]
+    yield "… the document, compact", "-", "40 MB", *sizes
 
-    def array(self):
-        samples = self.sample(2 if self.quick else 7, "array")
-        results = {
-            name: f"{times(ratios(s, 'run'))}, serializations: {self.contenders[name].ask('count')}"
-            for name, s in samples.items()
-        }
-        goals = "1.72 x, 17 serializations", "1.05 x, 1 serialization"
-        yield line("one 100 MB array to 16 consumers", *goals, results)
 
-    def nocopy(self):
-        samples = self.sample_ours(2 if self.quick else 7, "array", no_copy=True)
-        ours = times(ratios(samples, "run"))
-        yield "the same with the no-copy serializer", NONE, "0.15 x", NONE, ours
+def imports():
+    codes = "pass", "import numpy", "import dagprofiler"
+    rounds = [
+        [[timed(partial(process.run, code)) for code in codes] for process in BOTH]
+        for _ in turns(21)
+    ]
+    found = [
+        times([c - a for a, _, c in each], [b - a for a, b, _ in each]) for each in zip(*rounds)
+    ]
+    work = "`import dagprofiler` against `import numpy`, both over bare Python"
+    yield work, "1.15 x", "0.6 x", *found
+    code = "import sys, dagprofiler; print(*{'numpy', 'jsonschema'} & set(sys.modules))"
+    loaded = [process.run(code).strip() or "nothing" for process in BOTH]
+    yield "… loads of numpy and jsonschema", "-", "nothing", *loaded
 
-    def memory(self):
-        length = 40 if self.quick else 200
-        peaks = {
-            name: contender.ask_afresh("memory", length=length)
-            for name, contender in self.contenders.items()
-        }
-        results = {name: f"{peak:,.0f} MB" for name, peak in peaks.items()}
-        if OURS in results:
-            twice = self.contenders[OURS].ask_afresh("memory", length=2 * length)
-            results[OURS] += f"; {twice:,.0f} MB at {2 * length} tasks"
-        work = f"chain of {length} tasks passing 20 MB: peak memory over import"
-        yield line(work, "3,870 MB", "90 MB, flat in the length", results)
-        contender = next(iter(self.contenders.values()))
-        bare = contender.ask_afresh("memory", length=length, bare=True)
-        yield f"… the bare loop's: {bare:,.0f} MB", NONE, NONE, NONE, NONE
 
-    def json(self):
-        n = 10_000 if self.quick else 100_000
-        samples = self.sample(3, "json", n=n)
-        lines = (
-            ("save", "4 x", "2 x", "save", "dumps"),
-            ("… saved a second time", NONE, NONE, "again", "dumps"),
-            ("load with validation", "3 x unvalidated", "3 x", "load", "loads"),
+def overhead():
+    later = sampled(50, "measure_overhead")
+    first = [[process.ask_afresh("measure_overhead") for _ in turns(15)] for process in BOTH]
+    whole = "time in no task and not reported as overhead, README example"
+    for work, published, goal, share, samples in (
+        (whole, "11 %", "2 %", "unknown", later),
+        ("… reported as overhead", "-", "-", "reported", later),
+        ("… neither, in the first run of a process", "-", "-", "unknown", first),
+        ("… reported, in the first run of a process", "-", "-", "reported", first),
+    ):
+        # The sum of floats may be below 0 by their last digit, which would be printed as -0.0.
+        percent = [[round(100 * run[share], 1) + 0.0 for run in runs] for runs in samples]
+        yield work, published, goal, *(f"{spread(values, '{:.1f}')} %" for values in percent)
+
+
+def million():
+    sizes = either([250_000, 500_000, 1_000_000], [25_000, 50_000, 100_000])
+    for shape, what in (("chain", "a chain"), ("sparse", "layers, 2 edges a task")):
+        results = [OURS.ask_afresh("measure_million", n=n, shape=shape) for n in sizes]
+        for n, result in zip(sizes, results):
+            figures = ", ".join(f"{step} {took_s:.1f} s" for step, took_s in result["took"].items())
+            figures += f"; {result['peak'] / 2**10:.2f} GB"
+            work = f"{n:,} no-op tasks, {what}"
+            yield work, "-", "done within 4 GB, linear", "-", figures
+        grows = ", ".join(
+            f"{step} n^{exponent(sizes, [result['took'][step] for result in results]):.2f}"
+            for step in results[0]["took"]
         )
-        for what, published, goal, top, bottom in lines:
-            results = {name: times(ratios(s, top, bottom)) for name, s in samples.items()}
-            work = what if what.startswith("…") else f"{what}, {n:,} tasks, against json.{bottom}"
-            yield line(work, published, goal, results)
-        sizes = {name: f"{s[0]['mib']:.1f} MB" for name, s in samples.items()}
-        yield line("… the document, compact", NONE, "40 MB", sizes)
-
-    def imports(self):
-        codes = ("pass", "import numpy", "import dagprofiler")
-        samples = {name: [] for name in self.contenders}
-        for number in range((5 if self.quick else 21) + 1):
-            for name, contender in self.contenders.items():
-                bare, numpy, ours = (contender.seconds(code) for code in codes)
-                if number:
-                    samples[name].append((ours - bare) / (numpy - bare))
-        results = {name: times(values) for name, values in samples.items()}
-        work = "`import dagprofiler` against `import numpy`, both over bare Python"
-        yield line(work, "1.15 x", "0.6 x", results)
-        code = "import sys, dagprofiler; print(*{'numpy', 'jsonschema'} & set(sys.modules))"
-        loaded = {
-            name: contender.check(code).strip() or "nothing"
-            for name, contender in self.contenders.items()
-        }
-        yield line("… loads of numpy and jsonschema", NONE, "nothing", loaded)
-
-    def overhead(self):
-        first = {
-            name: [contender.ask_afresh("overhead") for _ in range(5 if self.quick else 15)]
-            for name, contender in self.contenders.items()
-        }
-        later = self.sample(10 if self.quick else 50, "overhead")
-        work = "time in no task and not reported as overhead, README example"
-        lines = (
-            (work, "11 %", "2 %", "unknown", later),
-            ("… reported as overhead", NONE, NONE, "reported", later),
-            ("… neither, in the first run of a process", NONE, NONE, "unknown", first),
-            ("… reported, in the first run of a process", NONE, NONE, "reported", first),
-        )
-        for work, published, goal, share, samples in lines:
-            results = {
-                name: spread([round(100 * s[share], 1) + 0.0 for s in runs], "{:.1f}") + " %"
-                for name, runs in samples.items()
-            }
-            yield line(work, published, goal, results)
-
-    def million(self):
-        sizes = [25_000, 50_000, 100_000] if self.quick else [250_000, 500_000, 1_000_000]
-        goal = "done within 4 GB, linear"
-        for shape, what in (("chain", "a chain"), ("sparse", "layers, 2 edges a task")):
-            results = {
-                n: self.contenders[OURS].ask_afresh("million", n=n, shape=shape) for n in sizes
-            }
-            for n, seconds in results.items():
-                peak = seconds.pop("peak") / 2**10
-                figures = ", ".join(f"{step} {value:.1f} s" for step, value in seconds.items())
-                yield f"{n:,} no-op tasks, {what}", NONE, goal, NONE, f"{figures}; {peak:.2f} GB"
-            powers = {
-                step: exponent(sizes, [results[n][step] for n in sizes])
-                for step in results[sizes[0]]
-            }
-            figures = ", ".join(f"{step} n^{power:.2f}" for step, power in powers.items())
-            yield "… grows with", NONE, "n^1", NONE, figures
-
-
-ROWS = ("run", "fan", "array", "nocopy", "memory", "json", "imports", "overhead", "million")
-
-
-def lines(bench, rows):
-    for row in rows:
-        note(f"measuring: {row}")
-        for contender in bench.contenders.values():
-            contender.close()
-        yield from getattr(bench, row)()
-
-
-def main():
-    """Measure the rows asked for and print the table."""
-    options = asked(__doc__, ROWS, large=False, calibrate=False)
-    contenders = {
-        name: Contender(name, install(name))
-        for name in ([OLD] if options["calibrate"] else [OURS, OLD])
-    }
-    rows = [*(options["only"] or ROWS)]
-    if options["calibrate"]:
-        rows = [row for row in rows if row not in ("nocopy", "million")]
-    elif not (options["large"] or options["only"]):
-        rows.remove("million")
-    try:
-        for name, contender in contenders.items():
-            python, numpy = contender.ask("versions")
-            print(f"{name}: Python {python}, numpy {numpy}")
-        print_machine()
-        head = "work | 0.1.0, published | goal | 0.1.0, measured | this checkout"
-        print_table(head, lines(Bench(contenders, options["quick"], options["large"]), rows))
-    finally:
-        for contender in contenders.values():
-            contender.close()
+        yield "… grows with", "-", "n^1", "-", grows
 
 
 if __name__ == "__main__":
-    main()
+    head = "work | 0.1.0, published | goal | 0.1.0, measured | this checkout"
+    using = [
+        process.run("import numpy; print('numpy', numpy.__version__)").strip() for process in BOTH
+    ]
+    rows = [run, fan, array, memory, json, imports, overhead, million]
+    print_rows(__doc__, rows, head, using, long=["million"])

@@ -3,8 +3,6 @@
 ``python tests/benchmarks/bench_exporters.py [--quick]``
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import random
@@ -12,14 +10,8 @@ from functools import partial
 from importlib import import_module
 from statistics import median
 from time import process_time
-from typing import Any, Callable, NamedTuple
 
-from harness import exponent, note, print_rows, run_where_installed, spread, times
-
-if __name__ == "__main__":
-    run_where_installed()
-
-import numpy as np
+from harness import either, exponent, in_turns, print_rows, spread, times
 
 from dagprofiler import DAG, Profile, task
 from dagprofiler._util.json import collector_paused, parse
@@ -28,7 +20,7 @@ from dagprofiler.analysis import analyze
 #: A task's predecessors are among so many tasks before it.
 REACH = 1000
 
-#: What is exported: a module of ``dagprofiler.exporters``, and options.
+#: What is exported: a module of ``dagprofiler.formats``, and options.
 EXPORTS = {
     "saga": ("saga", {"network": {"speeds": {"a": 1, "b": 2}, "bandwidth": 1e5}}),
     "wfformat": ("wfformat", {}),
@@ -43,14 +35,7 @@ EXPORTS = {
 }
 
 
-class Row(NamedTuple):
-    """What is measured: some work, against JSON's own."""
-
-    work: Callable[[], Any]
-    base: Callable[[], Any]
-
-
-@task(inputs=["x"], outputs=["x"], gathers=["x"], estimate_fn=lambda _: 1000)
+@task(outputs=["x"], gathers=["x"], estimate_fn=lambda _: 1000)
 def work(x):
     return {"x": len(x)}
 
@@ -66,39 +51,37 @@ def document_of(tasks):
     return DAG({f"task {i}": work for i in range(tasks)}, edges).run().to_dict()
 
 
-def exported(profile, module, options):
-    """Return a profile as `Profile.export` writes it."""
-    # By its module: in a checkout that is not installed there are no entry points.
-    exporter = import_module(f"dagprofiler.formats.{module}").EXPORTER
-    with collector_paused():
-        return exporter.render(profile, **options).text
-
-
-def rows_of(document):
-    """Return what is measured on a profile."""
+def works_of(document):
+    """Return what is measured on a profile, each with JSON's own, by its words and goal."""
     loaded = Profile.from_dict(document)
-    importer = import_module("dagprofiler.formats.wfformat").IMPORTER
-    instance = exported(copy.copy(loaded), "wfformat", {})
 
     # A profile keeps some of what it is asked for, a copy of one that was asked nothing does not.
-    def export(module, options):
-        return exported(copy.copy(loaded), module, options)
+    def exported(module, options):
+        # By its module: in a checkout that is not installed there are no entry points.
+        exporter = import_module(f"dagprofiler.formats.{module}").EXPORTER
+        with collector_paused():
+            return exporter.render(copy.copy(loaded), **options).text
 
     def analysed():
         return str(analyze(copy.copy(loaded), cost="wall_time", bandwidth_bits_per_s=1e9))
+
+    instance = exported("wfformat", {})
+    importer = import_module("dagprofiler.formats.wfformat").IMPORTER
 
     def imported():
         with collector_paused():
             return importer.read(parse(instance))
 
     dumped = partial(json.dumps, document)
-    rows = {
-        f"export, `{what}`": Row(partial(export, *arguments), dumped)
-        for what, arguments in EXPORTS.items()
+    exports = {
+        (f"export, `{what}`", "3 x, linear"): (partial(exported, *how), dumped)
+        for what, how in EXPORTS.items()
     }
-    rows["`analyze` and its text"] = Row(analysed, dumped)
-    rows["import of WfFormat, to json.loads"] = Row(imported, partial(json.loads, instance))
-    return rows
+    return {
+        **exports,
+        ("`analyze` and its text", "linear"): (analysed, dumped),
+        ("import of WfFormat, to json.loads", "linear"): (imported, partial(json.loads, instance)),
+    }
 
 
 def seconds(work):
@@ -110,26 +93,17 @@ def seconds(work):
     return taken
 
 
-def formats(*, quick):
-    """Measure each row in rounds, in which rows and sizes take turns."""
-    sizes = [2_500, 10_000] if quick else [25_000, 100_000]
-    *smaller, largest = [rows_of(document_of(size)) for size in sizes]
-    works_s = {what: [] for what in largest}
-    ratios = {what: [] for what in largest}
-    for number in range(5):
-        note(f"round {number + 1} of 5")
-        for what, row in largest.items():
-            base_s = seconds(row.base)
-            works_s[what].append([seconds(rows[what].work) for rows in [*smaller, largest]])
-            ratios[what].append(works_s[what][-1][-1] / base_s)
+def formats():
+    """Measure JSON's own, the work, and the same on a smaller profile in turns."""
+    sizes = either([25_000, 100_000], [2_500, 10_000])
+    small, large = (works_of(document_of(size)) for size in sizes)
     yield f"{sizes[-1]:,} tasks, two edges each:", "", "", "", ""
-    for what, rounds in works_s.items():
-        goal = "3 x, linear" if what.startswith("export") else "linear"
-        powers = spread([exponent(sizes, work_s) for work_s in rounds])
-        taken_s = median(work_s[-1] for work_s in rounds)
-        yield what, goal, times(ratios[what]), f"{taken_s:.2f} s", f"n^{powers}"
+    for (what, goal), (work, base) in large.items():
+        few, many, dumped = in_turns(5, small[what, goal][0], work, base, seconds=seconds)
+        powers = spread([exponent(sizes, took_s) for took_s in zip(few, many)])
+        yield what, goal, times(many, dumped), f"{median(many):.2f} s", f"n^{powers}"
 
 
 if __name__ == "__main__":
     head = "work | goal | to json.dumps | CPU time | grows with"
-    print_rows(__doc__, {"formats": formats}, head, [f"numpy {np.__version__}"])
+    print_rows(__doc__, [formats], head)

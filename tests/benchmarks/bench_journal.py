@@ -4,31 +4,20 @@
 """
 
 import os
-import shutil
 import tempfile
-from functools import partial
 from pathlib import Path
 from statistics import median
 
-from harness import CACHE, NONE, in_turns, over, print_rows, run_where_installed, spread, timed
+from harness import CACHE, either, in_turns, print_rows, timed, times, turns, us
 
-if __name__ == "__main__":
-    run_where_installed()
-
-from dagprofiler import DAG, Hook, Journal, Task
+from dagprofiler import DAG, Hook, Journal, task
 
 SIZES = {"100 bytes": 100, "10 kB": 10_000, "1 MB": 1_000_000, "20 MB": 20_000_000}
 
 
-class Bytes(Task):
-    outputs = ["x"]
-
-    def __init__(self, nbytes):
-        super().__init__()
-        self.value = os.urandom(nbytes)
-
-    def compute(self):
-        return {"x": self.value}
+@task(outputs=["x"])
+def data(value):
+    return {"x": value}
 
 
 class Beside(Hook):
@@ -59,65 +48,47 @@ class Timed(Journal):
         self.took_s = []
 
     def task_finished(self, record):
-        self.took_s.append(timed(partial(super().task_finished, record)))
+        self.took_s.append(timed(lambda: Journal.task_finished(self, record)))
 
 
 def cost(nbytes, count):
     """Return the seconds a task of a journal, of its records alone, and of writing bare."""
-    dag = DAG({f"t{i:04}": Bytes(nbytes) for i in range(count)})
-    directory = Path(tempfile.mkdtemp(dir=CACHE))
-    try:
-        data = next(iter(dag.tasks.values())).serialize({"x": os.urandom(nbytes)})
-        bare, journal = Beside(directory / "bare", data), Timed(directory / "journal")
+    dag = DAG({f"t{i:04}": data.bind(value=os.urandom(nbytes)) for i in range(count)})
+    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+        encoded = next(iter(dag.tasks.values())).serialize({"x": os.urandom(nbytes)})
+        bare, journal = Beside(Path(folder, "bare"), encoded), Timed(Path(folder, "journal"))
         profile = dag.run(hooks=[journal, bare])
-        outputs_s = profile.sections["run"]["overhead"]["journal_ms"] / 1e3
-        records_s = sum(journal.took_s)
-        return (outputs_s + records_s) / count, records_s / count, sum(bare.took_s) / count
-    finally:
-        shutil.rmtree(directory)
+    outputs_s = profile.sections["run"]["overhead"]["journal_ms"] / 1e3
+    records_s = sum(journal.took_s)
+    return (outputs_s + records_s) / count, records_s / count, sum(bare.took_s) / count
 
 
-def writing(*, quick):
+def writing():
     """Time what a journal writes of a task, beside the same bytes written and synced."""
     for name, nbytes in SIZES.items():
-        count = max(2, min(100, 160_000_000 // nbytes) // (4 if quick else 1))
-        took = [cost(nbytes, count) for _ in range(3 if quick else 9)]
-        ratios = [ours / bare for ours, _, bare in took]
-        ours_ms, records_ms, bare_ms = (median(each) * 1e3 for each in zip(*took))
-        yield f"a task that makes {name}, against an fsync of them", "1.5 x", f"{spread(ratios)} x"
-        yield (
-            "… a task: bare, ours, of that its record",
-            NONE,
-            f"{bare_ms:.2f}, {ours_ms:.2f}, {records_ms:.2f} ms",
-        )
+        count = max(2, min(100, 160_000_000 // nbytes) // either(1, 4))
+        ours, records, bare = zip(*(cost(nbytes, count) for _ in turns(9)))
+        work = f"a task that makes {name}, against an fsync of them"
+        yield work, "1.5 x", times(ours, bare)
+        each_ms = ", ".join(f"{median(took) * 1e3:.2f}" for took in (bare, ours, records))
+        yield "… a task: bare, ours, of that its record", "-", f"{each_ms} ms"
 
 
-def resuming(*, quick):
+def resuming():
     """Time to go on with a run of which all is done, against the run without a journal."""
-    count = 200 if quick else 2_000
-    dag = DAG(
-        {f"t{i:04}": Bytes(100) for i in range(count)},
-        [(f"t{i:04}", f"t{i + 1:04}", []) for i in range(count - 1)],
-    )
-    directory = Path(tempfile.mkdtemp(dir=CACHE))
-    try:
-        dag.run(hooks=[Journal(directory)])
-        runs, resumed = in_turns(3 if quick else 9, dag.run, lambda: dag.resume(directory))
-        ratios = over(resumed, runs)
-        size = sum(file.stat().st_size for file in directory.glob("journal"))
-    finally:
-        shutil.rmtree(directory)
-    yield (
-        f"{count:,} tasks taken over from a journal, against running them when they do nothing",
-        NONE,
-        f"{spread(ratios)} x; {median(resumed) / count * 1e6:.0f} us a task",
-    )
-    yield "… its records, a task", NONE, f"{size / count:.0f} bytes"
-
-
-ROWS = {"writing": writing, "resuming": resuming}
+    count = either(2_000, 200)
+    names = [f"t{i:04}" for i in range(count)]
+    tasks = {name: data.bind(value=os.urandom(100)) for name in names}
+    dag = DAG(tasks, [(*pair, []) for pair in zip(names, names[1:])])
+    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+        dag.run(hooks=[Journal(folder)])
+        runs, resumed = in_turns(9, dag.run, lambda: dag.resume(folder))
+        size = sum(file.stat().st_size for file in Path(folder).glob("journal"))
+    work = f"{count:,} tasks taken over from a journal, against running them when they do nothing"
+    yield work, "-", f"{times(resumed, runs)}; {us(resumed, count)} us a task"
+    yield "… its records, a task", "-", f"{size / count:.0f} bytes"
 
 
 if __name__ == "__main__":
     CACHE.mkdir(parents=True, exist_ok=True)
-    print_rows(__doc__, ROWS)
+    print_rows(__doc__, [writing, resuming])

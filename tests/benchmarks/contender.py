@@ -1,7 +1,5 @@
-"""One contender of the benchmark: the ``dagprofiler`` that this interpreter imports.
+"""What ``bench_core.py`` asks of a process: it measures the ``dagprofiler`` that it imports.
 
-Started by ``bench_core.py`` and kept alive. Every line on standard input names one
-measurement, ``["chain", {"n": 10000}]``; every line on standard output is its result.
 Where a result is to be compared with the bare loop, the bare loop was timed right before,
 in this process, with the same task objects. Times are in seconds, memory in MiB.
 """
@@ -14,17 +12,16 @@ import pickle
 import random
 import sys
 import tempfile
-from collections import Counter
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
+from statistics import median
 from time import perf_counter, process_time
 
 import numpy as np
 
 from dagprofiler import DAG, Config, Profile, Task
 
-Edges = list[tuple[str, str]]
 ARRAY_BYTES = 100_000_000
 BLOCK_BYTES = 20_000_000
 CONSUMERS = 16
@@ -106,115 +103,84 @@ def timed(call):
 # -- the programs --------------------------------------------------------------------------
 
 
-class Start(Task):
-    outputs = ["y"]
-
-    def compute(self, cfg=None):
-        return {"y": 1}
-
-
-class Step(Task):
-    inputs = ["y"]
-    outputs = ["y"]
-
-    def compute(self, y, cfg=None):
-        return {"y": 1}
+def kind(compute, outputs, inputs=(), gathers=()):
+    """Return a class of tasks."""
+    declared = {"inputs": [*inputs], "outputs": [*outputs], "gathers": [*gathers]}
+    return type(Task)("Kind", (Task,), {**declared, "compute": compute})
 
 
-class Gather(Task):
-    inputs = ["y"]
-    outputs = ["z"]
-    gathers = ["y"]
-
-    def compute(self, y, cfg=None):
-        return {"z": 1}
-
-
-def starts(field):
-    """Return a class of tasks without inputs and with the output `field`."""
-
-    class First(Task):
-        outputs = [field]
-
-        def compute(self, cfg=None):
-            return {field: 1}
-
-    return First
-
-
-def joins(field):
-    """Return a class of tasks with the inputs a, b, c and the output `field`."""
-
-    class Join(Task):
-        inputs = ["a", "b", "c"]
-        outputs = [field]
-
-        def compute(self, a, b, c, cfg=None):
-            return {field: 1}
-
-    return Join
-
-
-STARTS = [starts(field) for field in "abc"]
-JOINS = [joins(field) for field in "abc"]
-
-
-class Quarry(Task):
-    outputs = ["x"]
-
-    def compute(self, cfg=None):
-        return {"x": np.ones(cfg.n // 8)}
-
-
-class Peek(Task):
-    inputs = ["x"]
-    outputs = ["y"]
-
-    def compute(self, x, cfg=None):
-        return {"y": float(x[0])}
-
-
-class Add(Task):
-    inputs = ["x"]
-    outputs = ["x"]
-
-    def compute(self, x, cfg=None):
-        return {"x": x + 1}
+Start = kind(lambda self, cfg=None: {"y": 1}, "y")
+Step = kind(lambda self, y, cfg=None: {"y": 1}, "y", "y")
+Gather = kind(lambda self, y, cfg=None: {"z": 1}, "z", "y", gathers="y")
+Quarry = kind(lambda self, cfg=None: {"x": np.ones(cfg.n // 8)}, "x")
+Peek = kind(lambda self, x, cfg=None: {"y": float(x[0])}, "y", "x")
+Add = kind(lambda self, x, cfg=None: {"x": x + 1}, "x", "x")
 
 
 class CountedArray(np.ndarray):
     """An array that counts how often it is pickled."""
 
-    pickled: Counter[str] = Counter()
+    pickled = 0
 
     def __reduce_ex__(self, protocol):
-        self.pickled["times"] += 1
+        CountedArray.pickled += 1
         return super().__reduce_ex__(protocol)
 
 
-class CountedQuarry(Quarry):
-    def compute(self, cfg=None):
-        return {"x": super().compute(cfg)["x"].view(CountedArray)}
+CountedQuarry = kind(lambda self, cfg=None: {"x": np.ones(cfg.n // 8).view(CountedArray)}, "x")
 
 
-def chain(n):
+def call():
+    pass
+
+
+#: How long it took to import what annotating needs.
+importing_s = []
+
+
+def annotate():
+    begun = process_time()
+    from dagprofiler import trace
+
+    importing_s.append(process_time() - begun)
+    globals()["call"] = trace(call)
+
+
+Annotates = kind(lambda self, cfg=None: {"y": annotate()}, "y")
+Calls = kind(lambda self, y, cfg=None: call() or {"y": 1}, "y", "y")
+
+
+def chain(n, first=Start, step=Step):
     names = [f"t{i:07d}" for i in range(n)]
-    tasks = {name: Step() if i else Start() for i, name in enumerate(names)}
+    tasks = {name: step() if i else first() for i, name in enumerate(names)}
     return tasks, list(zip(names, names[1:]))
 
 
-def layered(n, width=99):
-    """A layered random DAG: each task reads a, b and c from three tasks of the layer above."""
+def joins(field, degree):
+    """Return a class of tasks that read the first `degree` of a, b, c and make `field`."""
+    return kind(lambda self, a=None, b=None, c=None, cfg=None: {field: 1}, field, "abc"[:degree])
+
+
+JOINS = {(k, degree): joins("abc"[k], degree) for k in range(3) for degree in range(4)}
+
+
+def layered(n, least=3, width=99):
+    """A layered random DAG: each task reads up to three of a, b and c from the layer above."""
     pick = random.Random(0)
     names = [f"t{i:07d}" for i in range(n)]
     tasks = {}
     edges = []
     for i, name in enumerate(names):
         above = (i // width - 1) * width
-        tasks[name] = JOINS[i % 3]() if above >= 0 else STARTS[i % 3]()
-        if above >= 0:
-            edges += [(names[above + 3 * pick.randrange(width // 3) + k], name) for k in range(3)]
+        degree = pick.randint(least, 3) if above >= 0 else 0
+        tasks[name] = JOINS[i % 3, degree]()
+        edges += [(names[above + k + 3 * pick.randrange(width // 3)], name) for k in range(degree)]
     return tasks, edges
+
+
+def sparse(n):
+    """The same with in-degrees of 1 to 3, 2 in the mean."""
+    return layered(n, 1)
 
 
 def fan(n):
@@ -223,69 +189,14 @@ def fan(n):
     return tasks, [("a", name) for name in names] + [(name, "z") for name in names]
 
 
-def broadcast(source):
-    names = [f"t{i:02d}" for i in range(CONSUMERS)]
-    return {"a": source, **{name: Peek() for name in names}}, [("a", name) for name in names]
-
-
-def sparse(n, width=99):
-    """A layered DAG of n no-op tasks, in-degree 1 to 3 (2 in the mean)."""
-    pick = random.Random(0)
-    names = [f"t{i:07d}" for i in range(n)]
-    tasks = {}
-    edges = []
-    for i, name in enumerate(names):
-        above = (i // width - 1) * width
-        degree = pick.randint(1, 3) if above >= 0 else 0
-        tasks[name] = SPARSE[i % 3, degree]()
-        edges += [(names[above + k + 3 * pick.randrange(width // 3)], name) for k in range(degree)]
-    return tasks, edges
-
-
-def make_sparse(n):
-    return DAG(*sparse(n), Config())
-
-
-def sparse_class(field, degree):
-    """Return a class of tasks that read the first `degree` of a, b, c and make `field`."""
-
-    class Sparse(Task):
-        inputs = list("abc"[:degree])
-        outputs = [field]
-
-        def compute(self, cfg=None, **values):
-            return {field: 1}
-
-    return Sparse
-
-
-SPARSE = {(k, degree): sparse_class("abc"[k], degree) for k in range(3) for degree in range(4)}
-
-
 # -- the measurements ----------------------------------------------------------------------
 
-SHAPES = {"chain": chain, "layered": layered}
-ready = {}
 
-
-def once(make, *args):
-    """Return ``make(*args)``, made at the first call."""
-    key = (make, args)
-    if key not in ready:
-        ready.clear()
-        ready[key] = make(*args)
-    return ready[key]
-
-
+@lru_cache(1)
 def make_run(shape, n):
-    tasks, edges = SHAPES[shape](n)
+    tasks, edges = globals()[shape](n)
     construct = partial(DAG, tasks, edges, Config())
     return construct, construct(), make_plan(tasks, edges)
-
-
-def read_all(profile):
-    metrics = profile.metrics
-    return (metrics.task_metrics, metrics.edge_metrics, metrics.node_weights, metrics.edge_weights)
 
 
 def measure_run(shape, n):
@@ -293,13 +204,14 @@ def measure_run(shape, n):
 
     `read` is `run` and a first look at all metrics.
     """
-    make, dag, plan = once(make_run, shape, n)
+    make, dag, plan = make_run(shape, n)
     bare, _ = timed(partial(run_bare, plan, dag.config))
     construct, _ = timed(make)
     seeded, _ = timed(partial(dag.run, seed=42))
     run, profile = timed(dag.run)
     start = process_time()
-    read_all(profile)
+    metrics = profile.metrics
+    _ = metrics.task_metrics, metrics.edge_metrics, metrics.node_weights, metrics.edge_weights
     read = run + process_time() - start
     return {"bare": bare, "construct": construct, "run": run, "seeded": seeded, "read": read}
 
@@ -314,31 +226,30 @@ def measure_fan(n):
     return {"bare": bare, "run": run, "seeded": seeded}
 
 
-def make_broadcast(n, no_copy):
-    tasks, edges = broadcast(Quarry())
-    cfg = Config(n=n)
-    options = {}
+@lru_cache(1)
+def make_broadcast(source, n, no_copy=False):
+    names = [f"t{i:02d}" for i in range(CONSUMERS)]
+    tasks = {"a": source(), **{name: Peek() for name in names}}
+    edges, options = [("a", name) for name in names], {}
     if no_copy:
         from dagprofiler.serializers import OutOfBandPickle
 
         options["serializer"] = OutOfBandPickle()
-    return DAG(tasks, edges, cfg, **options), make_plan(tasks, edges), cfg
+    return DAG(tasks, edges, Config(n=n), **options), make_plan(tasks, edges)
 
 
-def measure_array(n=ARRAY_BYTES, no_copy=False):
-    """Run one producer of an n-byte array and 16 consumers that read its first item."""
-    dag, plan, cfg = once(make_broadcast, n, no_copy)
-    bare, _ = timed(partial(run_bare, plan, cfg))
+def measure_array(no_copy=False):
+    """Run one producer of an array and 16 consumers that read its first item."""
+    dag, plan = make_broadcast(Quarry, ARRAY_BYTES, no_copy)
+    bare, _ = timed(partial(run_bare, plan, dag.config))
     run, _ = timed(dag.run)
     return {"bare": bare, "run": run}
 
 
-def count_serializations(no_copy=False):
-    """Count how often the array of the broadcast is pickled in one run."""
-    tasks, edges = broadcast(CountedQuarry())
-    CountedArray.pickled.clear()
-    DAG(tasks, edges, Config(n=8000)).run()
-    return CountedArray.pickled["times"]
+def count_serializations():
+    """Count how often the array of the broadcast is pickled in one run. Once a process."""
+    make_broadcast(CountedQuarry, 8000)[0].run()
+    return CountedArray.pickled
 
 
 def peak_mib():
@@ -362,31 +273,16 @@ def measure_memory(length, bare=False):
     return peak_mib() - before
 
 
-def document_of(profile):
-    """Return the document that saving a profile writes."""
-    if hasattr(profile, "to_dict"):
-        return profile.to_dict()
-    return {
-        "metadata": {"seed": profile.seed, "timestamp": profile.timestamp},
-        "configuration": profile.config.to_dict(),
-        "dag_structure": profile.dag_structure,
-        "node_weights": profile.metrics.node_weights,
-        "edge_weights": profile.metrics.edge_weights,
-        "execution_metrics": [task.to_dict() for task in profile.metrics.task_metrics],
-        "total_time_ms": profile.metrics.total_time_ms,
-    }
-
-
 def measure_json(n):
     """Save and load the profile of n tasks; json's time for the same document beside it."""
-    profile = once(make_sparse, n).run()
+    profile = make_run("sparse", n)[1].run()
     compact = json.JSONEncoder(separators=(",", ":")).encode
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile.json"
         save, _ = timed(partial(profile.save, path))
         again, _ = timed(partial(profile.save, path))
-        dumps, text = timed(partial(compact, document_of(profile)))
         del profile
+        dumps, text = timed(partial(compact, json.loads(path.read_text())))
         loads, parsed = timed(partial(json.loads, text))
         size = len(text)
         del text, parsed
@@ -422,7 +318,7 @@ def measure_overhead():
 
 def measure_million(n, shape):
     """Construct, run, save and load n no-op tasks; `peak` is of the whole process."""
-    tasks, edges = {"chain": chain, "sparse": sparse}[shape](n)
+    tasks, edges = globals()[shape](n)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile.json"
         construct, dag = timed(partial(DAG, tasks, edges, Config()))
@@ -430,28 +326,24 @@ def measure_million(n, shape):
         save, _ = timed(partial(profile.save, path))
         del dag, profile, tasks, edges
         load, _ = timed(partial(Profile.load, path))
-    return {"construct": construct, "run": run, "save": save, "load": load, "peak": peak_mib()}
+    took = {"construct": construct, "run": run, "save": save, "load": load}
+    return {"took": took, "peak": peak_mib()}
 
 
-MEASUREMENTS = {
-    "versions": lambda: [sys.version.split()[0], np.__version__],
-    "run": measure_run,
-    "fan": measure_fan,
-    "array": measure_array,
-    "count": count_serializations,
-    "memory": measure_memory,
-    "json": measure_json,
-    "overhead": measure_overhead,
-    "million": measure_million,
-}
+def measure_tracing(n, imported, annotated):
+    """Return the time of each of n tasks that call what is annotated or not, and of such a call.
 
-
-def main():
-    """Answer the requests on standard input until it ends."""
-    for line in sys.stdin:
-        name, arguments = json.loads(line)
-        print(json.dumps(MEASUREMENTS[name](**arguments)), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    Without `imported` the first task imports tracing, if that is needed. Once a process.
+    """
+    if imported:
+        import_module("dagprofiler.tracing")
+    late = annotated and not imported
+    if annotated and not late:
+        annotate()
+    tasks, edges = chain(n, Annotates if late else Start, Calls if annotated else Step)
+    dag = DAG(tasks, edges)
+    runs_s = [timed(dag.run)[0] for _ in range(1 if late else 5)]
+    if late:
+        runs_s[0] -= importing_s[0]
+    calls_s, _ = timed(lambda: [call() for _ in range(n)])
+    return median(runs_s) / n, calls_s / n

