@@ -84,7 +84,14 @@ def from_dask(collection: Any, *, optimize: bool) -> Converted:
     except Exception as error:
         raise GraphError(f"from_dask(): Dask makes no graph: {describe(error)}") from error
     wanted = list(dict.fromkeys(flatten([keys for keys, *_ in parts])))
-    return _converted(_nodes(graph), wanted, partial(_put_together, parts, repack))
+    try:
+        from dask._task_spec import convert_legacy_graph
+    except ImportError as error:
+        raise DagProfilerError(
+            f"DAG.from_dask reads graphs of Dask 2024.12 and newer, not of {dask.__version__}"
+        ) from error
+    nodes = convert_legacy_graph(graph)
+    return _converted(nodes, wanted, partial(_put_together, parts, repack))
 
 
 def _optimized(collections: Sequence[Any]) -> list[Any]:
@@ -92,31 +99,17 @@ def _optimized(collections: Sequence[Any]) -> list[Any]:
     import dask
     from dask.delayed import Delayed
 
-    # Of delayed values Dask only leaves out what nothing needs, in quadratic time.
     fuses = dask.config.get("optimization.fuse.delayed", False)
-    stay = [isinstance(held, Delayed) and not fuses for held in collections]
-    # Dataframes optimize themselves; dask.optimize() does not know all of theirs.
-    frames = [hasattr(type(held), "optimize") for held in collections]
-    left = [held for held, *done in zip(collections, stay, frames) if not any(done)]
-    others = iter(dask.optimize(*left))
-    return [
-        held if stays else held.optimize() if frame else next(others)
-        for held, stays, frame in zip(collections, stay, frames)
-    ]
-
-
-def _nodes(graph: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return the nodes of a graph, those of older forms converted."""
-    try:
-        from dask._task_spec import convert_legacy_graph
-    except ImportError as error:
-        import dask
-
-        raise DagProfilerError(
-            f"DAG.from_dask reads graphs of Dask 2024.12 and newer, not of {dask.__version__}"
-        ) from error
-    nodes: dict[Any, Any] = convert_legacy_graph(graph)
-    return nodes
+    done: dict[int, Any] = {}
+    for i, held in enumerate(collections):
+        # Of delayed values Dask only leaves out what nothing needs, in quadratic time.
+        if isinstance(held, Delayed) and not fuses:
+            done[i] = held
+        # Dataframes optimize themselves; dask.optimize() does not know all of theirs.
+        elif hasattr(type(held), "optimize"):
+            done[i] = held.optimize()
+    others = iter(dask.optimize(*(held for i, held in enumerate(collections) if i not in done)))
+    return [done[i] if i in done else next(others) for i in range(len(collections))]
 
 
 def _converted(
@@ -319,26 +312,19 @@ def _begin(name: str, *, dask_scheduler: Any) -> None:
                 if entry["computed"] > 1:
                     # What has run since may have needed the first.
                     return
-                self._know(details["worker"])
-                entry.update(
-                    worker=details["worker"],
-                    thread=details.get("thread") or 0,
-                    nbytes=details.get("nbytes"),
-                    startstops=details["startstops"],
-                )
+                entry.update((name, details[name]) for name in ("worker", "startstops"))
+                entry.update(thread=details.get("thread") or 0, nbytes=details.get("nbytes"))
+                worker = dask_scheduler.workers.get(details["worker"])
+                if worker is not None:
+                    self.workers[details["worker"]] = {
+                        "host": worker.host,
+                        "pid": worker.pid,
+                        # Dask has corrected the times by it: it differs within a machine, too.
+                        "clock_ahead_ms": round(-worker.time_delay * 1e3, 6),
+                    }
             if finish == "erred":
                 own = state is not None and state.exception_blame is state
                 entry["error"] = state.exception_text if own else None
-
-        def _know(self, address: str) -> None:
-            worker = dask_scheduler.workers.get(address)
-            if worker is not None:
-                self.workers[address] = {
-                    "host": worker.host,
-                    "pid": worker.pid,
-                    # Dask has corrected the times by it: it differs within a machine, too.
-                    "clock_ahead_ms": round(-worker.time_delay * 1e3, 6),
-                }
 
     dask_scheduler.add_plugin(Transitions(), name=name)
 
@@ -408,14 +394,13 @@ def _profile(keys: dict[Any, dict[str, Any]], workers: dict[str, Any], version: 
     entries = {names[key]: entry for key, entry in keys.items()}
     began_s = min(entry["at"] for entry in entries.values())
     done = {name: entry for name, entry in entries.items() if entry["computed"]}
-    threads = dict.fromkeys((entry["worker"], entry["thread"]) for entry in done.values())
-    numbers = {thread: number for number, thread in enumerate(threads)}
+    numbers: dict[tuple[str, int], int] = {}
     observed = {}
     transfers = []
     for name, entry in done.items():
         took = [took for took in entry["startstops"] if took["action"] == "compute"][-1]
         observed[name] = Observed(
-            numbers[entry["worker"], entry["thread"]],
+            numbers.setdefault((entry["worker"], entry["thread"]), len(numbers)),
             # The scheduler's clock and that of a worker agree only so far.
             min(entry.get("ready", took["start"]), took["start"]),
             took["start"],
@@ -426,10 +411,10 @@ def _profile(keys: dict[Any, dict[str, Any]], workers: dict[str, Any], version: 
             if took["action"] == "transfer":
                 moments = (round((took[end] - began_s) * 1e3, 6) for end in ("start", "stop"))
                 transfers.append([name, entry["worker"], took["source"], *moments])
-    needed = {source for entry in keys.values() for source in entry["needs"]}
+    before = {source for entry in keys.values() for source in entry["needs"]} - keys.keys()
     unknown = dict(_NOT_RECORDED)
-    if needed - keys.keys():
-        count = counted(len(needed - keys.keys()), "key")
+    if before:
+        count = counted(len(before), "key")
         unknown["dag_structure"] = f"{count} that the graph needs had been computed before"
     repeated = {name: entry["computed"] for name, entry in done.items() if entry["computed"] > 1}
     return profile_of(
@@ -448,7 +433,7 @@ def _profile(keys: dict[Any, dict[str, Any]], workers: dict[str, Any], version: 
             states={name: _state_of(entry) for name, entry in entries.items() if name not in done},
             workers=[
                 {"host": address, "pid": 0, **workers.get(address, {}), "thread": thread}
-                for address, thread in threads
+                for address, thread in numbers
             ],
             unknown=unknown,
             sections={
@@ -468,7 +453,6 @@ def _profile(keys: dict[Any, dict[str, Any]], workers: dict[str, Any], version: 
 
 def _state_of(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the state of a key that was not computed."""
-    error = entry.get("error")
-    if error is not None:
-        return {"state": "failed", "error": error}
+    if entry.get("error") is not None:
+        return {"state": "failed", "error": entry["error"]}
     return {"state": "skipped" if "error" in entry else "cancelled"}

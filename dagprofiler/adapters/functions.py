@@ -192,9 +192,8 @@ def from_functions(
                 f"{place_of(function)}"
             )
     names = [*known, *inputs]
-    for name in inputs:
-        if name in known:
-            raise GraphError(f"{name!r} is both {place_of(known[name])} and a value in inputs")
+    for name in filter(known.__contains__, inputs):
+        raise GraphError(f"{name!r} is both {place_of(known[name])} and a value in inputs")
     tasks: dict[str, Task] = {}
     edges: list[Any] = []
     taken: set[str] = set()
@@ -215,9 +214,8 @@ def from_functions(
         tasks[name] = FunctionTask(function, name).bind(**bound)
     for name in inputs:
         if name not in taken:
-            raise GraphError(
-                f"inputs: no function has a parameter {name!r}{did_you_mean(name, sorted(taken))}"
-            )
+            hint = did_you_mean(name, sorted(taken))
+            raise GraphError(f"inputs: no function has a parameter {name!r}{hint}")
     return Converted(tasks, edges, {})
 
 
@@ -241,9 +239,8 @@ def _listed(functions: Any) -> list[Callable[..., Any]]:
     listed = list(functions)
     for function in listed:
         if isinstance(function, type) or not hasattr(function, "__name__"):
-            raise DeclarationError(
-                f"from_functions(): expected functions, got {short_repr(function)}"
-            )
+            what = short_repr(function)
+            raise DeclarationError(f"from_functions(): expected functions, got {what}")
     return listed
 
 

@@ -87,6 +87,7 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
             )
     result = name_of_result(nodes)
     fields = {name: "value" if field_problem(name) else name for name in nodes}
+    fields[result] = "value"
     needs = {name: [n.name for n in nodes[name].dependencies] for name in sorted(nodes)}
     needs[result] = wanted
     tasks: dict[str, Task] = {}
@@ -96,18 +97,11 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
         known = {needed: given[needed] for needed in names if needed in given}
         edges += [(needed, name, {fields[needed]: "values"}) for needed in arriving]
         if name == result:
-            finish = partial(_built, _builder_of(driver), wanted)
-            tasks[name] = GatherTask(finish, name, arriving, known)
+            run, written = partial(_built, _builder_of(driver), wanted), ()
         else:
-            node = nodes[name]
-            tasks[name] = GatherTask(
-                partial(_called, node.callable),
-                name,
-                arriving,
-                known,
-                output=fields[name],
-                source=(node.originating_functions or (None,))[-1],
-            )
+            run, written = partial(_called, nodes[name].callable), nodes[name].originating_functions
+        source = (written or (None,))[-1]
+        tasks[name] = GatherTask(run, name, arriving, known, output=fields[name], source=source)
     return Converted(tasks, edges, _UNKNOWN)
 
 
@@ -222,9 +216,9 @@ class _Recorded:
             for node in self._needs
             for number, part in enumerate(parts.get(node, ()))
         }
-        threads = {
-            thread: n for n, thread in enumerate(dict.fromkeys(e[1] for e in self.ended.values()))
-        }
+        threads: dict[int, int] = {}
+        for _, thread, _ in self.ended.values():
+            threads.setdefault(thread, len(threads))
         done, states, edges = {}, {}, []
         for (node, part), name in names.items():
             needs = [
@@ -237,9 +231,8 @@ class _Recorded:
             edges += [(names[needed], name) for needed in needs]
             end_s, thread, error = self.ended.get((node, part), (0.0, 0, None))
             if (node, part) in self.ended and error is None:
-                ready_s = max(
-                    (self.ended[n][0] for n in needs if n in self.ended), default=self._began_s
-                )
+                ends_s = (self.ended[needed][0] for needed in needs if needed in self.ended)
+                ready_s = max(ends_s, default=self._began_s)
                 begun_s = self.begun[node, part]
                 done[name] = Observed(threads[thread], min(ready_s, begun_s), begun_s, end_s, None)
             elif error is not None:
@@ -247,14 +240,12 @@ class _Recorded:
             else:
                 states[name] = {"state": "cancelled"}
         host = {"host": hostname(), "pid": os.getpid()}
-        unknown = dict.fromkeys(
-            ("size_bytes", "wire_bytes", "bytes_in", "bytes_out"),
-            "Hamilton passes values in one process, and serializes none",
-        )
+        sizes = "size_bytes", "wire_bytes", "bytes_in", "bytes_out"
+        why = "Hamilton passes values in one process, and serializes none"
+        unknown = {**_UNKNOWN, **dict.fromkeys(sizes, why)}
         if missing and self.succeeded:
-            unknown["dag_structure"] = (
-                f"not run in this process, or overridden: {', '.join(missing)}"
-            )
+            names_of_missing = ", ".join(missing)
+            unknown["dag_structure"] = f"not run in this process, or overridden: {names_of_missing}"
         return profile_of(
             OwnRun(
                 executor="hamilton",
@@ -265,7 +256,7 @@ class _Recorded:
                 done=done,
                 states=states,
                 workers=[{**host, "thread": thread} for thread in threads],
-                unknown={**_UNKNOWN, **unknown},
+                unknown=unknown,
                 sections={},
             )
         )

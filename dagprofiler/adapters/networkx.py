@@ -33,17 +33,12 @@ def from_networkx(graph: Any, task: str) -> Converted:
             raise GraphError(f"nodes {nodes[name]!r} and {node!r} would both be named {name!r}")
         nodes[name] = node
         if task not in attributes:
-            raise GraphError(
-                f"node {node!r} has no attribute {task!r} "
-                f"(it has: {', '.join(map(repr, attributes)) or 'none'})"
-            )
+            has = ", ".join(map(repr, attributes)) or "none"
+            raise GraphError(f"node {node!r} has no attribute {task!r} (it has: {has})")
         tasks[name] = _task(attributes[task], name)
     edges: list[Any] = []
     for name, node in nodes.items():
-        arriving = {
-            str(source): graph.edges[source, node].get(_FIELDS)
-            for source in graph.predecessors(node)
-        }
+        arriving = {str(source): edge.get(_FIELDS) for source, edge in graph.pred[node].items()}
         edges += _edges(tasks, name, arriving)
     return Converted(tasks, edges, {})
 
@@ -92,10 +87,10 @@ def _edges(tasks: Mapping[str, Task], name: str, arriving: Mapping[str, Any]) ->
     for source, field in zip(unnamed, target.inputs):
         outputs = tasks[source].outputs
         if len(outputs) != 1:
+            known = ", ".join(map(repr, outputs)) or "none"
             raise GraphError(
-                f"{where}: which output of {source!r} is its {field!r}? (outputs: "
-                f"{', '.join(map(repr, outputs)) or 'none'}); give the edge the attribute "
-                f"{_FIELDS!r}"
+                f"{where}: which output of {source!r} is its {field!r}? (outputs: {known}); give "
+                f"the edge the attribute {_FIELDS!r}"
             )
         named.append((source, name, {outputs[0]: field}))
     return named
