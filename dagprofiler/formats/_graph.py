@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.table import default_times, edge_table, task_table
 from dagprofiler._util.text import BITS, quantity, share
-from dagprofiler.analysis.weights import NAMED, STATISTICS, known_values
+from dagprofiler.analysis.weights import NAMED, STATISTICS, known_weights
 from dagprofiler.errors import WeightError, counted, listed
 from dagprofiler.formats import Export
 
@@ -189,8 +189,8 @@ def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
     """
     cost = cost or ("time" if default_times(profile) else "best")
     try:
-        found = profile.weights(cost, statistic, fill=0 if fill is None else fill)
-        if fill is None and len(found.filled) == len(found.values):
+        found = known_weights(profile, cost, statistic, fill)
+        if not found.values:
             # No task has a value: this raises an error with the reason.
             profile.weights(cost, statistic)
     except WeightError as error:
@@ -200,9 +200,9 @@ def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
     provenance, lacking = found.provenance, len(found.filled)
     if lacking:
         what = "none" if fill is None else f"{fill:.12g} given"
-        provenance += f"; {what} for {lacking:,} of {counted(len(found.values), 'task')}"
-    values = known_values(found) if fill is None else found.values
-    return Costs(values, found.source, found.unit, provenance)
+        tasks = counted(len(profile.dag_structure["nodes"]), "task")
+        provenance += f"; {what} for {lacking:,} of {tasks}"
+    return Costs(found.values, found.source, found.unit, provenance)
 
 
 def graph_of(profile: Profile, cost: str | None, statistic: str, fill: float | None) -> Graph:
@@ -233,23 +233,24 @@ _TASK = (
 )
 
 
+#: The same of the table of edges.
+_EDGE = ("size_bytes", "wire_bytes", "data_fields")
+
+
 def _tasks(profile: Profile, costs: Costs) -> dict[str, dict[str, Any]]:
     table = task_table(profile)
-    weights = map(costs.values.get, table["task"])
-    rows = zip(weights, *(table[key] for key in _TASK))
-    return {
-        name: _known(dict(zip(("weight", *_TASK), row))) for name, row in zip(table["task"], rows)
-    }
+    columns = {"weight": map(costs.values.get, table["task"]), **{k: table[k] for k in _TASK}}
+    return dict(zip(table["task"], _rows(columns)))
 
 
 def _edges(profile: Profile) -> dict[tuple[str, str], dict[str, Any]]:
     table = edge_table(profile)
-    keys = "size_bits", "size_bytes", "wire_bytes", "data_fields"
-    rows = zip(*(table[key] for key in keys))
-    return {
-        ends: _known(dict(zip(("weight", *keys[1:]), row)))
-        for ends, row in zip(zip(table["source"], table["target"]), rows)
-    }
+    columns = {"weight": table["size_bits"], **{key: table[key] for key in _EDGE}}
+    return dict(zip(zip(table["source"], table["target"]), _rows(columns)))
+
+
+def _rows(columns: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
+    return (_known(dict(zip(columns, row))) for row in zip(*columns.values()))
 
 
 def _known(attributes: dict[str, Any]) -> dict[str, Any]:

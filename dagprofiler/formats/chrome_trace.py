@@ -15,26 +15,10 @@ from dagprofiler.formats import Export
 from dagprofiler.formats._graph import left_out, legible, predicted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from dagprofiler.profile import Profile
-
-
-class Home(NamedTuple):
-    """The place of a task of a round in the trace.
-
-    Attributes
-    ----------
-    start, end
-        Start and end, in ns from the run's start.
-    place
-        Process and thread, as text.
-    """
-
-    start: int
-    end: int
-    place: str
 
 
 class _Seen(NamedTuple):
@@ -46,84 +30,6 @@ class _Seen(NamedTuple):
     name: str
     words: Mapping[str, Any]
     id: str | None
-
-
-def span_events(
-    section: Mapping[str, Any],
-    homes: Mapping[tuple[str, int], Home],
-    critical: AbstractSet[str],
-    place_of: Callable[[int | None, str], str],
-) -> Iterator[str]:
-    """Yield the events that were traced inside tasks.
-
-    Parameters
-    ----------
-    section
-        The profile's ``spans``.
-    homes
-        Task and round to the place in the trace.
-    critical
-        Tasks on the critical path, whose spans are marked.
-    place_of
-        Returns process and thread, as text, of a thread other than the tasks', from
-        the index of its worker and its name.
-
-    Notes
-    -----
-    Spans of a task's own thread lie within its phases. Those of one thread that overlap
-    without one being in the other become asynchronous. O(n log n) time.
-    """
-    threads, kinds = section["threads"], [label["kind"] for label in section["labels"]]
-    names = [
-        f'"name": {as_json(legible(label["name"]))}, "cat": {as_json(legible(label["category"]))}'
-        for label in section["labels"]
-    ]
-    by_place: dict[str, list[_Seen]] = {}
-    places: dict[int, str] = {}
-    numbers = count(1)
-    for task, number, thread, label, start_ms, end_ms, own_id, args, *_ in section["records"]:
-        home = homes.get((task, number))
-        start, end = moment_ns(start_ms), moment_ns(end_ms)
-        words = {} if args is None else dict(args)
-        if home is not None and threads[thread]["own"]:
-            place = home.place
-            # Clocks are read one after the other: what is in a task must not stick out of it.
-            start, end = (max(home.start, min(home.end, at)) for at in (start, end))
-        else:
-            if thread not in places:
-                info = threads[thread]
-                places[thread] = place_of(info["worker"], f"{info['name']} ({info['id']})")
-            place = places[thread]
-            words = {"task": task, "round": number, **words}
-        if task in critical and threads[thread]["own"]:
-            words.setdefault("critical_path", True)
-        unique = None if own_id is None else f"{task} {number} {own_id}"
-        kind = kinds[label]
-        if kind == "counter":
-            # Any other argument would be a counter too.
-            words = _numbers(args or {})
-        by_place.setdefault(place, []).append(_Seen(start, end, kind, names[label], words, unique))
-    for place, seen in by_place.items():
-        seen.sort(key=lambda span: (span.start, -span.end))
-        around: list[int] = []
-        for span in seen:
-            kind = span.kind
-            if kind == "span":
-                while around and around[-1] <= span.start:
-                    around.pop()
-                if around and around[-1] < span.end:
-                    kind = "async"
-                else:
-                    around.append(span.end)
-            yield from _events(kind, span, place, numbers)
-
-
-def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in values.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
-    }
 
 
 def _events(kind: str, span: _Seen, place: str, numbers: Iterator[int]) -> Iterator[str]:
@@ -196,9 +102,8 @@ class ChromeTrace:
         for number, of_worker in by_worker.items():
             trace.add_worker(None if number is None else timeline["workers"][number], of_worker)
         trace.add_flows([(e["source"], e["target"]) for e in profile.dag_structure["edges"]])
-        traced = profile.sections.get("spans")
-        if traced is not None:
-            trace.add_traced(traced, timeline["workers"])
+        if "spans" in profile.sections:
+            trace.add_traced(profile.sections["spans"], timeline["workers"])
         other = {
             "hostname": profile.hostname,
             "timestamp": profile.timestamp,
@@ -224,7 +129,8 @@ class _Trace:
         self._processes: dict[tuple[Any, Any], int] = {}
         #: By round and task: where an arrow may begin, and where it may end.
         self._ends: dict[int, dict[str, tuple[str, str]]] = {}
-        self._homes: dict[tuple[str, int], Home] = {}
+        #: Task and round to its span, and to process and thread, as text.
+        self._homes: dict[tuple[str, int], tuple[TaskSpan, str]] = {}
 
     def add_rounds(self, spans: Iterable[TaskSpan]) -> None:
         """Add a track with a span for each round."""
@@ -262,7 +168,7 @@ class _Trace:
             f'{{"ph": "X", "name": {as_json(legible(span.task))}, "cat": "task", {place}, '
             f'{times(span.start, span.end)}, "args": {words}}}'
         )
-        self._homes[span.task, span.round] = Home(span.start, span.end, place)
+        self._homes[span.task, span.round] = span, place
         last = span.start
         for phase, start, end in span.phases:
             add(f'{{"ph": "X", "name": "{phase}", "cat": "phase", {place}, {times(start, end)}}}')
@@ -274,16 +180,15 @@ class _Trace:
 
     def _words_of(self, span: TaskSpan) -> dict[str, Any]:
         """Return the attributes of a task other than times."""
-        words: dict[str, Any] = {"round": span.round}
-        if span.ready_ms is not None:
-            words["ready_ms"] = span.ready_ms
-        if span.task in self._critical:
-            words["critical_path"] = True
-        if span.failure is not None:
-            words["state"] = span.failure["state"]
-            if "error" in span.failure:
-                words["error"] = legible(span.failure["error"])
-        return words
+        failure = span.failure or {}
+        words = {
+            "round": span.round,
+            "ready_ms": span.ready_ms,
+            "critical_path": span.task in self._critical or None,
+            "state": failure.get("state"),
+            "error": legible(failure["error"]) if "error" in failure else None,
+        }
+        return {key: value for key, value in words.items() if value is not None}
 
     def add_flows(self, edges: Sequence[tuple[str, str]]) -> None:
         """Add an arrow for each edge and round in which both its tasks began."""
@@ -298,14 +203,63 @@ class _Trace:
                     add(f'{{"ph": "f", "bp": "e", {flow}{ends[target][1]}')
 
     def add_traced(self, traced: Mapping[str, Any], workers: Sequence[Mapping[str, Any]]) -> None:
-        """Add what tracing saw inside the tasks, and a track for each other thread."""
+        """Add what tracing saw inside the tasks, and a track for each other thread.
 
-        def place_of(worker: int | None, thread: str) -> str:
-            info: Mapping[str, Any] = {} if worker is None else workers[worker]
-            process = self._process(info.get("host", "unknown worker"), info.get("pid"))
-            return self._thread(process, legible(thread), 0)
+        Spans of a task's own thread lie within its phases. Those of one thread that overlap
+        without one being in the other become asynchronous.
+        """
+        names = [
+            f'"name": {as_json(legible(label["name"]))}, '
+            f'"cat": {as_json(legible(label["category"]))}'
+            for label in traced["labels"]
+        ]
+        by_place: dict[str, list[_Seen]] = {}
+        places: dict[int, str] = {}
+        for task, number, thread, label, start_ms, end_ms, own_id, args, *_ in traced["records"]:
+            info, kind = traced["threads"][thread], traced["labels"][label]["kind"]
+            home, place = self._homes.get((task, number), (None, ""))
+            start, end = moment_ns(start_ms), moment_ns(end_ms)
+            words = {} if args is None else dict(args)
+            if home is not None and info["own"]:
+                # Clocks are read one after the other: what is in a task must not stick out of it.
+                start, end = (max(home.start, min(home.end, at)) for at in (start, end))
+            else:
+                if thread not in places:
+                    places[thread] = self._place_of(info, workers)
+                place = places[thread]
+                words = {"task": task, "round": number, **words}
+            if task in self._critical and info["own"]:
+                words.setdefault("critical_path", True)
+            if kind == "counter":
+                # Any other argument would be a counter too.
+                words = {
+                    name: value
+                    for name, value in (args or {}).items()
+                    if isinstance(value, (int, float)) and not isinstance(value, bool)
+                }
+            unique = None if own_id is None else f"{task} {number} {own_id}"
+            span = _Seen(start, end, kind, names[label], words, unique)
+            by_place.setdefault(place, []).append(span)
+        numbers = count(1)
+        for place, seen in by_place.items():
+            seen.sort(key=lambda span: (span.start, -span.end))
+            around: list[int] = []
+            for span in seen:
+                kind = span.kind
+                if kind == "span":
+                    while around and around[-1] <= span.start:
+                        around.pop()
+                    if around and around[-1] < span.end:
+                        kind = "async"
+                    else:
+                        around.append(span.end)
+                self.events += _events(kind, span, place, numbers)
 
-        self.events += span_events(traced, self._homes, self._critical, place_of)
+    def _place_of(self, thread: Mapping[str, Any], workers: Sequence[Mapping[str, Any]]) -> str:
+        """Return process and thread, as text, of a thread other than the tasks'."""
+        info = {} if thread["worker"] is None else workers[thread["worker"]]
+        process = self._process(info.get("host", "unknown worker"), info.get("pid"))
+        return self._thread(process, legible(f"{thread['name']} ({thread['id']})"), 0)
 
     def _process(self, host: Any, pid: Any) -> int:
         number = self._processes.get((host, pid))

@@ -23,18 +23,10 @@ _HEAD = """\
                              http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">
 """
 
+_MARKS = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+
 #: White space would come back as a blank from an attribute, and as a line feed from a text.
-_ESCAPES = str.maketrans(
-    {
-        "&": "&amp;",
-        "<": "&lt;",
-        ">": "&gt;",
-        '"': "&quot;",
-        "\t": "&#9;",
-        "\n": "&#10;",
-        "\r": "&#13;",
-    }
-)
+_ESCAPES = str.maketrans({**_MARKS, "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
 
 
 class GraphML(GraphExporter):
@@ -48,26 +40,15 @@ class GraphML(GraphExporter):
     def text(self, graph: Graph, names: Mapping[str, str]) -> str:
         """Return the document."""
         ids = {name: _escaped(text) for name, text in names.items()}
-        keys = {
-            "graph": _Keys("graph", [graph.attributes]),
-            "node": _Keys("node", graph.tasks.values()),
-            "edge": _Keys("edge", graph.edges.values()),
-        }
-        lines = [_HEAD]
-        for kind in keys.values():
-            lines += kind.declarations()
-        lines.append('<graph edgedefault="directed">\n')
-        lines.append(f"{keys['graph'].data(graph.attributes)}\n")
-        data = keys["node"].data
-        lines += [
-            f'<node id="{ids[name]}">{data(values)}</node>\n'
-            for name, values in graph.tasks.items()
-        ]
-        data = keys["edge"].data
-        lines += [
-            f'<edge source="{ids[source]}" target="{ids[target]}">{data(values)}</edge>\n'
-            for (source, target), values in graph.edges.items()
-        ]
+        whole = _Keys("graph", [graph.attributes])
+        nodes, edges = _Keys("node", graph.tasks.values()), _Keys("edge", graph.edges.values())
+        lines = [_HEAD, *whole.declarations(), *nodes.declarations(), *edges.declarations()]
+        lines.append(f'<graph edgedefault="directed">\n{whole.data(graph.attributes)}\n')
+        for name, values in graph.tasks.items():
+            lines.append(f'<node id="{ids[name]}">{nodes.data(values)}</node>\n')
+        for (source, target), values in graph.edges.items():
+            ends = f'source="{ids[source]}" target="{ids[target]}"'
+            lines.append(f"<edge {ends}>{edges.data(values)}</edge>\n")
         lines.append("</graph>\n</graphml>\n")
         return "".join(lines)
 

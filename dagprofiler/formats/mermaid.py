@@ -39,10 +39,9 @@ class Mermaid(GraphExporter):
         for ends, words, part in drawn(graph, names):
             label = "<br/>".join(map(_coded, words))
             if len(ends) == 1:
-                (number,) = ends
-                lines.append(f'    t{number}["{label}"]\n')
+                lines.append(f'    t{ends[0]}["{label}"]\n')
                 level = _LEVELS if part is None else min(_LEVELS - 1, int(_LEVELS * part))
-                groups[level].append(f"t{number}")
+                groups[level].append(f"t{ends[0]}")
             else:
                 lines.append(f'    t{ends[0]} -->|"{label}"| t{ends[1]}\n')
         for level, group in enumerate(groups):

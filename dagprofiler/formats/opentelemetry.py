@@ -108,19 +108,15 @@ class _Sender:
         return self._sent
 
     def _send_round(
-        self,
-        of_round: Sequence[TaskSpan],
-        parent: Any,
-        seen: Mapping[tuple[str, int], list[Sequence[Any]]],
+        self, of_round: Sequence[TaskSpan], parent: Any, seen: Mapping[tuple[str, int], list[Any]]
     ) -> None:
         sent: dict[str, Any] = {}
         incoming = self._incoming()
         workers = self._profile.sections["timeline"]["workers"]
         # In execution order, since a link needs an existing span; files may have any times.
         of_task = {ran.task: ran for ran in of_round}
-        for name in self._profile.dag_structure["execution_order"]:
-            if name not in of_task:
-                continue
+        order = self._profile.dag_structure["execution_order"]
+        for name in filter(of_task.__contains__, order):
             ran = of_task[name]
             worker = {} if ran.worker is None else workers[ran.worker]
             links = [
@@ -157,16 +153,16 @@ class _Sender:
                 last_thread = thread
             while around and around[-1][0] <= start:
                 around.pop()
-            inside = [phase for begin, until, phase in phases if begin <= start < until]
-            parent = next(
-                (outer for until, outer in reversed(around) if end <= until),
-                inside[0] if inside else span,
-            )
+            parents = [
+                *(outer for until, outer in reversed(around) if end <= until),
+                *(phase for begin, until, phase in phases if begin <= start < until),
+                span,
+            ]
             attributes["thread.name"] = threads[thread]["name"]
             if threads[thread]["own"]:
                 # Python's number, as that of the task; of others only the system's is known.
                 attributes["thread.id"] = worker.get("thread")
-            traced = self._span(name, parent, start, attributes)
+            traced = self._span(name, parents[0], start, attributes)
             if "error" in attributes:
                 self._mark(traced, str(attributes["error"]))
             self._end(traced, end)
@@ -196,9 +192,8 @@ class _Sender:
 
     def _seen_by_task(self) -> dict[tuple[str, int], list[Sequence[Any]]]:
         """Return the traced records of each task and round, by start, the longest first."""
-        section = self._profile.sections.get("spans", {"records": ()})
         seen: dict[tuple[str, int], list[Sequence[Any]]] = {}
-        for record in section["records"]:
+        for record in self._profile.sections.get("spans", {}).get("records", ()):
             seen.setdefault((record[0], record[1]), []).append(record)
         for records in seen.values():
             # By thread, since spans of different threads are not nested.

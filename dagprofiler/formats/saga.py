@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import measured_of
+from dagprofiler._document.table import edges_of
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import plain_number
 from dagprofiler.analysis.weights import samples_behind
@@ -75,9 +76,9 @@ def network_of(network: Any) -> dict[str, Any]:
             links = [((e["source"], e["target"]), e["speed"]) for e in network["edges"]]
         else:
             raise FormatError(f"{_NETWORK}; got {short_repr(network)}")
+    except FormatError:
+        raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, FormatError):
-            raise
         raise FormatError(f"{_NETWORK}; got {short_repr(network)}") from error
     if not speeds:
         raise FormatError("the network has no nodes")
@@ -226,12 +227,8 @@ class Saga:
         if network is not None:
             if not isinstance(instance_name, str):
                 raise FormatError(f"instance_name must be text, got {short_repr(instance_name)}")
-            instance_name = next(iter(legible_names([instance_name]).values()))
-            document = {
-                "name": instance_name,
-                "task_graph": document,
-                "network": network_of(network),
-            }
+            name = legible_names([instance_name])[instance_name]
+            document = {"name": name, "task_graph": document, "network": network_of(network)}
         text = json.dumps(document, allow_nan=False, default=plain_number)
         alone = () if network is not None else (_STOCHASTIC if stochastic else _ALONE,)
         return Export(text + "\n", (*graph.losses(), *alone))
@@ -362,28 +359,25 @@ class _Graph:
         }
 
     def _costs(self) -> Mapping[str, Any]:
-        values: Mapping[str, Any] = self._weights.values
         values = {
-            name: number(f"the cost of task {name!r}", value, zero=True, error=FormatError)
-            for name, value in values.items()
+            name: _checked(f"the cost of task {name!r}", [value])
+            for name, value in self._weights.values.items()
         }
-        if not any(values.values()):
+        if not any(value for (value,) in values.values()):
             raise FormatError(
                 f"all costs from {self._weights.source!r} are 0, which schedulers cannot handle; "
                 "give cost= another source"
             )
-        if not self._stochastic:
-            return values
-        samples = samples_behind(self._profile, self._weights)
-        return {
-            name: {
-                "samples": [
-                    number(f"a cost of task {name!r}", value, zero=True, error=FormatError)
-                    for value in several
-                ]
-            }
-            for name, several in samples.items()
-        }
+        if self._stochastic:
+            samples = samples_behind(self._profile, self._weights)
+            values = {name: _checked(f"a cost of task {name!r}", samples[name]) for name in values}
+        return self._written(values)
+
+    def _written(self, values: Mapping[Any, list[Any]]) -> Mapping[Any, Any]:
+        """Return the samples of each task or edge as SAGA has them, or its one value."""
+        if self._stochastic:
+            return {key: {"samples": several} for key, several in values.items()}
+        return {key: several[0] for key, several in values.items()}
 
     def _sizes(self, pairs: Sequence[Pair], fill_size: float | None) -> Mapping[Pair, Any]:
         known = dict(self._known_sizes())
@@ -396,13 +390,8 @@ class _Graph:
             )
         known.update({pair: [fill_size] for pair in self._without_size})
         for (source, target), several in known.items():
-            what = f"the size of edge {source!r} -> {target!r}"
-            known[source, target] = [
-                number(what, value, zero=True, error=FormatError) for value in several
-            ]
-        if self._stochastic:
-            return {pair: {"samples": several} for pair, several in known.items()}
-        return {pair: several[0] for pair, several in known.items()}
+            known[source, target] = _checked(f"the size of edge {source!r} -> {target!r}", several)
+        return self._written(known)
 
     def _known_sizes(self) -> Iterator[tuple[Pair, list[Any]]]:
         """Yield edges with their samples for a stochastic graph, else with their single size."""
@@ -412,17 +401,14 @@ class _Graph:
         per_unit = _BITS_IN[self._size_unit]
         for edge in self._profile.metrics.edge_metrics:
             key = f"{edge.source}->{edge.target}"
-            sampled = measured_of(kinds, rows.get(key, {}).get(column, ()))
-            if sampled:
-                in_bits = [8 * value for value in sampled]
-            elif self._size == "spec":
+            in_bits = [8 * size for size in measured_of(kinds, rows.get(key, {}).get(column, ()))]
+            if not in_bits and self._size == "spec":
                 # Other programs may write bits that are not whole bytes.
                 in_bits = [bits.get(key, edge.size_bits)]
-            elif edge.wire_bytes is not None:
+            elif not in_bits and edge.wire_bytes is not None:
                 in_bits = [8 * edge.wire_bytes]
-            else:
-                continue
-            yield (edge.source, edge.target), [_quotient(value, per_unit) for value in in_bits]
+            if in_bits:
+                yield (edge.source, edge.target), [_quotient(value, per_unit) for value in in_bits]
 
     def losses(self) -> Iterator[str]:
         """Yield what SAGA's format does not hold, a sentence each."""
@@ -449,6 +435,10 @@ class _Graph:
         yield from renamed(self._names)
 
 
+def _checked(what: str, values: Iterable[Any]) -> list[Any]:
+    return [number(what, value, zero=True, error=FormatError) for value in values]
+
+
 def _names(nodes: Sequence[str]) -> dict[str, str]:
     if not nodes:
         raise FormatError("there are no tasks; SAGA's schedulers need at least one")
@@ -463,8 +453,7 @@ def _names(nodes: Sequence[str]) -> dict[str, str]:
 
 def _pairs(profile: Profile, known: Mapping[str, str]) -> list[Pair]:
     """Return the distinct edges; raise an error for a missing end or a cycle."""
-    structure = profile.dag_structure
-    pairs = list(dict.fromkeys((e["source"], e["target"]) for e in structure["edges"]))
+    pairs = edges_of(profile)
     for pair in pairs:
         for name in pair:
             if name not in known:
