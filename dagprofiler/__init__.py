@@ -39,7 +39,7 @@ from dagprofiler.task import Task
 
 if TYPE_CHECKING:
     from dagprofiler._document import Calibration
-    from dagprofiler.analysis import Analysis, analyze
+    from dagprofiler.analysis.critical_path import Analysis, analyze
     from dagprofiler.analysis.weights import Weights
     from dagprofiler.engine.progress import Progress
     from dagprofiler.executors import Executor
@@ -120,7 +120,7 @@ __all__ = [
 
 #: Names that are imported at their first use: a program that only runs needs none of them.
 _LATER = {
-    "Analysis": "analysis",
+    "Analysis": "analysis.critical_path",
     "Calibration": "_document",
     "CeleryExecutor": "executors.celery",
     "DaskExecutor": "executors.dask",
@@ -134,7 +134,7 @@ _LATER = {
     "Rules": "rules",
     "RunComparison": "experiments",
     "Weights": "analysis.weights",
-    "analyze": "analysis",
+    "analyze": "analysis.critical_path",
     "calibrate": "measure.calibrate",
     "calibrate_engine": "experiments",
     "compare_runs": "experiments",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from dagprofiler.task import Task
 
-__all__ = ["Converted", "Observed", "OwnRun", "profile_of"]
-
 
 class Converted(NamedTuple):
     """A graph of another library, as the arguments of a DAG.
@@ -114,12 +112,13 @@ def profile_of(run: OwnRun) -> Profile:
     arriving = dict.fromkeys(run.fields, 0)
     for edge in edges:
         arriving[edge.target] += edge.size_bytes
+    tasks = [
+        # A time of None is not known, as in profiles of other programs.
+        TaskMetrics(name, took_ms[name], None, None, arriving[name], at.nbytes or 0)  # type: ignore[arg-type]
+        for name, at in done.items()
+    ]
     metrics = DAGMetrics(
-        [
-            # A time of None is not known, as in profiles of other programs.
-            TaskMetrics(name, took_ms[name], None, None, arriving[name], at.nbytes or 0)  # type: ignore[arg-type]
-            for name, at in done.items()
-        ],
+        tasks,
         edges,
         dict.fromkeys(run.fields, 0),
         {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges},
@@ -131,29 +130,24 @@ def profile_of(run: OwnRun) -> Profile:
         "execution_order": order,
     }
     begun = datetime.fromtimestamp(run.epoch_s, timezone.utc).isoformat(timespec="microseconds")
-    return Profile(
-        Config(),
-        structure,
-        metrics,
-        timestamp=begun.replace("+00:00", "Z"),
-        sections={
-            "run": _state(run),
-            "weight_sources": {},
-            "timeline": {
-                "workers": list(run.workers),
-                "columns": [
-                    *("task", "round", "worker"),
-                    *("ready_ms", "compute_start_ms", "compute_end_ms"),
-                ],
-                "records": [
-                    [name, 0, at.worker, *map(ms, (at.ready_s, at.start_s, at.end_s))]
-                    for name, at in done.items()
-                ],
-            },
-            "environment": {"not_measured": dict(run.unknown)},
-            **run.sections,
+    moments = "ready_ms", "compute_start_ms", "compute_end_ms"
+    records = [
+        [name, 0, at.worker, *map(ms, (at.ready_s, at.start_s, at.end_s))]
+        for name, at in done.items()
+    ]
+    sections = {
+        "run": _state(run),
+        "weight_sources": {},
+        "timeline": {
+            "workers": list(run.workers),
+            "columns": ["task", "round", "worker", *moments],
+            "records": records,
         },
-    )
+        "environment": {"not_measured": dict(run.unknown)},
+        **run.sections,
+    }
+    timestamp = begun.replace("+00:00", "Z")
+    return Profile(Config(), structure, metrics, timestamp=timestamp, sections=sections)
 
 
 def _state(run: OwnRun) -> dict[str, Any]:

@@ -417,38 +417,34 @@ def _profile(keys: dict[Any, dict[str, Any]], workers: dict[str, Any], version: 
         count = counted(len(before), "key")
         unknown["dag_structure"] = f"{count} that the graph needs had been computed before"
     repeated = {name: entry["computed"] for name, entry in done.items() if entry["computed"] > 1}
-    return profile_of(
-        OwnRun(
-            executor="dask",
-            began_s=began_s,
-            epoch_s=began_s,
-            fields=dict.fromkeys(entries, "value"),
-            edges=[
-                (names[source], names[target])
-                for target, entry in keys.items()
-                for source in entry["needs"]
-                if source in keys
-            ],
-            done=observed,
-            states={name: _state_of(entry) for name, entry in entries.items() if name not in done},
-            workers=[
-                {"host": address, "pid": 0, **workers.get(address, {}), "thread": thread}
-                for address, thread in numbers
-            ],
-            unknown=unknown,
-            sections={
-                "dask": {
-                    "version": version,
-                    "keys": {name: str(key) for key, name in names.items()},
-                    "transfers": {
-                        "columns": ["task", "worker", "source", "start_ms", "end_ms"],
-                        "records": transfers,
-                    },
-                    **({"computed": repeated} if repeated else {}),
-                }
-            },
-        )
+    columns = ["task", "worker", "source", "start_ms", "end_ms"]
+    section = {
+        "version": version,
+        "keys": {name: str(key) for key, name in names.items()},
+        "transfers": {"columns": columns, "records": transfers},
+        **({"computed": repeated} if repeated else {}),
+    }
+    run = OwnRun(
+        executor="dask",
+        began_s=began_s,
+        epoch_s=began_s,
+        fields=dict.fromkeys(entries, "value"),
+        edges=[
+            (names[source], names[target])
+            for target, entry in keys.items()
+            for source in entry["needs"]
+            if source in keys
+        ],
+        done=observed,
+        states={name: _state_of(entry) for name, entry in entries.items() if name not in done},
+        workers=[
+            {"host": address, "pid": 0, **workers.get(address, {}), "thread": thread}
+            for address, thread in numbers
+        ],
+        unknown=unknown,
+        sections={"dask": section},
     )
+    return profile_of(run)
 
 
 def _state_of(entry: Mapping[str, Any]) -> dict[str, Any]:

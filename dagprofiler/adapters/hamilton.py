@@ -246,17 +246,16 @@ class _Recorded:
         if missing and self.succeeded:
             names_of_missing = ", ".join(missing)
             unknown["dag_structure"] = f"not run in this process, or overridden: {names_of_missing}"
-        return profile_of(
-            OwnRun(
-                executor="hamilton",
-                began_s=self._began_s,
-                epoch_s=self._epoch_s,
-                fields={name: node for (node, _), name in names.items()},
-                edges=edges,
-                done=done,
-                states=states,
-                workers=[{**host, "thread": thread} for thread in threads],
-                unknown=unknown,
-                sections={},
-            )
+        run = OwnRun(
+            executor="hamilton",
+            began_s=self._began_s,
+            epoch_s=self._epoch_s,
+            fields={name: node for (node, _), name in names.items()},
+            edges=edges,
+            done=done,
+            states=states,
+            workers=[{**host, "thread": thread} for thread in threads],
+            unknown=unknown,
+            sections={},
         )
+        return profile_of(run)

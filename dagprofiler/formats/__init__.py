@@ -17,17 +17,6 @@ if TYPE_CHECKING:
 
     PathLike = Union[str, os.PathLike[str]]
 
-__all__ = [
-    "Export",
-    "Exporter",
-    "Importer",
-    "exporter",
-    "exporter_names",
-    "import_profile",
-    "importer",
-    "importer_names",
-]
-
 
 @dataclass(frozen=True)
 class Export:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.table import TaskSpan, moment_ns, task_spans
 from dagprofiler._util.json import plain_number
-from dagprofiler.analysis import analyze
+from dagprofiler.analysis.critical_path import analyze
 from dagprofiler.errors import CycleError, WeightError, counted
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import left_out, legible, predicted

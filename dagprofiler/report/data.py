@@ -16,8 +16,8 @@ from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import Column, edge_table, edges_of, label_of, task_table, unit_of
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import BYTES, quantity
-from dagprofiler.analysis import analysis_of, bounds_of
 from dagprofiler.analysis.compare import PARTS
+from dagprofiler.analysis.critical_path import analysis_of, bounds_of
 from dagprofiler.analysis.weights import known_values
 from dagprofiler.report.drawing import Sketch, fold, kinds_by_name, of_groups, of_tasks
 from dagprofiler.stats import FLAGS, median
@@ -26,8 +26,8 @@ from dagprofiler.stats.ranktests import INCONCLUSIVE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dagprofiler.analysis import Paths
     from dagprofiler.analysis.compare import ProfileComparison
+    from dagprofiler.analysis.critical_path import Paths
     from dagprofiler.profile import Profile
     from dagprofiler.report.drawing import Picture
 

@@ -251,18 +251,17 @@ def _draw_box(ax: Axes, box: Box, points: float) -> None:
     from matplotlib.colors import to_rgba
     from matplotlib.patches import FancyBboxPatch
 
-    ax.add_patch(
-        FancyBboxPatch(
-            (box.x + _RADIUS, box.y + _RADIUS),
-            box.width - 2 * _RADIUS,
-            box.height - 2 * _RADIUS,
-            boxstyle=f"round,pad={_RADIUS}",
-            facecolor=to_rgba(FILL, darkness(box.part)),
-            edgecolor=CRITICAL if box.critical else rcParams["text.color"],
-            linewidth=2 if box.critical else 0.8,
-            linestyle="--" if box.unfinished else "-",
-        )
+    patch = FancyBboxPatch(
+        (box.x + _RADIUS, box.y + _RADIUS),
+        box.width - 2 * _RADIUS,
+        box.height - 2 * _RADIUS,
+        boxstyle=f"round,pad={_RADIUS}",
+        facecolor=to_rgba(FILL, darkness(box.part)),
+        edgecolor=CRITICAL if box.critical else rcParams["text.color"],
+        linewidth=2 if box.critical else 0.8,
+        linestyle="--" if box.unfinished else "-",
     )
+    ax.add_patch(patch)
     lines = [words for words in (box.label, box.note) if words]
     for i, (words, size) in enumerate(zip(lines, FONT_PX), start=1):
         y = box.y + box.height * i / (len(lines) + 1)

@@ -14,7 +14,7 @@ from dagprofiler import (
     ValidationError,
     WeightError,
 )
-from dagprofiler.analysis import analyze
+from dagprofiler.analysis.critical_path import analyze
 
 #: The worked example of the documentation: wall times in ms, payloads in bytes.
 COSTS = {"read": 2.0, "clean": 3.0, "count": 5.0, "rank": 4.0, "write": 1.0}

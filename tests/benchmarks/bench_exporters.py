@@ -15,7 +15,7 @@ from harness import either, exponent, in_turns, print_rows, spread, times
 
 from dagprofiler import DAG, Profile, task
 from dagprofiler._util.json import collector_paused, parse
-from dagprofiler.analysis import analyze
+from dagprofiler.analysis.critical_path import analyze
 
 #: A task's predecessors are among so many tasks before it.
 REACH = 1000

@@ -436,15 +436,13 @@ def _paths_of(
     bottom = list(map(int.__add__, costs, below))
     span = max(bottom, default=0)
     path = _critical(graph, bottom, below, delays)
-    lengths = chain(
-        (
-            (source, target, above[source] + costs[source] + delay + bottom[target])
-            for (source, target, _), delay in zip(graph.edges, delays)
-        ),
-        ((-1, i, bottom[i]) for i in range(count) if not graph.levels[i]),
-        ((i, count, above[i] + costs[i]) for i in range(count) if graph.is_exit(i)),
+    over_edges = (
+        (source, target, above[source] + costs[source] + delay + bottom[target])
+        for (source, target, _), delay in zip(graph.edges, delays)
     )
-    gains = _gains(graph, path, costs, delays, lengths)
+    entries = ((-1, i, bottom[i]) for i in range(count) if not graph.levels[i])
+    exits = ((i, count, above[i] + costs[i]) for i in range(count) if graph.is_exit(i))
+    gains = _gains(graph, path, costs, delays, chain(over_edges, entries, exits))
 
     def units(ticks: int) -> Number:
         return ticks if per_unit == 1 else ticks / per_unit
@@ -775,27 +773,17 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
     compute_ms = uncovered_ms = sum(end_ms - start_ms for start_ms, end_ms in computed.values())
     for (task, _), intervals in by_task.items():
         uncovered_ms -= _add(sorted(intervals), section["labels"], task, totals)
-    spans = [
-        CriticalSpan(
-            label["name"],
-            label["category"],
-            tuple(sorted(total.tasks, key=place.__getitem__)),
-            total.calls / rounds,
-            total.total_ms / rounds,
-            total.self_ms / rounds if label["kind"] == "span" else None,
-        )
-        for number, total in totals.items()
-        for label in [section["labels"][number]]
-    ]
+    spans = []
+    for i, total in totals.items():
+        label, tasks = section["labels"][i], tuple(sorted(total.tasks, key=place.__getitem__))
+        self_ms = total.self_ms / rounds if label["kind"] == "span" else None
+        means = total.calls / rounds, total.total_ms / rounds, self_ms
+        spans.append(CriticalSpan(label["name"], label["category"], tasks, *means))
     spans.sort(key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms))
     mean_ms = 1 / rounds if rounds else 0.0
-    return CriticalSpans(
-        tuple(spans),
-        compute_ms=compute_ms * mean_ms,
-        uncovered_ms=max(0.0, uncovered_ms) * mean_ms,
-        rounds=rounds,
-        dropped=sum(n for task, n in section.get("dropped", {}).items() if task in place),
-    )
+    times_ms = compute_ms * mean_ms, max(0.0, uncovered_ms) * mean_ms
+    dropped = sum(n for task, n in section.get("dropped", {}).items() if task in place)
+    return CriticalSpans(tuple(spans), *times_ms, rounds=rounds, dropped=dropped)
 
 
 #: Start, minus the end, label and thread of a span.
