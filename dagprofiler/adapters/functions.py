@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, get_type_hints
 
@@ -14,7 +14,6 @@ from dagprofiler.measure.pipeline import signature_of
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
     from inspect import Signature
 
 #: Types to others whose values are accepted in their place (PEP 484).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import iscoroutinefunction
 from threading import get_ident
@@ -24,8 +24,6 @@ from dagprofiler.errors import (
 from dagprofiler.graph.edges import field_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from dagprofiler.profile import Profile
     from dagprofiler.task import Task
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from heapq import merge
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
-from dagprofiler._document import Calibration
+from dagprofiler._document import Calibration, ProfileData
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import default_times, timeline_rows
 from dagprofiler._util.html import ShownInBlocks
@@ -27,9 +27,7 @@ from dagprofiler.stats.ranktests import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Optional
 
-    from dagprofiler._document import ProfileData
     from dagprofiler.stats.ranktests import RankResult
 
     #: What was measured in each of the measured rounds; None where nothing was.

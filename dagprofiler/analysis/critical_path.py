@@ -15,7 +15,7 @@ from dagprofiler._util.checks import number as positive
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import collector_paused
 from dagprofiler._util.text import Block, number, printable, some
-from dagprofiler.analysis.weights import STATISTICS, weights_of
+from dagprofiler.analysis.weights import STATISTICS, Number, Weights, weights_of
 from dagprofiler.errors import WeightError, counted, refused, short_repr
 from dagprofiler.graph.wiring import kahn_order
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dagprofiler._document import ProfileData
-    from dagprofiler.analysis.weights import Number, Weights
     from dagprofiler.metrics import EdgeMetrics
 
 

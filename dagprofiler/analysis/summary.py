@@ -9,7 +9,7 @@ from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP
 from dagprofiler._document.table import edge_table, entries_of_tasks, task_table
 from dagprofiler._util.json import mapping_in
 from dagprofiler._util.text import BYTES, Block, number, printable, quantity, render, some
-from dagprofiler.analysis.critical_path import analysis_of, route, span_note, span_rows
+from dagprofiler.analysis.critical_path import Analysis, analysis_of, route, span_note, span_rows
 from dagprofiler.analysis.weights import known_values
 from dagprofiler.errors import counted
 from dagprofiler.stats import FLAGS
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dagprofiler._document import ProfileData
-    from dagprofiler.analysis.critical_path import Analysis
 
 
 #: The parts of what is shown, in their order.

@@ -7,7 +7,7 @@ from functools import partial
 from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
-from dagprofiler._document import Calibration
+from dagprofiler._document import Calibration, ProfileData
 from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._document.table import default_times, entries_of_tasks
 from dagprofiler._util.checks import number
@@ -16,8 +16,6 @@ from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from dagprofiler._document import ProfileData
 
 
 Number = Union[int, float]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol, Union
 
 from dagprofiler._util import json as documents
 from dagprofiler._util.plugins import EXPORTERS, IMPORTERS, formats, load, recognizing
@@ -11,7 +11,6 @@ from dagprofiler.errors import FormatError
 
 if TYPE_CHECKING:
     import os
-    from typing import Union
 
     from dagprofiler.profile import Profile
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from dagprofiler.formats._graph import PICTURE, GraphExporter, drawn, legible, shade
+from dagprofiler.formats._graph import PICTURE, Graph, GraphExporter, drawn, legible, shade
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from dagprofiler.formats._graph import Graph
 
 
 _HEAD = """\

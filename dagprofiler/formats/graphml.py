@@ -7,12 +7,10 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.json import plain_number
-from dagprofiler.formats._graph import GraphExporter, legible
+from dagprofiler.formats._graph import Graph, GraphExporter, legible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from dagprofiler.formats._graph import Graph
 
 
 _HEAD = """\

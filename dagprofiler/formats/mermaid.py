@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dagprofiler.formats._graph import PICTURE, GraphExporter, drawn, legible, shade
+from dagprofiler.formats._graph import PICTURE, Costs, Graph, GraphExporter, drawn, legible, shade
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from dagprofiler.formats._graph import Costs, Graph
 
 
 _LEVELS = 5

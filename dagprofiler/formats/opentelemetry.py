@@ -5,14 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._document.table import moment_ns, task_spans
+from dagprofiler._document.table import TaskSpan, moment_ns, task_spans
 from dagprofiler.errors import FormatError, needs_extra, short_repr
 from dagprofiler.formats._graph import legible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dagprofiler._document.table import TaskSpan
     from dagprofiler.profile import Profile
 
 

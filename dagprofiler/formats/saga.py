@@ -15,7 +15,7 @@ from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import edges_of
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import plain_number
-from dagprofiler.analysis.weights import samples_behind
+from dagprofiler.analysis.weights import Weights, samples_behind
 from dagprofiler.errors import FormatError, did_you_mean, listed, needs_extra, short_repr
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import left_out, legible_names, listed_again, predicted, renamed
@@ -24,7 +24,6 @@ from dagprofiler.graph.wiring import kahn_order
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dagprofiler.analysis.weights import Weights
     from dagprofiler.profile import Profile
 
     Pair = tuple[str, str]

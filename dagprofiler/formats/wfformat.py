@@ -15,7 +15,7 @@ from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._document.table import edges_of
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import mapping_in, plain_document, plain_number, text_in, utc_now
-from dagprofiler.analysis.weights import known_weights
+from dagprofiler.analysis.weights import Weights, known_weights
 from dagprofiler.config import Config
 from dagprofiler.errors import (
     CycleError,
@@ -36,8 +36,6 @@ from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dagprofiler.analysis.weights import Weights
 
     Path = tuple[Union[str, int], ...]
 

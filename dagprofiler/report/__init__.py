@@ -11,7 +11,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._util.html import Markup, cut_table, details, paragraph, text, view
+from dagprofiler._util.html import Drawing, Markup, cut_table, details, paragraph, text, view
 from dagprofiler._util.json import plain_number
 from dagprofiler._util.text import number, quantity
 from dagprofiler.analysis.summary import origin
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dagprofiler._document.table import Column
-    from dagprofiler._util.html import Drawing
     from dagprofiler.analysis.compare import ProfileComparison
     from dagprofiler.profile import Profile
 

@@ -16,20 +16,17 @@ from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import Column, edge_table, edges_of, label_of, task_table, unit_of
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import BYTES, quantity
-from dagprofiler.analysis.compare import PARTS
-from dagprofiler.analysis.critical_path import analysis_of, bounds_of
+from dagprofiler.analysis.compare import PARTS, ProfileComparison
+from dagprofiler.analysis.critical_path import Paths, analysis_of, bounds_of
 from dagprofiler.analysis.weights import known_values
-from dagprofiler.report.drawing import Sketch, fold, kinds_by_name, of_groups, of_tasks
+from dagprofiler.report.drawing import Picture, Sketch, fold, kinds_by_name, of_groups, of_tasks
 from dagprofiler.stats import FLAGS, median
 from dagprofiler.stats.ranktests import INCONCLUSIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dagprofiler.analysis.compare import ProfileComparison
-    from dagprofiler.analysis.critical_path import Paths
     from dagprofiler.profile import Profile
-    from dagprofiler.report.drawing import Picture
 
 
 def finite(value: Any) -> Any:

@@ -14,7 +14,7 @@ from dagprofiler._util.text import printable
 from dagprofiler.errors import did_you_mean, needs_extra, short_repr
 from dagprofiler.report.data import ReportSource, timeline
 from dagprofiler.report.data import samples as samples_of
-from dagprofiler.report.drawing import CRITICAL, FILL, FONT_PX, darkness, shortened
+from dagprofiler.report.drawing import CRITICAL, FILL, FONT_PX, Box, Wire, darkness, shortened
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from dagprofiler._util.html import Drawing
     from dagprofiler.profile import Profile
-    from dagprofiler.report.drawing import Box, Wire
 
 
 #: Colours of the phases of a task, as in the report.
