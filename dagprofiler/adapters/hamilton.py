@@ -144,9 +144,7 @@ def profile_hamilton() -> Any:
             # In another process it records nothing.
             return profile_hamilton, ()
 
-        def run_before_graph_execution(
-            self, *, graph: Any, execution_path: Iterable[str], **_: Any
-        ) -> None:
+        def run_before_graph_execution(self, *, graph: Any, execution_path: Any, **_: Any) -> None:
             path = {*execution_path}
             needs = {
                 node.name: sorted(path & {*node.required_dependencies, *node.optional_dependencies})
@@ -155,9 +153,7 @@ def profile_hamilton() -> Any:
             }
             self._run = _Recorded(needs)
 
-        def run_before_node_execution(
-            self, *, node_name: str, task_id: str | None, **_: Any
-        ) -> None:
+        def run_before_node_execution(self, *, node_name: str, task_id: Any, **_: Any) -> None:
             if self._run is not None:
                 self._run.begun[node_name, task_id] = perf_counter()
 

@@ -44,6 +44,14 @@ _ONE_PROCESS = (
 )
 _NO_SAMPLES = f"a profile has no samples of several rounds; {WAY_OUT}"
 _PREDICTED = "one of the profiles is predicted: it has no samples"
+_SCALED = (
+    "their calibration scores, by which the times are scaled, measure their overall speed, not "
+    "their speed at this task"
+)
+_NOT_SCALED = (
+    "the ratio is of raw times, since they were not calibrated alike: dagprofiler.calibrate() "
+    "before each run, or several rounds, gives a common scale"
+)
 
 #: Parts of ``run.conditions`` that times depend on, with their defaults.
 _CONDITIONS = {"busy_cores": 0, "collect_garbage": "rounds"}
@@ -270,7 +278,8 @@ def _obstacles(mine: _Side, theirs: _Side, *, scaled: bool, paired: bool) -> Ite
     if mine.host is None or theirs.host is None:
         yield "a profile without a hostname cannot be compared with another"
     elif mine.machine != theirs.machine:
-        yield _other_machine(mine, theirs, scaled=scaled)
+        hosts = f"hosts {mine.host!r} and {theirs.host!r} are different machines"
+        yield f"{hosts}, and {_SCALED if scaled else _NOT_SCALED}"
     for name, default in _CONDITIONS.items():
         here, there = (side.conditions.get(name, default) for side in (mine, theirs))
         if here != there:
@@ -285,19 +294,6 @@ def _obstacles(mine: _Side, theirs: _Side, *, scaled: bool, paired: bool) -> Ite
     if fewest < FEWEST_ROUNDS:
         what = "1 measured round is" if fewest == 1 else f"{fewest} measured rounds are"
         yield f"{what} too few, at least {FEWEST_ROUNDS} of each are needed; {WAY_OUT}"
-
-
-def _other_machine(mine: _Side, theirs: _Side, *, scaled: bool) -> str:
-    hosts = f"hosts {mine.host!r} and {theirs.host!r} are different machines"
-    if scaled:
-        return (
-            f"{hosts}, and their calibration scores, by which the times are scaled, measure their "
-            "overall speed, not their speed at this task"
-        )
-    return (
-        f"{hosts}, and the ratio is of raw times, since they were not calibrated alike: "
-        "dagprofiler.calibrate() before each run, or several rounds, gives a common scale"
-    )
 
 
 class _Judge(NamedTuple):

@@ -480,13 +480,12 @@ def _critical(
     task = min(entries, key=names.__getitem__)
     path = _Path([task], [])
     while not graph.is_exit(task):
-        following = [
+        begin, end = graph.first_edge[task], graph.first_edge[task + 1]
+        _, task, edge = min(
             (names[target], target, k)
-            for k in range(graph.first_edge[task], graph.first_edge[task + 1])
-            for target in (graph.edges[k][1],)
+            for k, (_, target, _) in enumerate(graph.edges[begin:end], begin)
             if delays[k] + bottom[target] == below[task]
-        ]
-        _, task, edge = min(following)
+        )
         path.tasks.append(task)
         path.edges.append(edge)
     return path

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._document.table import edges_of
@@ -36,8 +36,6 @@ from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    Path = tuple[Union[str, int], ...]
 
     #: Key to its name before 1.5, and what to multiply the number there by.
     _OldNumbers = Mapping[str, tuple[str, int]]
@@ -342,15 +340,11 @@ class Instance:
         yield from _lost_sections(self._profile)
         renamed = [name for name in self._nodes if self._ids[name] != name]
         if renamed:
-            first = renamed[0]
-            names = counted(
-                len(renamed), "task name is no identifier", "task names are no identifiers"
-            )
-            yield (
-                f"{names} of WfFormat: "
-                f"{short_repr(first)} goes by {short_repr(self._ids[first])}, and its "
-                f"name stays in {'name' if self._is_nested else 'originalName'}"
-            )
+            kinds = "task name is no identifier", "task names are no identifiers"
+            first = f"{short_repr(renamed[0])} goes by {short_repr(self._ids[renamed[0]])}"
+            kept = "name" if self._is_nested else "originalName"
+            names = counted(len(renamed), *kinds)
+            yield f"{names} of WfFormat: {first}, and its name stays in {kept}"
 
     def _lost_of_tasks(self) -> Iterator[str]:
         count, known = len(self._nodes), len(self._runtimes_ms)
@@ -520,7 +514,7 @@ class _Entry:
     """
 
     def __init__(self, value: Any, *path: str | int) -> None:
-        self.path: Path = path
+        self.path = path
         self.value: dict[str, Any] = self._checked(value, dict)
 
     def error(self, message: str, *path: str | int) -> FormatError:
@@ -741,22 +735,16 @@ def _task(
     files: tuple[list[str] | None, list[str] | None],
     old: _OldNumbers,
 ) -> ExecutedTask:
-    figures = {key: attributes.number(key, old) for key in ("avgCPU", *METERED)}
+    numbers = {key: attributes.number(key, old) for key in ("avgCPU", *METERED)}
+    figures = {key: value for key, value in numbers.items() if value is not None}
     new_names = _NEW_NAMES if old else {}
-    return ExecutedTask(
-        entry,
-        reference,
-        name,
-        identifier,
-        *files,
-        _ms(attributes.number("runtimeInSeconds", old)),
-        {key: value for key, value in figures.items() if value is not None},
-        {
-            new_names.get(key, key): value
-            for key, value in attributes.value.items()
-            if key not in _PLACED or key in new_names
-        },
-    )
+    extras = {
+        new_names.get(key, key): value
+        for key, value in attributes.value.items()
+        if key not in _PLACED or key in new_names
+    }
+    wall_ms = _ms(attributes.number("runtimeInSeconds", old))
+    return ExecutedTask(entry, reference, name, identifier, *files, wall_ms, figures, extras)
 
 
 def _executed(execution: _Entry) -> dict[str, _Entry]:
@@ -768,10 +756,8 @@ def _executed(execution: _Entry) -> dict[str, _Entry]:
             first = json_path(found[identifier].path)
             raise entry.error(f"task {short_repr(identifier)} is listed before, at {first}", "id")
         if not entry.has("runtimeInSeconds"):
-            raise entry.error(
-                f"task {short_repr(identifier)} has no runtimeInSeconds; one that did not run is "
-                "not listed here"
-            )
+            what = "has no runtimeInSeconds; one that did not run is not listed here"
+            raise entry.error(f"task {short_repr(identifier)} {what}")
         found[identifier] = entry
     return found
 
@@ -805,11 +791,8 @@ def _linked_files(
         key = "sizeInBytes" if "sizeInBytes" in file.value else "size"
         size = file.size(key)
         if file_bytes.setdefault(name, size) != size:
-            raise file.error(
-                f"file {short_repr(name)} has {counted(size, 'byte')} here and "
-                f"{file_bytes[name]:,} elsewhere",
-                key,
-            )
+            sizes = f"{counted(size, 'byte')} here and {file_bytes[name]:,} elsewhere"
+            raise file.error(f"file {short_repr(name)} has {sizes}", key)
         link = file.value.get("link")
         if link not in ("input", "output"):
             raise file.error(f"expected 'input' or 'output', got {short_repr(link)}", "link")
@@ -847,10 +830,8 @@ def _check_distinct(tasks: Sequence[ExecutedTask]) -> None:
     for task in tasks:
         other = first.setdefault(task.reference, task)
         if other is not task:
-            raise task.entry.error(
-                f"task {short_repr(task.reference)} is listed before, at "
-                f"{json_path(other.entry.path)}"
-            )
+            what = f"task {short_repr(task.reference)} is listed before"
+            raise task.entry.error(f"{what}, at {json_path(other.entry.path)}")
 
 
 def _check_files(entry: _Entry, sizes: Mapping[str, int]) -> None:
@@ -858,11 +839,8 @@ def _check_files(entry: _Entry, sizes: Mapping[str, int]) -> None:
     for key in ("inputFiles", "outputFiles"):
         for i, file in enumerate(entry.value.get(key) or ()):
             if file not in sizes:
-                raise entry.error(
-                    f"file {short_repr(file)} is not in workflow.specification.files, so that it "
-                    "has no size",
-                    *(key, i),
-                )
+                where = "workflow.specification.files, so that it has no size"
+                raise entry.error(f"file {short_repr(file)} is not in {where}", key, i)
 
 
 def _check_machines(instance: ReadInstance) -> None:
@@ -872,14 +850,13 @@ def _check_machines(instance: ReadInstance) -> None:
         machines = task.extras.get("machines")
         if machines is None:
             continue
+        which = f"task {short_repr(task.reference)}"
         if not isinstance(machines, list) or not all(isinstance(name, str) for name in machines):
-            raise task.entry.error(f"machines of task {short_repr(task.reference)} are no list")
+            raise task.entry.error(f"machines of {which} are no list")
         for name in machines:
             if names and name not in names:
-                raise task.entry.error(
-                    f"task {short_repr(task.reference)} ran on {short_repr(name)}, which is not "
-                    "among the machines"
-                )
+                where = f"{short_repr(name)}, which is not among the machines"
+                raise task.entry.error(f"{which} ran on {where}")
 
 
 def _find_edges(instance: ReadInstance) -> None:
@@ -1128,16 +1105,14 @@ class _Import:
         return total
 
     def _execution_metrics(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "task": name,
-                "compute_time_ms": task.wall_ms,
-                "bytes_in": self._total_bytes(task.inputs, i),
-                "bytes_out": self._total_bytes(task.outputs, i),
-            }
-            for i, (name, task) in enumerate(zip(self._names, self._tasks))
-            if self._timed[i]
-        ]
+        entries = []
+        for i, task in enumerate(self._tasks):
+            if task.wall_ms is not None:
+                entry = {"task": self._names[i], "compute_time_ms": task.wall_ms}
+                entry["bytes_in"] = self._total_bytes(task.inputs, i)
+                entry["bytes_out"] = self._total_bytes(task.outputs, i)
+                entries.append(entry)
+        return entries
 
     def _run(self) -> dict[str, Any]:
         missing, count = self._timed.count(False), len(self._tasks)
@@ -1153,28 +1128,24 @@ class _Import:
         if not any(self._timed):
             self._not_measured["wall_time_ms"] = "the file holds no runtimes"
             return {name: {"node_weight": "default"} for name in self._names}
-        why = {"wall_time_ms": "the file holds no runtime of the task"}
-        return {
-            name: {
-                "node_weight": "default",
-                "wall_time_ms": task.wall_ms,
-                **({"reasons": why} if task.wall_ms is None else {}),
-            }
-            for name, task in zip(self._names, self._tasks)
-        }
+        why = {"reasons": {"wall_time_ms": "the file holds no runtime of the task"}}
+        sources = {}
+        for name, task in zip(self._names, self._tasks):
+            reasons = why if task.wall_ms is None else {}
+            sources[name] = {"node_weight": "default", "wall_time_ms": task.wall_ms, **reasons}
+        return sources
 
     def _samples(self) -> dict[str, Any]:
         """Return the measurements of each task, as one round."""
         rows: dict[str, Any] = {}
         for name, task in zip(self._names, self._tasks):
-            if task.wall_ms is None:
-                continue
-            row: dict[str, Any] = {"wall_ms": task.wall_ms}
-            if "avgCPU" in task.figures:
-                row["process_cpu_ms"] = min(task.figures["avgCPU"] / 100 * task.wall_ms, 1e308)
-            figures = task.figures.items()
-            row.update((METERED[key], value) for key, value in figures if key in METERED)
-            rows[name] = {column: [value] for column, value in row.items()}
+            if task.wall_ms is not None:
+                row: dict[str, Any] = {"wall_ms": task.wall_ms}
+                if "avgCPU" in task.figures:
+                    row["process_cpu_ms"] = min(task.figures["avgCPU"] / 100 * task.wall_ms, 1e308)
+                figures = task.figures.items()
+                row.update((METERED[key], value) for key, value in figures if key in METERED)
+                rows[name] = {column: [value] for column, value in row.items()}
         total_ms = [self._instance.total_ms]
         return {"rounds": [MEASURED], "total_ms": total_ms, "tasks": rows, "edges": {}}
 

@@ -199,14 +199,13 @@ class Report:
 def _losses(data: dict[str, Any]) -> list[str]:
     """Return what the profile holds and the page does not, in words."""
     losses = []
-    rounds = data.get("timeline", {}).get("left_out")
+    parts = (data.get(part, {}) for part in ("timeline", "spans", "samples"))
+    rounds, spans, columns = (part.get("left_out") for part in parts)
     if rounds:
         left_out = counted(rounds, "round, which is", "rounds, which are")
         losses.append(f"the timeline leaves out {left_out} too many for a page")
-    spans = data.get("spans", {}).get("left_out")
     if spans:
         losses.append(f"{counted(spans, 'span')} inside tasks, too many for a page")
-    columns = data.get("samples", {}).get("left_out")
     if columns:
         losses.append(f"samples that are too many for a page: {', '.join(columns)}")
     if all(picture["kind"] != "tasks" for picture in data["pictures"]):

@@ -587,18 +587,15 @@ def _wires(sketch: Sketch, picture: Picture, boxes: Sequence[Box]) -> list[Wire]
     sizes = [_sum(sketch.sizes, edges) for edges in picture.of]
     most = max((size for size in sizes if size is not None), default=0)
     steps = set(zip(sketch.path, sketch.path[1:]))
-    return [
-        Wire(
-            _route(boxes[source], boxes[target], bends),
-            1.2 + 3 * sqrt(share(size or 0, most)),
-            _tooltip(sketch, edges, boxes[source], boxes[target], size),
-            any(sketch.edges[edge] in steps for edge in edges),
-            bool(sketch.fields) and not any(sketch.fields[edge] for edge in edges),
-        )
-        for (source, target), bends, edges, size in zip(
-            picture.edges, picture.layout.bends, picture.of, sizes
-        )
-    ]
+    wires = []
+    lines = zip(picture.edges, picture.layout.bends, picture.of, sizes)
+    for (source, target), bends, edges, size in lines:
+        ends = boxes[source], boxes[target]
+        width, title = 1.2 + 3 * sqrt(share(size or 0, most)), _tooltip(sketch, edges, *ends, size)
+        critical = any(sketch.edges[edge] in steps for edge in edges)
+        orders_only = bool(sketch.fields) and not any(sketch.fields[edge] for edge in edges)
+        wires.append(Wire(_route(*ends, bends), width, title, critical, orders_only))
+    return wires
 
 
 def _tooltip(sketch: Sketch, edges: Sequence[int], source: Box, target: Box, size: Any) -> str:
