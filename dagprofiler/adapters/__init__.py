@@ -117,13 +117,9 @@ def profile_of(run: OwnRun) -> Profile:
         TaskMetrics(name, took_ms[name], None, None, arriving[name], at.nbytes or 0)  # type: ignore[arg-type]
         for name, at in done.items()
     ]
-    metrics = DAGMetrics(
-        tasks,
-        edges,
-        dict.fromkeys(run.fields, 0),
-        {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges},
-        max((ms(at.end_s) for at in done.values()), default=0.0),
-    )
+    bits = {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges}
+    total_ms = max((ms(at.end_s) for at in done.values()), default=0.0)
+    metrics = DAGMetrics(tasks, edges, dict.fromkeys(run.fields, 0), bits, total_ms)
     structure = {
         "nodes": [*run.fields],
         "edges": [{"source": source, "target": target} for source, target in run.edges],

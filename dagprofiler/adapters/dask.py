@@ -399,14 +399,10 @@ def _profile(keys: dict[Any, dict[str, Any]], workers: dict[str, Any], version: 
     transfers = []
     for name, entry in done.items():
         took = [took for took in entry["startstops"] if took["action"] == "compute"][-1]
-        observed[name] = Observed(
-            numbers.setdefault((entry["worker"], entry["thread"]), len(numbers)),
-            # The scheduler's clock and that of a worker agree only so far.
-            min(entry.get("ready", took["start"]), took["start"]),
-            took["start"],
-            took["stop"],
-            entry["nbytes"],
-        )
+        number = numbers.setdefault((entry["worker"], entry["thread"]), len(numbers))
+        # The scheduler's clock and that of a worker agree only so far.
+        ready_s = min(entry.get("ready", took["start"]), took["start"])
+        observed[name] = Observed(number, ready_s, took["start"], took["stop"], entry["nbytes"])
         for took in entry["startstops"]:
             if took["action"] == "transfer":
                 moments = (round((took[end] - began_s) * 1e3, 6) for end in ("start", "stop"))

@@ -365,14 +365,9 @@ def _entry(
     base_ms: float | None, new_ms: float | None, quantity: str, reason: str
 ) -> dict[str, Any]:
     """Return what is said of times without samples; `reason` may be empty."""
-    entry = {
-        "quantity": quantity,
-        "base_ms": base_ms,
-        "new_ms": new_ms,
-        "ratio": new_ms / base_ms if base_ms and new_ms is not None else None,
-        **dict.fromkeys(("low", "high", "coverage")),
-        "verdict": INCONCLUSIVE,
-    }
+    ratio = new_ms / base_ms if base_ms and new_ms is not None else None
+    entry = {"quantity": quantity, "base_ms": base_ms, "new_ms": new_ms, "ratio": ratio}
+    entry.update(low=None, high=None, coverage=None, verdict=INCONCLUSIVE)
     return {**entry, "reason": reason} if reason else entry
 
 

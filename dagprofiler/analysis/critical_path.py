@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dagprofiler._document import ProfileData
-    from dagprofiler.metrics import EdgeMetrics
 
 
 _workers = partial(integer, "workers", least=1, error=ValueError)
@@ -621,40 +620,25 @@ def _communication_of(
             "unknown: times cannot be added to instructions; give instructions_per_s and "
             "bandwidth_bits_per_s, or a time as cost",
         )
-    known, note = _times(profile, weights, loaded, bandwidth_bits_per_s, size)
-    if not known:
-        return _Communication(None, note)
-    return _Communication({**free, **known}, note, tuple(key for key in loaded if key not in known))
-
-
-def _times(
-    profile: ProfileData,
-    weights: Weights,
-    edges: Mapping[str, EdgeMetrics | None],
-    bandwidth_bits_per_s: float | None,
-    size: str,
-) -> tuple[dict[str, Number], str]:
-    """Return the known times of `edges`, and what they consist of."""
-    measured, words = _measured(profile, weights, edges)
+    measured, words = _measured(profile, weights, loaded)
     if bandwidth_bits_per_s is None:
-        if measured:
-            return measured, words
-        return {}, f"unknown: {words}, and no bandwidth_bits_per_s is given"
-    column = "size_bytes" if size == "spec" else "wire_bytes"
-    transfer: dict[str, Number] = {
-        key: 8 * count / bandwidth_bits_per_s * 1e3
-        for key, edge in edges.items()
-        if (count := getattr(edge, column, None)) is not None
-    }
-    link = f"{size} bits / {bandwidth_bits_per_s:,.12g} a second"
-    if not transfer:
-        return {}, f"unknown: the profile has no {size} sizes of its edges"
-    if not measured:
-        return transfer, f"{link}; {words}"
-    partly = "" if measured.keys() >= transfer.keys() else " where that was measured"
-    # A measured time without a transfer time is incomplete, so it is left out.
-    times = {key: time + measured.get(key, 0) for key, time in transfer.items()}
-    return times, f"{words}{partly}, and {link}"
+        unknown = f"{words}, and no bandwidth_bits_per_s is given"
+        times, note = measured, words
+    else:
+        unknown = f"the profile has no {size} sizes of its edges"
+        column = "size_bytes" if size == "spec" else "wire_bytes"
+        # A measured time without a transfer time is incomplete, so it is left out.
+        times = {
+            key: 8 * count / bandwidth_bits_per_s * 1e3 + measured.get(key, 0)
+            for key, edge in loaded.items()
+            if (count := getattr(edge, column, None)) is not None
+        }
+        note = f"{size} bits / {bandwidth_bits_per_s:,.12g} a second"
+        partly = "" if measured.keys() >= times.keys() else " where that was measured"
+        note = f"{words}{partly}, and {note}" if measured else f"{note}; {words}"
+    if not times:
+        return _Communication(None, f"unknown: {unknown}")
+    return _Communication({**free, **times}, note, tuple(key for key in loaded if key not in times))
 
 
 def _measured(

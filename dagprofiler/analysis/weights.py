@@ -82,12 +82,11 @@ def check_finite(source: str, values: Mapping[str, Number], at: str = "") -> Non
 
 def times_of_tasks(profile: ProfileData) -> dict[str, float]:
     """Return the time of each task in all its phases, in milliseconds."""
+    entries, _ = entries_of_tasks(profile)
+    phases = "compute_time_ms", "serialize_time_ms", "deserialize_time_ms"
     return {
-        name: sum(
-            getattr(entry, f"{phase}_time_ms") or 0.0
-            for phase in ("compute", "serialize", "deserialize")
-        )
-        for name, entry in entries_of_tasks(profile)[0].items()
+        name: sum(getattr(entry, phase) or 0.0 for phase in phases)
+        for name, entry in entries.items()
     }
 
 

@@ -115,7 +115,7 @@ class ChromeTrace:
             f'"otherData": {as_json({k: legible(str(v)) for k, v in other.items() if v})}, '
             '"traceEvents": [\n' + ",\n".join(trace.events) + "\n]}\n"
         )
-        return Export(text, _losses(profile, timeline, spans))
+        return Export(text, tuple(_losses(profile, timeline, spans)))
 
 
 class _Trace:
@@ -303,23 +303,20 @@ def _lanes(spans: Iterable[TaskSpan]) -> list[list[TaskSpan]]:
     return lanes
 
 
-def _losses(profile: Profile, timeline: Mapping[str, Any], spans: Sequence[Any]) -> tuple[str, ...]:
-    losses = [
-        *predicted(profile),
-        "weights of tasks and sizes of edges are left out",
-        *left_out(profile, ("timeline", "spans")),
-    ]
+def _losses(profile: Profile, timeline: Mapping[str, Any], spans: Sequence[Any]) -> Iterator[str]:
+    yield from predicted(profile)
+    yield "weights of tasks and sizes of edges are left out"
+    yield from left_out(profile, ("timeline", "spans"))
     dropped = sum(profile.sections.get("spans", {}).get("dropped", {}).values())
     if dropped:
-        losses.append(f"{counted(dropped, 'span')} inside tasks had no room in the profile")
+        yield f"{counted(dropped, 'span')} inside tasks had no room in the profile"
     missing = len(timeline["records"]) - len(spans)
     if missing:
         records = counted(missing, "record of the timeline has", "records of the timeline have")
-        losses.append(f"{records} no start, and so no span")
+        yield f"{records} no start, and so no span"
     never = len(profile.dag_structure["nodes"]) - len({span.task for span in spans})
     if never:
-        losses.append(f"{counted(never, 'task')} never began: no span")
-    return tuple(losses)
+        yield f"{counted(never, 'task')} never began: no span"
 
 
 EXPORTER = ChromeTrace()

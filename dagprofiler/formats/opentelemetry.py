@@ -200,12 +200,7 @@ class _Sender:
         return seen
 
     def _span(
-        self,
-        name: str,
-        parent: Any,
-        start: int,
-        attributes: Mapping[str, Any],
-        links: Sequence[Any] = (),
+        self, name: str, parent: Any, start: int, attributes: Mapping[str, Any], links: Any = ()
     ) -> Any:
         self._sent += 1
         return self._tracer.start_span(

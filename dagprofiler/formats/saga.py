@@ -81,12 +81,11 @@ def network_of(network: Any) -> dict[str, Any]:
         raise FormatError(f"{_NETWORK}; got {short_repr(network)}") from error
     if not speeds:
         raise FormatError("the network has no nodes")
-    for name in speeds:
+    for name, speed in speeds.items():
         if not isinstance(name, str):
             raise FormatError(f"a node's name must be text, got {name!r}")
-    shown = legible_names(list(speeds))
-    for name, speed in speeds.items():
         speeds[name] = number(f"the speed of node {name!r}", speed, error=FormatError)
+    shown = legible_names(list(speeds))
     mesh = _mesh(list(speeds), links)
     return {
         "nodes": [{"name": shown[name], "speed": speed} for name, speed in speeds.items()],
@@ -312,13 +311,10 @@ def from_saga(schedule: Any) -> dict[str, list[str]]:
     """
     mapping = getattr(schedule, "mapping", schedule)
     try:
+        orders = {n: sorted(tasks, key=lambda task: task.start) for n, tasks in mapping.items()}
         return {
-            str(node): [
-                task.name
-                for task in sorted(tasks, key=lambda task: task.start)
-                if task.name not in _RESERVED
-            ]
-            for node, tasks in mapping.items()
+            str(node): [task.name for task in order if task.name not in _RESERVED]
+            for node, order in orders.items()
         }
     except (AttributeError, TypeError) as error:
         raise FormatError(f"expected a Schedule of SAGA, got {short_repr(schedule)}") from error

@@ -87,22 +87,19 @@ def identifiers(names: Iterable[str], known: Mapping[str, Any]) -> dict[str, str
     {'a b': 'a_b_2', 'a_b': 'a_b', 'a?b': 'a_b_3', 'c': 'ID1'}
     """
     wanted = {name: text_in(known, name) or name for name in names}
-    found: dict[str, str] = {}
-    taken: set[str] = set()
+    owners: dict[str, str] = {}
     for name, identifier in wanted.items():
-        if identifier and identifier not in taken and not _NOT_IN_IDS.search(identifier):
-            found[name] = identifier
-            taken.add(identifier)
+        if identifier and not _NOT_IN_IDS.search(identifier):
+            owners.setdefault(identifier, name)
+    found = {name: identifier for identifier, name in owners.items()}
     used: Counter[str] = Counter()
     for name, identifier in wanted.items():
-        if name in found:
-            continue
-        base = candidate = _NOT_IN_IDS.sub("_", identifier) or "task"
-        while candidate in taken:
-            used[base] += 1
-            candidate = f"{base}_{used[base] + 1}"
-        found[name] = candidate
-        taken.add(candidate)
+        if name not in found:
+            base = candidate = _NOT_IN_IDS.sub("_", identifier) or "task"
+            while candidate in owners:
+                used[base] += 1
+                candidate = f"{base}_{used[base] + 1}"
+            found[name], owners[candidate] = candidate, name
     return {name: found[name] for name in wanted}
 
 
@@ -676,15 +673,9 @@ def read_instance(document: Any) -> ReadInstance:
         in_bytes = "pegasus" in str(kept.get("runtime_system", {}).get("name")).lower()
         old = _old_numbers(1 if in_bytes else 1000)
         tasks, file_bytes = _flat(workflow, old)
-    instance = ReadInstance(
-        version,
-        tasks,
-        file_bytes,
-        _ms(execution.number("makespanInSeconds", old)),
-        execution.optional("executedAt", str),
-        _machines(execution, old),
-        kept,
-    )
+    total_ms = _ms(execution.number("makespanInSeconds", old))
+    executed_at, machines = execution.optional("executedAt", str), _machines(execution, old)
+    instance = ReadInstance(version, tasks, file_bytes, total_ms, executed_at, machines, kept)
     _check_machines(instance)
     _find_edges(instance)
     return instance

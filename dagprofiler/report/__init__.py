@@ -52,15 +52,11 @@ def page(data: dict[str, Any]) -> str:
     by their hashes, and nothing else.
     """
     template, style, script = _assets()
-    return template.substitute(
-        policy=(
-            f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
-            "base-uri 'none'; form-action 'none'"
-        ),
-        style=style,
-        script=script,
-        data=block(data),
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'"
     )
+    return template.substitute(policy=policy, style=style, script=script, data=block(data))
 
 
 def block(data: dict[str, Any]) -> str:
@@ -196,21 +192,19 @@ class Report:
         return view(*_head(subject), about, picture, *_flags(subject), *_tables(subject))
 
 
-def _losses(data: dict[str, Any]) -> list[str]:
-    """Return what the profile holds and the page does not, in words."""
-    losses = []
+def _losses(data: dict[str, Any]) -> Iterator[str]:
+    """Yield what the profile holds and the page does not, in words."""
     parts = (data.get(part, {}) for part in ("timeline", "spans", "samples"))
     rounds, spans, columns = (part.get("left_out") for part in parts)
     if rounds:
         left_out = counted(rounds, "round, which is", "rounds, which are")
-        losses.append(f"the timeline leaves out {left_out} too many for a page")
+        yield f"the timeline leaves out {left_out} too many for a page"
     if spans:
-        losses.append(f"{counted(spans, 'span')} inside tasks, too many for a page")
+        yield f"{counted(spans, 'span')} inside tasks, too many for a page"
     if columns:
-        losses.append(f"samples that are too many for a page: {', '.join(columns)}")
+        yield f"samples that are too many for a page: {', '.join(columns)}"
     if all(picture["kind"] != "tasks" for picture in data["pictures"]):
-        losses.append("the picture of the DAG shows groups of tasks, of which there are too many")
-    return losses
+        yield "the picture of the DAG shows groups of tasks, of which there are too many"
 
 
 EXPORTER = Report()

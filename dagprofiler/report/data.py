@@ -38,12 +38,10 @@ def finite(value: Any) -> Any:
 
 
 #: Columns of tasks that are no figures of the page: names, and what other parts show.
-_NO_FIGURES = frozenset(
-    {
-        *("task", "execution_order", "state", "flags", "share"),
-        *("low_ms", "high_ms", "wall_time_ms", "corrected_ms"),
-    }
-)
+_NO_FIGURES = {
+    *("task", "execution_order", "state", "flags", "share"),
+    *("low_ms", "high_ms", "wall_time_ms", "corrected_ms"),
+}
 
 _EDGE_FIGURES = ("size_bytes", "wire_bytes", "serialize_ms", "deserialize_ms")
 
@@ -148,7 +146,7 @@ def _spans(subject: ReportSource) -> dict[str, Any] | None:
     place = {name: i for i, name in enumerate(section["columns"])}
     kept = [record for record in section["records"] if record[place["end_ms"]] is not None]
     shown = kept[:_RECORDS]
-    columns = ("round", "thread", "label", "start_ms", "end_ms")
+    columns = "round", "thread", "label", "start_ms", "end_ms"
     found = None if subject.analysis is None else subject.analysis.critical_spans
     critical = found and asdict(found)
     for span in critical["spans"] if critical else ():
