@@ -27,7 +27,7 @@ LIMITS = {
     "modules in import circles": 0,
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
-    "lines of code": 26_040,
+    "lines of code": 25_254,
     "lines of tests": 36_814,
     "parameters of Run": 6,
     "attributes of Run": 15,
