@@ -8,6 +8,7 @@ raise an error here.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import edges_of
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import plain_number
-from dagprofiler.analysis.weights import Weights, samples_behind
+from dagprofiler.analysis.weights import samples_behind, weights_of
 from dagprofiler.errors import FormatError, did_you_mean, listed, needs_extra, short_repr
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import left_out, legible_names, listed_again, predicted, renamed
@@ -320,31 +321,28 @@ def from_saga(schedule: Any) -> dict[str, list[str]]:
         raise FormatError(f"expected a Schedule of SAGA, got {short_repr(schedule)}") from error
 
 
+@dataclass
 class _Graph:
     """The task graph of a profile in SAGA's JSON format."""
 
-    def __init__(
-        self,
-        profile: Profile,
-        cost: str,
-        statistic: str,
-        fill: float | None,
-        size: str,
-        size_unit: str,
-        fill_size: float | None,
-        stochastic: bool,  # noqa: FBT001  (private, and called with all arguments)
-    ) -> None:
-        choice("size", size, [*_SIZES], error=FormatError)
-        choice("size_unit", size_unit, [*_BITS_IN], error=FormatError)
-        if fill_size is not None:
-            fill_size = number("fill_size", fill_size, zero=True, error=FormatError)
-        self._profile, self._size, self._size_unit = profile, size, size_unit
-        self._stochastic = stochastic
-        self._names = _names(profile.dag_structure["nodes"])
-        self._weights: Weights = profile.weights(cost, statistic, fill=fill)
-        self._without_size: list[Pair] = []
-        pairs = _pairs(profile, self._names)
-        costs, sizes = self._costs(), self._sizes(pairs, fill_size)
+    profile: Profile
+    cost: str
+    statistic: str
+    fill: float | None
+    size: str
+    size_unit: str
+    fill_size: float | None
+    stochastic: bool
+
+    def __post_init__(self) -> None:
+        choice("size", self.size, [*_SIZES], error=FormatError)
+        choice("size_unit", self.size_unit, [*_BITS_IN], error=FormatError)
+        if self.fill_size is not None:
+            self.fill_size = number("fill_size", self.fill_size, zero=True, error=FormatError)
+        self._names = _names(self.profile.dag_structure["nodes"])
+        self._weights = weights_of(self.profile, self.cost, self.statistic, fill=self.fill)
+        pairs = _pairs(self.profile, self._names)
+        costs, sizes = self._costs(), self._sizes(pairs)
         self.document = {
             "tasks": [{"name": name, "cost": costs[key]} for key, name in self._names.items()],
             "dependencies": [
@@ -363,41 +361,41 @@ class _Graph:
                 f"all costs from {self._weights.source!r} are 0, which schedulers cannot handle; "
                 "give cost= another source"
             )
-        if self._stochastic:
-            samples = samples_behind(self._profile, self._weights)
+        if self.stochastic:
+            samples = samples_behind(self.profile, self._weights)
             values = {name: _checked(f"a cost of task {name!r}", samples[name]) for name in values}
         return self._written(values)
 
     def _written(self, values: Mapping[Any, list[Any]]) -> Mapping[Any, Any]:
         """Return the samples of each task or edge as SAGA has them, or its one value."""
-        if self._stochastic:
+        if self.stochastic:
             return {key: {"samples": several} for key, several in values.items()}
         return {key: several[0] for key, several in values.items()}
 
-    def _sizes(self, pairs: Sequence[Pair], fill_size: float | None) -> Mapping[Pair, Any]:
+    def _sizes(self, pairs: Sequence[Pair]) -> Mapping[Pair, Any]:
         known = dict(self._known_sizes())
         self._without_size = [pair for pair in pairs if pair not in known]
-        if self._without_size and fill_size is None:
-            what = "bytes on the wire" if self._size == "wire" else "size"
+        if self._without_size and self.fill_size is None:
+            what = "bytes on the wire" if self.size == "wire" else "size"
             raise FormatError(
                 f"the profile holds no {what} of {listed(self._without_size, show=_link)}; "
-                f"give fill_size= a number of {self._size_unit}"
+                f"give fill_size= a number of {self.size_unit}"
             )
-        known.update({pair: [fill_size] for pair in self._without_size})
+        known.update({pair: [self.fill_size] for pair in self._without_size})
         for (source, target), several in known.items():
             known[source, target] = _checked(f"the size of edge {source!r} -> {target!r}", several)
         return self._written(known)
 
     def _known_sizes(self) -> Iterator[tuple[Pair, list[Any]]]:
         """Yield edges with their samples for a stochastic graph, else with their single size."""
-        section = self._profile.sections.get("samples") if self._stochastic else None
+        section = self.profile.sections.get("samples") if self.stochastic else None
         kinds, rows = (section["rounds"], section["edges"]) if section else ((), {})
-        bits, column = self._profile.metrics.edge_weights, _SIZES[self._size]
-        per_unit = _BITS_IN[self._size_unit]
-        for edge in self._profile.metrics.edge_metrics:
+        bits, column = self.profile.metrics.edge_weights, _SIZES[self.size]
+        per_unit = _BITS_IN[self.size_unit]
+        for edge in self.profile.metrics.edge_metrics:
             key = f"{edge.source}->{edge.target}"
             in_bits = [8 * size for size in measured_of(kinds, rows.get(key, {}).get(column, ()))]
-            if not in_bits and self._size == "spec":
+            if not in_bits and self.size == "spec":
                 # Other programs may write bits that are not whole bytes.
                 in_bits = [bits.get(key, edge.size_bits)]
             elif not in_bits and edge.wire_bytes is not None:
@@ -407,11 +405,11 @@ class _Graph:
 
     def losses(self) -> Iterator[str]:
         """Yield what SAGA's format does not hold, a sentence each."""
-        weights, profile = self._weights, self._profile
+        weights, profile = self._weights, self.profile
         yield from predicted(profile)
         yield (
             f"SAGA's numbers have no units: costs are {weights.unit} ({weights.source}: "
-            f"{weights.provenance}), sizes {self._size_unit} ({self._size})"
+            f"{weights.provenance}), sizes {self.size_unit} ({self.size})"
         )
         if weights.filled:
             yield f"tasks cannot be marked as filled in: {listed(weights.filled)}"
