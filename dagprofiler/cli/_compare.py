@@ -35,18 +35,8 @@ if TYPE_CHECKING:
 
 #: Options for measuring two targets.
 _OF_RUNS = (
-    "config",
-    "new-config",
-    "seed",
-    "meters",
-    "rounds",
-    "warmup",
-    "precision",
-    "max-time",
-    "fresh-process",
-    "busy-cores",
-    "output",
-    "report",
+    *("config", "new-config", "seed", "meters", "rounds", "warmup", "precision", "max-time"),
+    *("fresh-process", "busy-cores", "output", "report"),
 )
 
 #: Exit codes: a condition of --fail-if holds; there is no verdict.
@@ -175,8 +165,9 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
     if len(arguments.new) != 1:
         raise CommandError("compare --run measures two targets: give BASE and one NEW")
     names = arguments.base, arguments.new[0]
-    check_outputs(*(arguments.output or ()), arguments.report)
-    for path in arguments.output or ():
+    written = list(arguments.output or ())
+    check_outputs(*written, arguments.report)
+    for path in written:
         check_profile_suffix(path)
     rounds = conditions(arguments, Rounds(30))
     ask_git()
@@ -186,7 +177,6 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
         found = compare_runs(
             base, new, rounds=rounds, seed=arguments.seed, meters=meters(arguments), progress=True
         )
-    written = [*(arguments.output or ())]
     keep(zip((found.base, found.new), written))
     compared = _compared(found.new, found.base, names, paired=True, difference=difference)
     if arguments.report is not None:
@@ -234,8 +224,8 @@ def _markdown(comparison: ProfileComparison) -> str:
     parts = []
     for block in _blocks(comparison):
         lines = []
-        if len(block.rows) > 1 or not block.rows:
-            lines += [f"**{_escaped(block.title)}**", ""] if block.title else []
+        if block.title and len(block.rows) != 1:
+            lines += [f"**{_escaped(block.title)}**", ""]
         if len(block.rows) > 1:
             head, *body = [[_escaped(cell) for cell in row] for row in block.rows]
             rules = ["---" if i in block.left else "---:" for i in range(len(head))]

@@ -21,7 +21,7 @@ from dagprofiler.cli._output import (
 )
 from dagprofiler.cli._parser import CommandError, build_parser
 from dagprofiler.cli._targets import assignments, guessed, json_in
-from dagprofiler.errors import FormatError, ProfileError, did_you_mean, needs_extra
+from dagprofiler.errors import FormatError, ProfileError, needs_extra
 
 if TYPE_CHECKING:
     import argparse
@@ -71,7 +71,7 @@ def report(arguments: argparse.Namespace) -> int:
 
 def export(arguments: argparse.Namespace) -> int:
     """Write a profile in another tool's format."""
-    from dagprofiler._util.plugins import EXPORTERS, format_of, load
+    from dagprofiler._util.plugins import EXPORTERS, check_options, format_of, load
 
     output = arguments.output
     check_outputs(output, read=[arguments.profile])
@@ -83,33 +83,19 @@ def export(arguments: argparse.Namespace) -> int:
         name = arguments.format or format_of(output)
     except FormatError as error:
         raise CommandError(str(error).replace("format=", "--format")) from error
-    options = _options(arguments, load(EXPORTERS, name), name)
+    # A value that begins with @ names a JSON file.
+    options = {
+        option: json_in(value[1:], "--option") if value.startswith("@") else guessed(value)
+        for option, value in assignments(arguments.option, "--option").items()
+    }
+    if arguments.cost is not None:
+        options["cost"] = arguments.cost
+    check_options(name, load(EXPORTERS, name), options)
     profile = load_profile(arguments.profile)
     with writing_to(output):
         losses = profile.export(sys.stdout.buffer if output == "-" else output, name, **options)
     _print_written(arguments, output, losses)
     return 0
-
-
-def _options(arguments: argparse.Namespace, exporter: Any, name: str) -> dict[str, Any]:
-    """Return the options of an exporter; a value that begins with @ names a JSON file."""
-    from inspect import Parameter, signature
-
-    parameters = signature(exporter.render).parameters.values()
-    known = [p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
-    takes_any = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
-    options = {} if arguments.cost is None else {"cost": arguments.cost}
-    if options and "cost" not in known and not takes_any:
-        raise CommandError(f"--cost: a file in the format {name!r} holds no costs of tasks")
-    for option, value in assignments(arguments.option, "--option").items():
-        if option not in known and not takes_any:
-            raise CommandError(
-                f"--option: the format {name!r} has no option {option!r} "
-                f"(options: {', '.join(known) or 'none'}){did_you_mean(option, known)}"
-            )
-        is_file = value.startswith("@")
-        options[option] = json_in(value[1:], "--option") if is_file else guessed(value)
-    return options
 
 
 def _print_written(arguments: argparse.Namespace, output: str, losses: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from concurrent.futures import Executor
     from types import ModuleType
-
-
-_TRUTH = {"true": True, "yes": True, "on": True, "1": True}
-_TRUTH.update({"false": False, "no": False, "off": False, "0": False})
 
 
 def assignments(texts: Sequence[str], option: str) -> dict[str, str]:
@@ -70,45 +67,23 @@ def as_like(name: str, text: str, like: Any, option: str = "--config") -> Any:
     if like is None:
         return guessed(text)
     kind = type(like)
-    try:
-        return _converted(text, kind)
-    except (ValueError, OverflowError, KeyError) as error:
-        what = f"{_ARTICLES.get(kind, kind.__name__)} like {like!r}"
-        raise CommandError(f"{option} {name}: expected {what}, got {text!r}") from error
-    except TypeError as error:
+    if kind not in _READERS and (kind.__module__ != "numpy" or kind.__name__ == "ndarray"):
         raise CommandError(
             f"{option} {name}: a {kind.__name__!r} cannot be given as text; use a function that "
             "builds the DAG as target, and set its arguments"
+        )
+    what, read = _READERS.get(kind, (kind.__name__, kind))
+    try:
+        return read(text)
+    except (ValueError, OverflowError, LookupError, TypeError) as error:
+        raise CommandError(
+            f"{option} {name}: expected {what} like {like!r}, got {text!r}"
         ) from error
 
 
-_ARTICLES = {
-    int: "an integer",
-    float: "a number",
-    bool: "true or false",
-    list: "a JSON list",
-    tuple: "a JSON list",
-    dict: "a JSON object",
-}
-
-
-def _converted(text: str, kind: type) -> Any:
-    if kind is str:
-        return text
-    if kind is bool:
-        return _TRUTH[text.strip().lower()]
-    if kind is int:
-        return _integer(text)
-    if kind is float:
-        return float(text)
-    if kind in (list, tuple, dict):
-        value = json.loads(text)
-        if not isinstance(value, dict if kind is dict else list):
-            raise ValueError(text)
-        return kind(value)
-    if kind.__module__ == "numpy" and kind.__name__ != "ndarray":
-        return kind(text)
-    raise TypeError(kind)
+def _truth(text: str) -> bool:
+    words = dict.fromkeys(("true", "yes", "on", "1"), True)
+    return {**words, **dict.fromkeys(("false", "no", "off", "0"), False)}[text.strip().lower()]
 
 
 def _integer(text: str) -> int:
@@ -120,6 +95,25 @@ def _integer(text: str) -> int:
         if not number.is_integer():
             raise
         return int(number)
+
+
+def _json(kind: type, text: str) -> Any:
+    value = json.loads(text)
+    if not isinstance(value, kind):
+        raise TypeError(text)
+    return value
+
+
+#: Type of a parameter to what is expected, in words, and the function that reads it.
+_READERS: dict[type, tuple[str, Callable[[str], Any]]] = {
+    str: ("text", str),
+    bool: ("true or false", _truth),
+    int: ("an integer", _integer),
+    float: ("a number", float),
+    list: ("a JSON list", partial(_json, list)),
+    tuple: ("a JSON list", lambda text: tuple(_json(list, text))),
+    dict: ("a JSON object", partial(_json, dict)),
+}
 
 
 _KINDS = ("serial", "threads", "processes", "dask", "ray")
@@ -280,11 +274,6 @@ def schedule_in(path: str | None) -> dict[str, Any] | None:
     return schedule
 
 
-def is_yaml(target: str) -> bool:
-    """Return whether a target is a YAML file."""
-    return target.lower().endswith((".yaml", ".yml"))
-
-
 def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
     """Return the DAG that a target names, with the parameters ``NAME=VALUE``.
 
@@ -303,12 +292,20 @@ def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
         If there is no such DAG or parameter.
     """
     given = assignments(config, "--config")
-    if is_yaml(target):
-        dag = _read_yaml(target, folder)
+    if target.lower().endswith((".yaml", ".yml")):
+        path = os.path.join(folder, target)
+        # Modules that the file names are searched in its folder.
+        _search_in(os.path.dirname(os.path.abspath(path)))
+        try:
+            dag = DAG.from_yaml(path)
+        except OSError as error:
+            raise CommandError(f"target {target!r}: cannot be read: {error.strerror}") from error
     else:
         value = find(target, folder)
         dag = value if isinstance(value, DAG) else _built(target, value, given)
-    dag = _configured(dag, given)
+    if given:
+        new = {name: _parameter(dag, name, text) for name, text in given.items()}
+        dag = dag.with_config(dag.config.copy(**new))
     dag.name = dag.name or os.path.basename(target)
     return dag
 
@@ -478,25 +475,6 @@ def _annotated(name: str, text: str, annotation: Any) -> Any:
     zeros: Mapping[str, Any] = {"int": 0, "float": 0.0, "str": "", "bool": False}
     kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return as_like(name, text, zeros[kind]) if kind in zeros else guessed(text)
-
-
-def _read_yaml(target: str, folder: str) -> DAG:
-    path = os.path.join(folder, target)
-    # Modules that the file names are searched in its folder.
-    _search_in(os.path.dirname(os.path.abspath(path)))
-    try:
-        return DAG.from_yaml(path)
-    except OSError as error:
-        raise CommandError(f"target {target!r}: cannot be read: {error.strerror}") from error
-
-
-def _configured(dag: DAG, given: Mapping[str, str]) -> DAG:
-    """Return the DAG with new parameters, each of the type of the value that it replaces."""
-    if not given:
-        return dag
-    return dag.with_config(
-        dag.config.copy(**{name: _parameter(dag, name, text) for name, text in given.items()})
-    )
 
 
 def swept(dag: DAG, texts: Sequence[str]) -> dict[str, list[Any]]:
