@@ -10,7 +10,7 @@ import ast
 from functools import cache
 from itertools import chain, repeat
 from math import inf, isclose
-from operator import eq, itemgetter, le, mul
+from operator import eq, itemgetter, le, mul, ne
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, counting, measured_of
@@ -87,12 +87,18 @@ def check_samples(
         # An entry on one side only is no contradiction.
         if path in columns:
             measured = measured_of(counting(kinds, path[-1]), columns[path])
-            _check_summary(summary, measured, path)
+            if len(measured) != summary["n"]:
+                problem = f"{summary['n']} values here, but {len(measured)} in samples"
+                raise _error(problem, "statistics", *path, "n")
+            _check_median(summary["median"], measured, 1, "statistics", *path, "median")
     for i, entry in enumerate(metrics):
         columns_of_task = samples["tasks"].get(entry["task"], {})
         for name, column in _TIMES.items():
             if name in entry and column in columns_of_task:
-                _check_time(entry[name], kinds, columns_of_task[column], (i, name))
+                # A run without measured rounds has the times of its warm-up rounds.
+                counted = kinds if MEASURED in kinds else [MEASURED] * len(kinds)
+                if values := measured_of(counted, columns_of_task[column]):
+                    _check_median(entry[name], values, 2, "execution_metrics", i, name)
 
 
 def check_intervals(statistics: Mapping[str, Any]) -> None:
@@ -116,30 +122,11 @@ def _entries(section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]
                 yield (kind, name, column), entry
 
 
-def _check_time(
-    time_ms: float, kinds: Sequence[str], column: Sequence[Any], path: tuple[Any, ...]
-) -> None:
-    # A run without measured rounds has the times of its warm-up rounds.
-    values = measured_of(kinds if MEASURED in kinds else [MEASURED] * len(kinds), column)
-    if values and not isclose(time_ms, median(values), rel_tol=_ROUNDING, abs_tol=2 * _ROUNDING):
-        raise _error(
-            f"{time_ms} here, but the median of the samples is {median(values)}",
-            *("execution_metrics", *path),
-        )
-
-
-def _check_summary(summary: Mapping[str, Any], measured: list[Any], path: tuple[str, ...]) -> None:
-    if len(measured) != summary["n"]:
-        raise _error(
-            f"{summary['n']} values here, but {len(measured)} in samples",
-            *("statistics", *path, "n"),
-        )
-    middle = median(measured)
-    if not isclose(summary["median"], middle, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
-        raise _error(
-            f"{summary['median']} here, but the median of the samples is {middle}",
-            *("statistics", *path, "median"),
-        )
+def _check_median(value: float, samples: list[Any], slack: int, *path: Any) -> None:
+    """Check that a value is the median of samples, which are rounded as often as `slack` says."""
+    middle = median(samples)
+    if not isclose(value, middle, rel_tol=_ROUNDING, abs_tol=slack * _ROUNDING):
+        raise _error(f"{value} here, but the median of the samples is {middle}", *path)
 
 
 def _error(message: str, *path: Any) -> ProfileError:
@@ -185,15 +172,15 @@ def check_consistency(data: Mapping[str, Any]) -> None:
     """
     versioned = "schema_version" in data["metadata"]
     structure = data["dag_structure"]
-    _check_distinct(structure["nodes"], "task", "dag_structure", "nodes")
-    nodes = dict(zip(structure["nodes"], range(len(structure["nodes"]))))
-    edges = _Edges(structure["edges"], nodes)
-    edges.check_order(structure["execution_order"])
+    nodes = structure["nodes"]
+    _check_distinct(nodes, "task", "dag_structure", "nodes")
+    edges = _Edges(structure["edges"])
+    names = {"task": dict.fromkeys(nodes), "edge": dict.fromkeys(edges.keys)}
+    check_references(data, names, versioned=versioned)
+    edges.check_order(structure["execution_order"], nodes)
     weights = data["node_weights"]
-    keys = dict.fromkeys(edges.keys)
-    check_references(data, {"task": nodes, "edge": keys}, versioned=versioned)
     if versioned:
-        _check_names(structure["nodes"])
+        _check_names(nodes)
         _check_bounds(weights)
     edges.check_weights(data["edge_weights"], repeated=not versioned)
     if "edge_metrics" in data:
@@ -221,52 +208,46 @@ def check_consistency(data: Mapping[str, Any]) -> None:
 
 
 class _Edges:
-    """The edges of a document, in columns: names, numbers and keys of their ends.
+    """The edges of a document, in columns: names of their ends, and keys.
 
     Parameters
     ----------
     entries
         ``dag_structure.edges``.
-    nodes
-        Task name to its number.
     """
 
-    def __init__(self, entries: Sequence[Mapping[str, str]], nodes: Mapping[str, int]) -> None:
-        self.nodes = nodes
+    def __init__(self, entries: Sequence[Mapping[str, str]]) -> None:
         self.sources = _column(entries, "source")
         self.targets = _column(entries, "target")
-        self.tails = _numbers(self.sources, nodes, *_EDGES, below="source")
-        self.heads = _numbers(self.targets, nodes, *_EDGES, below="target")
-        self.keys = _edge_keys(self.sources, self.targets)
-        if any(map(eq, self.tails, self.heads)):
-            i = list(map(eq, self.tails, self.heads)).index(True)
-            raise _error(f"task {_quote(self.sources[i])} has an edge to itself", *_EDGES, i)
+        self.keys = list(map("->".join, zip(self.sources, self.targets)))
 
-    def check_order(self, order: Sequence[str]) -> None:
-        numbers = _numbers(order, self.nodes, *_ORDER)
+    def check_order(self, order: Sequence[str], nodes: Sequence[str]) -> None:
+        i = _failing(ne, self.sources, self.targets)
+        if i is not None:
+            raise _error(f"task {short_repr(self.sources[i])} has an edge to itself", *_EDGES, i)
         _check_distinct(order, "task", *_ORDER)
-        place = dict(zip(numbers, range(len(order))))
+        place = dict(zip(order, range(len(order))))
         # A task that the order lacks is no contradiction: it may come first or last.
-        before = list(map(place.get, self.tails, repeat(-1)))
-        after = list(map(place.get, self.heads, repeat(len(order))))
-        if not all(map(le, before, after)):
-            i = list(map(le, before, after)).index(False)
+        before = list(map(place.get, self.sources, repeat(-1)))
+        after = list(map(place.get, self.targets, repeat(len(order))))
+        i = _failing(le, before, after)
+        if i is not None:
             raise _error(
-                f"{_quote(self.targets[i])} comes before {_quote(self.sources[i])}, "
-                f"against the edge {_quote(self.keys[i])}",
+                f"{short_repr(self.targets[i])} comes before {short_repr(self.sources[i])}, "
+                f"against the edge {short_repr(self.keys[i])}",
                 *_ORDER,
                 after[i],
             )
-        if len(order) < len(self.nodes):
-            self._check_incomplete(order)
+        if len(order) < len(nodes):
+            self._check_incomplete(order, nodes)
 
-    def _check_incomplete(self, order: Sequence[str]) -> None:
+    def _check_incomplete(self, order: Sequence[str], nodes: Sequence[str]) -> None:
         """Check that the edges have a topological order that agrees with `order`."""
         below: dict[str, list[str]] = {}
         for source, target in zip(self.sources, self.targets):
             below.setdefault(source, []).append(target)
         try:
-            complete = kahn_order(self.nodes, zip(self.sources, self.targets))
+            complete = kahn_order(nodes, zip(self.sources, self.targets))
         except CycleError as error:
             raise _error(shorten(str(error)), *_EDGES) from error
         place = dict(zip(order, range(len(order))))
@@ -276,7 +257,7 @@ class _Edges:
             here = place.get(name, above)
             if here < above:
                 raise _error(
-                    f"{_quote(name)} comes before {_quote(order[above])}, from which edges "
+                    f"{short_repr(name)} comes before {short_repr(order[above])}, from which edges "
                     "lead to it through tasks that the order lacks",
                     *_ORDER,
                     here,
@@ -292,16 +273,13 @@ class _Edges:
         if len(source_of) < len(self.keys):
             i = _difference(list(map(source_of.get, self.keys)), self.sources)
             if i is not None:
-                raise _error(
-                    f"this edge and another share the key {_quote(self.keys[i])} of edge_weights",
-                    *_EDGES,
-                    i,
-                )
+                problem = f"share the key {short_repr(self.keys[i])} of edge_weights"
+                raise _error(f"this edge and another {problem}", *_EDGES, i)
             if not repeated:
                 _check_distinct(self.keys, "edge", *_EDGES)
         if not weights.keys() <= source_of.keys():
             key = next(key for key in weights if key not in source_of)
-            raise _error(f"there is no edge {_quote(key)}", "edge_weights", key)
+            raise _error(f"there is no edge {short_repr(key)}", "edge_weights", key)
 
     def _same_keys(self, weights: Mapping[str, Any]) -> bool:
         """Tell whether the keys are those of `weights`, in order and so distinct."""
@@ -339,16 +317,14 @@ class _Edges:
             ends, starts = _moments_of(rows, last), _moments_of(rows, first)
             ended = list(map(ends.get, self.sources, repeat(-inf)))
             started = list(map(starts.get, self.targets, repeat(inf)))
-            if all(map(le, ended, started)):
-                continue
-            for source, target, end, start in zip(self.sources, self.targets, ended, started):
-                if end > start:
-                    i = [row[:2] for row in timeline["records"]].index([target, number])
-                    raise _error(
-                        f"the task starts at {start}, before {_quote(source)}, on which it "
-                        f"depends, ends at {end}",
-                        *(*_ROWS, i, first),
-                    )
+            i = _failing(le, ended, started)
+            if i is not None:
+                place = [row[:2] for row in timeline["records"]].index([self.targets[i], number])
+                raise _error(
+                    f"the task starts at {started[i]}, before {short_repr(self.sources[i])}, on "
+                    f"which it depends, ends at {ended[i]}",
+                    *(*_ROWS, place, first),
+                )
 
 
 def _has_other_clocks(workers: Sequence[Mapping[str, Any]]) -> bool:
@@ -379,7 +355,7 @@ def _check_names(names: Sequence[str]) -> None:
     if "->" in " ".join(names):
         i = next(i for i, name in enumerate(names) if "->" in name)
         raise _error(
-            f"task name {_quote(names[i])} holds '->', which joins names in edge weights",
+            f"task name {short_repr(names[i])} holds '->', which joins names in edge weights",
             *("dag_structure", "nodes", i),
         )
 
@@ -398,7 +374,7 @@ def _check_sources(sources: Mapping[str, Mapping[str, Any]], weights: Mapping[st
     if not set(map(type, values)) <= {int, float}:
         i = next(i for i, value in enumerate(values) if type(value) not in (int, float))
         raise _error(
-            f"there is no value for {_quote(chosen[i])} here",
+            f"there is no value for {short_repr(chosen[i])} here",
             *("weight_sources", list(sources)[i], "node_weight"),
         )
     weighed = list(map(weights.get, sources, values))
@@ -407,7 +383,7 @@ def _check_sources(sources: Mapping[str, Mapping[str, Any]], weights: Mapping[st
             # Measured candidates are in other units than node_weights.
             if value != weight and choice in ("default", "estimated_instructions"):
                 raise _error(
-                    f"{_quote(choice)} means {value} instructions, not what is in node_weights",
+                    f"{short_repr(choice)} means {value} instructions, not what is in node_weights",
                     *("weight_sources", name, "node_weight"),
                 )
 
@@ -417,7 +393,7 @@ def _check_run(run: Mapping[str, Any], finished: Sequence[str]) -> None:
     if tasks and run["state"] == "complete":
         name = next(iter(tasks))
         raise _error(
-            f"the run is complete, but task {_quote(name)} is {tasks[name]['state']}",
+            f"the run is complete, but task {short_repr(name)} is {tasks[name]['state']}",
             *("run", "state"),
         )
     # A task that failed in a later round has figures of earlier rounds.
@@ -498,8 +474,8 @@ def _check_moments(timeline: Mapping[str, Any]) -> None:
         moments = _column(rows, columns.index(name))
         if None in moments:
             moments = [was if now is None else now for now, was in zip(moments, latest)]
-        if not all(map(le, latest, moments)):
-            i = list(map(le, latest, moments)).index(False)
+        i = _failing(le, latest, moments)
+        if i is not None:
             raise _error(
                 f"{name} is {moments[i]}, before {latest[i]}, which must not be later",
                 *(*_ROWS, i, columns.index(name)),
@@ -509,29 +485,13 @@ def _check_moments(timeline: Mapping[str, Any]) -> None:
 
 def _check_spans(rows: Sequence[Sequence[Any]]) -> None:
     starts, ends = _column(rows, 4), _column(rows, 5)
-    if not all(map(le, starts, ends)):
-        i = list(map(le, starts, ends)).index(False)
+    i = _failing(le, starts, ends)
+    if i is not None:
         raise _error(f"ends at {ends[i]}, before it starts at {starts[i]}", "spans", "records", i)
 
 
 def _column(entries: Sequence[Any], name: str | int) -> list[Any]:
     return list(map(itemgetter(name), entries))
-
-
-def _edge_keys(sources: Sequence[str], targets: Sequence[str]) -> list[str]:
-    return list(map("->".join, zip(sources, targets)))
-
-
-def _numbers(
-    names: Sequence[str], nodes: Mapping[str, int], *above: str | int, below: Any = None
-) -> list[int]:
-    """Return the numbers of the tasks `names`, all of which must exist."""
-    numbers = list(map(nodes.get, names))
-    if None in numbers:
-        i = numbers.index(None)
-        path = (*above, i) if below is None else (*above, i, below)
-        raise _error(f"there is no task {_quote(names[i])}", *path)
-    return numbers  # type: ignore[return-value]
 
 
 def _check_distinct(
@@ -542,16 +502,17 @@ def _check_distinct(
     first: dict[Any, int] = {}
     i = next(i for i, name in enumerate(names) if first.setdefault(name, i) != i)
     path = (*above, i) if below is None else (*above, i, below)
-    raise _error(f"{what} {_quote(names[i])} is listed before, at {first[names[i]]}", *path)
+    raise _error(f"{what} {short_repr(names[i])} is listed before, at {first[names[i]]}", *path)
 
 
 def _difference(left: Sequence[Any], right: Sequence[Any]) -> int | None:
     """Return the first index at which two lists of one length differ; None if they don't."""
-    return None if left == right else list(map(eq, left, right)).index(False)
+    return None if left == right else _failing(eq, left, right)
 
 
-def _quote(name: Any) -> str:
-    return short_repr(name)
+def _failing(test: Callable[..., bool], left: Sequence[Any], right: Sequence[Any]) -> int | None:
+    """Return the first index at which a test of two columns fails; None if it never does."""
+    return None if all(map(test, left, right)) else list(map(test, left, right)).index(False)
 
 
 #: Steps of a path: each item of a list or value of a dict, and each key of a dict.
@@ -601,9 +562,8 @@ def check_references(
             unknown = {value for value in values if value >= count}
             problem = f"there is no {part[:-1]} {{}}, only {count} in {to}"
         if unknown:
-            found = ((place, v) for place, v in _places(data, path) if v in unknown)
-            place, value = next(found)
-            raise ProfileError(problem.format(short_repr(value)), json_path(place))
+            place, value = next(found for found in _places(data, path) if found[1] in unknown)
+            raise _error(problem.format(short_repr(value)), *place)
 
 
 @cache

@@ -60,8 +60,8 @@ class EdgeEntry:
         Task that the data goes to.
     """
 
-    source: str = must()
-    target: str = must()
+    source: str = must(ref="task")
+    target: str = must(ref="task")
 
 
 class StructureSection:
@@ -83,7 +83,7 @@ class StructureSection:
 
     nodes: list[str] = must()
     edges: list[EdgeEntry] = must()
-    execution_order: list[str] = must()
+    execution_order: list[str] = must(ref="task")
 
 
 class TaskEntry:
