@@ -9,10 +9,11 @@ from collections import deque
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
+from struct import pack
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 
 _GONE = "a task closed or replaced the file that this meter reads"
@@ -202,13 +203,8 @@ class SystemCalls:
         self._errno = ctypes.get_errno
         self._number = _SYSCALL_NUMBERS[machine]
         self._syscall = ctypes.CDLL(None, use_errno=True).syscall
-        self._syscall.restype = ctypes.c_long
-        self._syscall.argtypes = [
-            ctypes.c_long,
-            ctypes.c_char_p,
-            *[ctypes.c_long] * 3,
-            ctypes.c_ulong,
-        ]
+        self._syscall.restype = long = ctypes.c_long
+        self._syscall.argtypes = [long, ctypes.c_char_p, long, long, long, ctypes.c_ulong]
 
     def threads(self) -> set[int]:
         """Return the threads of this process, as the kernel numbers them."""
@@ -276,7 +272,11 @@ class EventCounter(Holder):
         #: No code runs without instructions: where all counters of a processor are taken, some
         #: machines say 0 and that it ran all the time.
         self._always_counts = event == INSTRUCTIONS
-        self._open(_attributes(event))
+        # ``struct perf_event_attr`` in its first version.
+        flags = _INHERIT | _INHERIT_THREAD | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
+        type_, config = event
+        fields = (type_, _ATTRIBUTES_BYTES, config, 0, 0, _TIME_ENABLED | _TIME_RUNNING, flags)
+        self._open(pack("=IIQQQQQ", *fields).ljust(_ATTRIBUTES_BYTES, b"\0"))
 
     def start(self) -> None:
         """Take the reading before the task."""
@@ -307,7 +307,9 @@ class EventCounter(Holder):
             threads = self._calls.threads()
             try:
                 for thread in sorted(threads):
-                    self._open_one(attributes, thread)
+                    # It may have ended since it was listed.
+                    with suppress(ProcessLookupError):
+                        self._held.append(self._calls.open(attributes, thread))
             except OSError as error:
                 self.close()
                 raise Unavailable(_why(error, len(threads))) from error
@@ -315,14 +317,6 @@ class EventCounter(Holder):
                 return
             self.close()
         raise Unavailable("threads kept starting while their counters were opened")
-
-    def _open_one(self, attributes: bytes, thread: int) -> None:
-        try:
-            self._held.append(self._calls.open(attributes, thread))
-        except OSError as error:
-            # The thread has ended since it was listed.
-            if error.errno != errno.ESRCH:
-                raise
 
     def _read(self) -> tuple[int, ...]:
         """Return count, time enabled and time running, summed over all threads, since opened.
@@ -334,16 +328,6 @@ class EventCounter(Holder):
             return ()
         numbers = memoryview(data).cast("Q").tolist()
         return sum(numbers[::3]), sum(numbers[1::3]), sum(numbers[2::3])
-
-
-def _attributes(event: Sequence[int]) -> bytes:
-    """Return the ``struct perf_event_attr`` of an event, in its first version."""
-    from struct import pack
-
-    flags = _INHERIT | _INHERIT_THREAD | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
-    type_, config = event
-    fields = (type_, _ATTRIBUTES_BYTES, config, 0, 0, _TIME_ENABLED | _TIME_RUNNING, flags)
-    return pack("=IIQQQQQ", *fields).ljust(_ATTRIBUTES_BYTES, b"\0")
 
 
 def _why(error: OSError, threads: int) -> str:

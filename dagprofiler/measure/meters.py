@@ -93,14 +93,6 @@ def _open_cpu(_: KernelFiles) -> ReadingGrowth:
     return ReadingGrowth(time.thread_time_ns, MILLISECOND_NS)
 
 
-def _open_instructions(files: KernelFiles) -> EventCounter:
-    return EventCounter(INSTRUCTIONS, SystemCalls(files.next))
-
-
-def _open_process_cpu(_: KernelFiles) -> ReadingGrowth:
-    return ReadingGrowth(time.process_time_ns, MILLISECOND_NS)
-
-
 def _opener_of_usage(
     quantity: Callable[[Any], int], whose: str = "RUSAGE_SELF", divisor: float | None = None
 ) -> Callable[[KernelFiles], ReadingGrowth]:
@@ -189,29 +181,20 @@ def _open_gc(_: KernelFiles) -> _CollectorTime:
     return _CollectorTime(callbacks)
 
 
-class _ResidentBefore:
+class _ResidentBefore(ReadingGrowth):
     """A meter of the memory that is resident when a task starts."""
 
-    reason = None
-
-    def __init__(self, read: Callable[[], int], check: Callable[[], None]) -> None:
-        self._read = read
-        self._check = check
-        self._value = 0
-
-    def start(self) -> None:
-        self._value = self._read()
-
-    def stop(self) -> int:
-        self._check()
-        return self._value
+    def stop(self) -> float | int | None:
+        if self._check:
+            self._check()
+        return self._before
 
 
 def _open_resident_before(files: KernelFiles) -> _ResidentBefore:
     fd = files.open("self/statm")
     page_bytes = os.sysconf("SC_PAGE_SIZE")
     return _ResidentBefore(
-        lambda: int(files.again(fd).split(None, 2)[1]) * page_bytes, partial(files.check, fd)
+        lambda: int(files.again(fd).split(None, 2)[1]) * page_bytes, check=partial(files.check, fd)
     )
 
 
@@ -358,8 +341,8 @@ class BuiltIn(NamedTuple):
 BUILT_IN = {
     "delay": BuiltIn("ms", _open_delay),
     "cpu": BuiltIn("ms", _open_cpu),
-    "instructions": BuiltIn("1", _open_instructions),
-    "process_cpu": BuiltIn("ms", _open_process_cpu),
+    "instructions": BuiltIn("1", lambda files: EventCounter(INSTRUCTIONS, SystemCalls(files.next))),
+    "process_cpu": BuiltIn("ms", lambda _: ReadingGrowth(time.process_time_ns, MILLISECOND_NS)),
     "children_cpu": BuiltIn(
         "ms",
         _opener_of_usage(
