@@ -246,11 +246,14 @@ class Journal(Hook):
         log, i = self._log, self._number(record.task)
         round_log = log.rounds[record.round]
         ahead_s = log.ahead_s(round_log.ran_on[i])
+        worker = record.worker
+        if worker is not None and ahead_s:
+            worker = {**worker, "clock_ahead_ms": round(ahead_s * 1e3, 6)}
         entry = {
             **round_log.entry(i, log.started + ahead_s),
             "round": record.round,
             **_of_round(log, round_log),
-            "worker": _worker(record.worker, ahead_s),
+            "worker": worker,
             "stored": round_log.stored.pop(i),
             "costs_s": [round_log.meters_s, round_log.garbage_s, round_log.store_s],
         }
@@ -328,12 +331,6 @@ def _packed_meters(meters: Any, directory: str) -> Any:
     except Exception as error:
         problem = f"the meters cannot be recorded: {describe(error)}"
         raise JournalError(directory, [problem]) from error
-
-
-def _worker(worker: dict[str, Any] | None, ahead_s: float) -> dict[str, Any] | None:
-    if worker is None or not ahead_s:
-        return worker
-    return {**worker, "clock_ahead_ms": round(ahead_s * 1e3, 6)}
 
 
 def _of_round(log: RunLog, round_log: RoundLog) -> dict[str, Any]:

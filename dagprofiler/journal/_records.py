@@ -163,12 +163,8 @@ class OpenStore(Holder):
                     lengths.append(view.nbytes if isinstance(part, bytes) else -view.nbytes)
                     start += view.nbytes
                 whole = not isinstance(data, list)
-                fields[field] = [
-                    offset,
-                    _with_form(checksum, field, whole, lengths),
-                    whole,
-                    lengths,
-                ]
+                checksum = _with_form(checksum, field, whole, lengths)
+                fields[field] = [offset, checksum, whole, lengths]
             file.flush()
             _sync(file.fileno())
         except BaseException as error:
@@ -623,7 +619,7 @@ def differences(
         What they are, in the keys of what cannot be compared and in messages.
     """
     problems, unknown = [], {}
-    for name in [*now, *(name for name in then if name not in now)]:
+    for name in {**now, **then}:
         which = f"{where} {name!r}"
         if name not in then:
             problems.append(f"{which} is not in the journal")
@@ -689,9 +685,9 @@ def same_inputs(
     contracts: Mapping[str, Contract],
 ) -> Iterator[str]:
     """Yield the inputs from outside the graph that differ from the serialized ones `then`."""
-    for name in [*now, *(name for name in then if name not in now)]:
+    for name in {**now, **then}:
         new, old = now.get(name, {}), then.get(name, {})
-        for field in [*new, *(field for field in old if field not in new)]:
+        for field in {**new, **old}:
             where = f"inputs: {field!r} of task {name!r}"
             if field not in old:
                 yield f"{where} is not in the journal"
@@ -703,7 +699,4 @@ def same_inputs(
 
 def _same_input(value: Any, frames: Any, contract: Contract) -> bool:
     # Equal values may have different bytes, and values with the same bytes may not compare equal.
-    encoded = contract.encode(value)
-    if encoded == frames:
-        return True
-    return same_value(contract.decode(frames), value)
+    return contract.encode(value) == frames or same_value(contract.decode(frames), value)

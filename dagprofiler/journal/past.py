@@ -13,7 +13,7 @@ from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP, Ro
 from dagprofiler._document.shapes import surely_satisfies
 from dagprofiler._util.json import utc_now
 from dagprofiler.engine.options import RunOptions
-from dagprofiler.errors import JournalError, describe, short_repr, shorten
+from dagprofiler.errors import JournalError, describe, listed, short_repr, shorten
 from dagprofiler.graph.wiring import GrowableWiring
 from dagprofiler.journal._records import differences, frames_in, torn, unpacked
 from dagprofiler.schema import PROFILE_SCHEMA
@@ -164,38 +164,31 @@ _COMPLETE = _object(
 
 def check_shape(record_file: RecordFile) -> None:
     """Raise a JournalError unless all records have the fields that this version writes."""
-    tasks: list[Any] = []
-    rounds: list[Any] = []
-    resumed: list[Any] = []
-    complete: list[Any] = []
+    kinds: dict[str, list[Any]] = {"task": [], "resumed": [], "totals": [], "tasks": []}
     for record in record_file.records:
-        kinds = {"task": tasks, "resumed": resumed, "totals": complete}
-        kind = next((kind for what, kind in kinds.items() if what in record), rounds)
-        kind.append(record)
+        # What is of no other kind is the record of a round.
+        kinds[next((kind for kind in kinds if kind in record), "tasks")].append(record)
     others = isinstance(record_file.header.get("meters"), dict)
     for records, schema in (
         ([record_file.header], _HEADER),
-        (tasks, _TASK if others else _TASK_METERED_BY_US),
-        (rounds, _ROUND),
-        (resumed, _RESUMED),
-        (complete, _COMPLETE),
+        (kinds["task"], _TASK if others else _TASK_METERED_BY_US),
+        (kinds["tasks"], _ROUND),
+        (kinds["resumed"], _RESUMED),
+        (kinds["totals"], _COMPLETE),
     ):
         if not surely_satisfies(records, _list(then=schema)):
             # None if only the sum of a meter's readings exceeds a float.
             problems = [*islice(_misshapen(records, schema), _MOST)]
             if problems:
                 raise JournalError(record_file.path, problems)
-    for record in tasks:
+    for record in kinds["task"]:
         columns, values = record["columns"], record["meters"]
-        whole = others or not any(map(_is_part, columns, values))
+        # A meter of ours that counts returns no fraction.
+        parts = [column for column, value in zip(columns, values) if type(value) is float]
+        whole = others or all(column.endswith("_ms") for column in parts)
         if not whole or (values and len(values) != len(columns)):
             why = f"{columns!r} cannot be {values!r}"
             raise JournalError(record_file.path, [f"{_line_of(record)}: {why}"])
-
-
-def _is_part(column: str, value: Any) -> bool:
-    """Tell whether a value is a fraction, in a column of a meter that counts."""
-    return type(value) is float and not column.endswith("_ms")
 
 
 def _misshapen(records: Iterable[dict[str, Any]], schema: Any) -> Iterator[str]:
@@ -219,6 +212,10 @@ class ReplayedRound:
     ----------
     kind
         The purpose of the round.
+    columns
+        Names of the columns that the meters measured.
+    began_ms
+        When the round began, in milliseconds from the run's start.
     records
         Name of each task that finished to its record, in the order of their ends.
     ended
@@ -227,10 +224,20 @@ class ReplayedRound:
         Whether no later round was begun.
     """
 
-    def __init__(self, store: OutputStore, wiring: Wiring, numbers: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        store: OutputStore,
+        wiring: Wiring,
+        numbers: Mapping[str, int],
+        first: Mapping[str, Any],
+    ) -> None:
         self._store = store
         self._wiring = wiring
         self._numbers = numbers
+        self._first = first
+        self.kind: str = first["kind"]
+        self.columns: list[str] = first["columns"]
+        self.began_ms: float = first["began_ms"]
         self._busy: list[tuple[float, float]] = []
         self.records: dict[str, dict[str, Any]] = {}
         self.ended: dict[str, Any] | None = None
@@ -238,10 +245,9 @@ class ReplayedRound:
 
     def add(self, record: dict[str, Any]) -> str:
         """Add the record of a task, or of the round; return why it is not valid, else ""."""
-        before = next(iter(self.records.values()), record)
         for what in ("kind", "began_ms", "columns"):
-            if record[what] != before[what]:
-                return f"{what!r} is {record[what]!r}, in an earlier record {before[what]!r}"
+            if record[what] != self._first[what]:
+                return f"{what!r} is {record[what]!r}, in an earlier record {self._first[what]!r}"
         if "task" not in record:
             self.ended = record
             if record["tasks"] != len(self.records):
@@ -277,25 +283,6 @@ class ReplayedRound:
     def complete(self) -> bool:
         """Whether all tasks of the round succeeded."""
         return self.ended is not None
-
-    @property
-    def kind(self) -> str:
-        """The purpose of the round."""
-        return str(self._any["kind"])
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns that the meters measured."""
-        return list(self._any["columns"])
-
-    @property
-    def began_ms(self) -> float:
-        """When the round began, in milliseconds from the run's start."""
-        return float(self._any["began_ms"])
-
-    @property
-    def _any(self) -> dict[str, Any]:
-        return self.ended or next(iter(self.records.values()))
 
     def torn(self) -> list[str]:
         """Return the tasks whose outputs are cut off, and the tasks that depend on them."""
@@ -338,7 +325,8 @@ class ReplayedRound:
             ("measures", round_log.columns, self.columns),
         ):
             if now != then:
-                raise self._wrong(self._any, f"the round {what} {now!r}, in the journal {then!r}")
+                why = f"the round {what} {now!r}, in the journal {then!r}"
+                raise self._wrong(self.ended or self._first, why)
         round_log.started_s = log.started + self.began_ms / 1e3
         for record in reversed(self.records.values()):
             round_log.meters_s, round_log.garbage_s, round_log.store_s = record["costs_s"]
@@ -415,10 +403,8 @@ class ReplayedRound:
         """Raise a JournalError unless the graph has all tasks that finished."""
         missing = [name for name in self.records if name not in tasks]
         if missing:
-            names = ", ".join(map(repr, missing[:_MOST])) + ", ..." * (len(missing) > _MOST)
-            raise JournalError(
-                self._store.directory, [f"no rule has added tasks that finished before: {names}"]
-            )
+            why = f"no rule has added tasks that finished before: {listed(missing, _MOST)}"
+            raise JournalError(self._store.directory, [why])
 
     def added_s(self, log: RunLog, tasks: Iterable[str]) -> float | None:
         """Return when tasks were added, if any of them has a record; else None."""
@@ -664,13 +650,13 @@ class ReplayLog:
 
     def _add(self, record: dict[str, Any]) -> None:
         """Add the record of a task or of a round."""
-        if record["round"] == len(self._rounds) and all(
-            past.complete for past in self._rounds[-1:]
-        ):
-            self._rounds.append(ReplayedRound(self._store, self._wiring, self._numbers))
-        elif record["round"] != len(self._rounds) - 1 or self._rounds[-1].complete:
+        rounds = self._rounds
+        begun = len(rounds) - bool(rounds and not rounds[-1].complete)
+        if record["round"] != begun:
             raise self._wrong(record, f"round {record['round']} is out of order")
-        why = self._rounds[-1].add(record)
+        if begun == len(rounds):
+            rounds.append(ReplayedRound(self._store, self._wiring, self._numbers, record))
+        why = rounds[-1].add(record)
         if why:
             raise self._wrong(record, why)
 
