@@ -15,10 +15,10 @@ from functools import lru_cache
 from itertools import count
 from json.encoder import encode_basestring
 from logging import getLogger
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util.files import open_untricked, replaced, write
-from dagprofiler._util.json import jsonable
+from dagprofiler._util.json import jsonable, mapping_in
 from dagprofiler.errors import TraceError, short_repr
 from dagprofiler.tracing._recording import (
     ASYNC,
@@ -59,9 +59,8 @@ def _quoted(name: str) -> str:
 
 def process_name(pid: int, name: str) -> str:
     """Return the event that names a process."""
-    return (
-        f'{{"ph": "M", "name": "process_name", "pid": {pid}, "args": {{"name": {_quoted(name)}}}}}'
-    )
+    args = encode({"name": name})
+    return f'{{"ph": "M", "name": "process_name", "pid": {pid}, "args": {args}}}'
 
 
 class Track:
@@ -412,13 +411,15 @@ class _Source:
         self.in_lines = head.rstrip().endswith(_HEAD_END)
         self.about: dict[str, Any] = {}
         if self.in_lines:
-            self.about = _loads(head + "]}", path).get("otherData", {})
-        clock = self.about.get("clock") if isinstance(self.about, dict) else None
-        clock = clock if isinstance(clock, dict) else {}
+            try:
+                self.about = mapping_in(json.loads(head + "]}"), "otherData")
+            except _NOT_JSON as error:
+                raise TraceError(f"{path!r} is no trace: {error}") from error
+        clock = mapping_in(self.about, "clock")
         self.boot = clock.get("boot")
-        times = clock.get("zero_s"), clock.get("epoch_s")
-        self.has_clock = all(map(_is_moment, times))
-        self.zero_s, self.epoch_s = cast("tuple[float, float]", times)
+        self.zero_s: Any = clock.get("zero_s")
+        self.epoch_s: Any = clock.get("epoch_s")
+        self.has_clock = _is_moment(self.zero_s) and _is_moment(self.epoch_s)
         self.pids: dict[int, int] = {}
 
     def batches(self) -> Iterator[list[Any]]:
@@ -571,19 +572,13 @@ def _move(source: _Source, events: Iterable[dict[str, Any]], taken: set[int]) ->
         pid = event.get("pid")
         if isinstance(pid, int):
             if pid not in pids:
-                pids[pid] = _free(pid, taken)
+                # A step leads above the process ids of all systems.
+                pids[pid] = next(free for free in count(pid, 1 << 22) if free not in taken)
             if pids[pid] != pid:
                 event["pid"] = pids[pid]
                 if isinstance(event.get("id"), str):
                     # Numbers of asynchronous spans begin with that of their process.
                     event["id"] = f"{event['id']} of {pids[pid]}"
-
-
-def _free(pid: int, taken: set[int]) -> int:
-    while pid in taken:
-        # Above the process ids of all systems.
-        pid += 1 << 22
-    return pid
 
 
 def _whole(source: _Source) -> list[Any]:
@@ -617,14 +612,6 @@ def _ending(line: str) -> dict[str, Any] | None:
     except _NOT_JSON:
         return None
     return ending if isinstance(ending, dict) else None
-
-
-def _loads(text: str, path: str) -> Mapping[str, Any]:
-    try:
-        document: Mapping[str, Any] = json.loads(text)
-    except _NOT_JSON as error:
-        raise TraceError(f"{path!r} is no trace: {error}") from error
-    return document
 
 
 def _opened(path: str) -> IO[str]:

@@ -79,12 +79,9 @@ class Options:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise TraceError(f"name={short_repr(self.name)}: expected text")
-        parts = self.filename_include
+        parts, known = self.filename_include, ", ".join(map(repr, _PARTS))
         if not isinstance(parts, tuple) or any(part not in _PARTS for part in parts):
-            raise TraceError(
-                f"filename_include={short_repr(parts)}: expected some of "
-                f"{', '.join(map(repr, _PARTS))}"
-            )
+            raise TraceError(f"filename_include={short_repr(parts)}: expected some of {known}")
         choice("events", self.events, _EVENTS, error=TraceError)
         boolean("enable", self.enable, error=TraceError)
         boolean("cpu_mem_usage", self.cpu_mem_usage, error=TraceError)
@@ -414,16 +411,13 @@ class Recorder:
     def _make_file(self) -> TraceFile:
         """Return the file; a signal handler may create it concurrently."""
         if self._file is None:
-            made = self._new_file()
+            child = self._child or started_by_multiprocessing()
+            path = self.options.path(hostname(), os.getpid(), child=child)
+            clocks = {"zero_s": self.zero, "epoch_s": self._epoch, "boot": boot()}
+            about = {"name": self.options.name, "hostname": hostname(), "pid": os.getpid()}
+            made = TraceFile(path, {**about, "clock": clocks})
             self._file = self._file or made
         return self._file
-
-    def _new_file(self) -> TraceFile:
-        child = self._child or started_by_multiprocessing()
-        path = self.options.path(hostname(), os.getpid(), child=child)
-        clocks = {"zero_s": self.zero, "epoch_s": self._epoch, "boot": boot()}
-        about = {"name": self.options.name, "hostname": hostname(), "pid": os.getpid()}
-        return TraceFile(path, {**about, "clock": clocks})
 
     def _ending(self) -> dict[str, Any]:
         lost = {"lost": self._lost, "why": self._why} if self._lost else {}
@@ -667,17 +661,14 @@ def configure(**options: Any) -> Options:
     known = [field.name for field in fields(Options)]
     for name in options:
         if name not in known:
-            raise TraceError(
-                f"option {name!r} is not known (known: {', '.join(known)})"
-                f"{did_you_mean(name, known)}"
-            )
+            hint = f" (known: {', '.join(known)}){did_you_mean(name, known)}"
+            raise TraceError(f"option {name!r} is not known{hint}")
     if "directory" in options:
+        directory = options["directory"]
         try:
-            options["directory"] = os.path.abspath(os.fsdecode(options["directory"]))
+            options["directory"] = os.path.abspath(os.fsdecode(directory))
         except TypeError as error:
-            raise TraceError(
-                f"directory={short_repr(options['directory'])}: expected a path"
-            ) from error
+            raise TraceError(f"directory={short_repr(directory)}: expected a path") from error
     if isinstance(options.get("filename_include"), list):
         options["filename_include"] = tuple(options["filename_include"])
     recorder.configure(replace(recorder.options, **options))

@@ -253,13 +253,10 @@ def trace(function: Any = None, /, *, name: str | None = None, category: str | N
     for option, value in (("name", name), ("category", category)):
         if value is not None and not isinstance(value, str):
             raise TraceError(f"trace({option}={short_repr(value)}): expected text")
+    wrap = partial(wrapped, name=name, category=category)
     if function is None:
-        return partial(_traced, name=name, category=category)
-    return _traced(function, name=name, category=category)
-
-
-def _traced(function: Any, *, name: str | None, category: str | None) -> Any:
-    return decorated(function, "trace", partial(wrapped, name=name, category=category))
+        return partial(decorated, what="trace", wrap=wrap)
+    return decorated(function, "trace", wrap)
 
 
 def decorated(function: Any, what: str, wrap: Callable[[Any], Any]) -> Any:

@@ -246,13 +246,10 @@ class FunctionCollector:
     # Events of exceptions cannot be disabled at a place in the code.
 
     def _thrown(self, code: CodeType, *_: Any) -> None:
-        if self._label(code) is not None:
-            self._enter(code)
+        self._begins(code)
 
     def _unwound(self, code: CodeType, *_: Any) -> None:
-        label = self._label(code)
-        if label is not None:
-            self._leave(code, label)
+        self._ends(code)
 
     def _start_profiling(self) -> None:
         self.join()
