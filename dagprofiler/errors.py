@@ -100,10 +100,15 @@ class ValidationError(GraphError):
         self.problems = tuple(problems)
 
     def __str__(self) -> str:
-        if len(self.problems) == 1:
-            return str(self.problems[0])
-        lines = "".join(f"\n  - {problem}" for problem in self.problems)
-        return f"{len(self.problems)} problems:{lines}"
+        return _itemized(self.problems)
+
+
+def _itemized(problems: Sequence[Any]) -> str:
+    """Return one problem as it is, several as a list."""
+    if len(problems) == 1:
+        return str(problems[0])
+    lines = "".join(f"\n  - {problem}" for problem in problems)
+    return f"{len(problems)} problems:{lines}"
 
 
 def refused(problem: str) -> ValidationError:
@@ -138,10 +143,7 @@ class RunError(DagProfilerError, RuntimeError):
     """
 
     def __init__(
-        self,
-        task: str | None,
-        failures: Mapping[str, BaseException],
-        profile: Any,
+        self, task: str | None, failures: Mapping[str, BaseException], profile: Any
     ) -> None:
         import copyreg
 
@@ -157,14 +159,12 @@ class RunError(DagProfilerError, RuntimeError):
         return _run_error, (self.task, failures, self.profile)
 
     def __str__(self) -> str:
-        name, error = next(iter(self.failures.items()))
+        name, *others = self.failures
         what = f"task {short_repr(name)}" if name == self.task else f"hook {name}"
         what = name if name.startswith("rule ") else what
-        more = len(self.failures) - 1
-        others = f" (and {more} more: {', '.join(map(short_repr, list(self.failures)[1:6]))}"
-        others += ", ...)" if more > 5 else ")"
-        text = describe(error)
-        return f"{what} failed: {text}{others if more else ''}"
+        text = f"{what} failed: {describe(self.failures[name])}"
+        some = ", ".join([*map(short_repr, others[:5]), *["..."][: len(others) > 5]])
+        return f"{text} (and {len(others)} more: {some})" if others else text
 
 
 def _run_error(task: str | None, failures: Mapping[str, BaseException], profile: Any) -> RunError:
@@ -356,10 +356,7 @@ class JournalError(DagProfilerError, ValueError):
 
     def __str__(self) -> str:
         at = "" if self.offset is None else f", at byte {self.offset}"
-        if len(self.problems) == 1:
-            return f"journal {short_repr(self.path)}{at}: {self.problems[0]}"
-        lines = "".join(f"\n  - {problem}" for problem in self.problems)
-        return f"journal {short_repr(self.path)}{at}: {len(self.problems)} problems:{lines}"
+        return f"journal {short_repr(self.path)}{at}: {_itemized(self.problems)}"
 
 
 class WeightError(DagProfilerError, ValueError):
@@ -382,12 +379,8 @@ class WeightError(DagProfilerError, ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        text = f"weights from {short_repr(self.source)}: "
-        if self.tasks:
-            more = len(self.tasks) - 5
-            names = ", ".join(map(repr, self.tasks[:5]))
-            text += f"none for {names}{f' and {more} more' if more > 0 else ''}: "
-        return text + self.reason
+        lacking = f"none for {listed(self.tasks)}: " if self.tasks else ""
+        return f"weights from {short_repr(self.source)}: {lacking}{self.reason}"
 
 
 class TraceError(DagProfilerError, ValueError):

@@ -7,6 +7,12 @@ from typing import Any
 
 __all__ = ["DAGMetrics", "EdgeMetrics", "TaskMetrics"]
 
+#: Fields of an entry of the profile's section ``execution_metrics``, as of :class:`TaskMetrics`.
+TASK_COLUMNS = (
+    *("task", "compute_time_ms", "serialize_time_ms", "deserialize_time_ms"),
+    *("bytes_in", "bytes_out"),
+)
+
 #: Columns of the profile's section ``edge_metrics``: the fields of :class:`EdgeMetrics` after its
 #: ends. The last one is there only if an edge carries several fields.
 EDGE_COLUMNS = ("data_fields", "size_bytes", "wire_bytes", "fields")

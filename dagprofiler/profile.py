@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.checks import check_consistency
 from dagprofiler._document.table import edge_table, profiled_task, task_table
-from dagprofiler._util import interpreter
+from dagprofiler._util import interpreter, plugins
 from dagprofiler._util.files import write
 from dagprofiler._util.html import Shown
 from dagprofiler._util.json import (
@@ -28,13 +28,13 @@ from dagprofiler._util.text import printable
 from dagprofiler._version import __version__
 from dagprofiler.config import Config
 from dagprofiler.errors import ProfileError, counted, is_a, refused, short_repr
-from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
+from dagprofiler.metrics import EDGE_COLUMNS, TASK_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Union
 
     from dagprofiler._document.table import Frames, ProfiledTask, ProfileTable
@@ -297,10 +297,8 @@ class Profile(Shown):
         made = vars(self)
         yield "metadata", metadata
         yield "configuration", configuration
-        yield (
-            "dag_structure",
-            made["dag_structure"] if "dag_structure" in made else self._tables.dag_structure(),
-        )
+        structure = made.get("dag_structure")
+        yield "dag_structure", self._tables.dag_structure() if structure is None else structure
         yield from self._measured() if "metrics" in made else self._tables.measured()
         yield from made["sections"].items() if "sections" in made else self._tables.sections()
 
@@ -359,7 +357,11 @@ class Profile(Shown):
             config=Config(**data.pop("configuration")),
             dag_structure=data.pop("dag_structure"),
             metrics=DAGMetrics(
-                task_metrics=_tasks_of(data.pop("execution_metrics", ())),
+                # A time that is missing is None.
+                task_metrics=[
+                    TaskMetrics(*map(entry.get, TASK_COLUMNS))
+                    for entry in data.pop("execution_metrics", ())
+                ],
                 edge_metrics=edge_metrics,
                 node_weights=data.pop("node_weights"),
                 edge_weights=data.pop("edge_weights"),
@@ -489,12 +491,10 @@ class Profile(Shown):
         WeightError
             If the format needs a weight for each task and some have none.
         """
-        from dagprofiler._util import plugins as registry
-
         if format is None:
-            format = registry.format_of(file_name(path))  # noqa: A001
-        exporter = registry.load(registry.EXPORTERS, format)
-        registry.check_options(format, exporter, options)
+            format = plugins.format_of(file_name(path))  # noqa: A001
+        exporter = plugins.load(plugins.EXPORTERS, format)
+        plugins.check_options(format, exporter, options)
         with collector_paused():
             export = exporter.render(self, **options)
         write(path, [export.text])
@@ -555,16 +555,12 @@ class Profile(Shown):
         WeightError
             If `cost` is unknown, or no task has such a cost.
         """
-        from dagprofiler._util import plugins as registry
-
-        exporter = registry.load(registry.EXPORTERS, "html")
+        exporter = plugins.load(plugins.EXPORTERS, "html")
         drawing: Drawing = exporter.draw(self, nodes=nodes, cost=cost, statistic=statistic)
         return drawing
 
     def _repr_html_(self) -> str:
-        from dagprofiler._util import plugins as registry
-
-        excerpt: str = registry.load(registry.EXPORTERS, "html").excerpt(self)
+        excerpt: str = plugins.load(plugins.EXPORTERS, "html").excerpt(self)
         return excerpt
 
     def compare(self, other: Profile, *, difference: float = DIFFERENCE) -> ProfileComparison:
@@ -658,10 +654,8 @@ class Profile(Shown):
 
     def __repr__(self) -> str:
         structure, total_ms = self.dag_structure, self.metrics.total_time_ms
-        tasks, edges = (
-            counted(len(structure["nodes"]), "task"),
-            counted(len(structure["edges"]), "edge"),
-        )
+        tasks = counted(len(structure["nodes"]), "task")
+        edges = counted(len(structure["edges"]), "edge")
         time = "total time unknown" if total_ms is None else f"{total_ms} ms"
         name = "" if self.name is None else f" {printable(self.name)!r}"
         what = "predicted Profile" if "prediction" in vars(self).get("sections", ()) else "Profile"
@@ -675,30 +669,13 @@ class Profile(Shown):
 
 def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
     """Return the error for an invalid document; it names import_profile() for other formats."""
-    from dagprofiler._util.plugins import recognizing
-
     # Most invalid documents are profiles; trying all importers takes a while.
     if not isinstance(data, dict) or "dag_structure" in data:
         return error
-    formats, _ = recognizing(data)
+    formats, _ = plugins.recognizing(data)
     if not formats:
         return error
     return ProfileError(f"not a profile but {' or '.join(formats)}, which import_profile() reads")
-
-
-def _tasks_of(entries: Iterable[Mapping[str, Any]]) -> list[TaskMetrics]:
-    """Return the metrics in ``execution_metrics``; a missing time is None."""
-    return [
-        TaskMetrics(
-            entry["task"],
-            entry["compute_time_ms"],
-            entry.get("serialize_time_ms"),  # type: ignore[arg-type]
-            entry.get("deserialize_time_ms"),  # type: ignore[arg-type]
-            entry["bytes_in"],
-            entry["bytes_out"],
-        )
-        for entry in entries
-    ]
 
 
 def _edges_of(data: dict[str, Any]) -> list[EdgeMetrics]:
@@ -713,9 +690,5 @@ def _edges_of(data: dict[str, Any]) -> list[EdgeMetrics]:
             for edge, record in zip(edges, table["records"])
             if record is not None
         ]
-    weights = data["edge_weights"]
-    ends = {f"{e['source']}->{e['target']}": e for e in edges}
-    return [
-        EdgeMetrics(ends[key]["source"], ends[key]["target"], [], bits // 8)
-        for key, bits in weights.items()
-    ]
+    ends = {f"{e['source']}->{e['target']}": (e["source"], e["target"]) for e in edges}
+    return [EdgeMetrics(*ends[key], [], bits // 8) for key, bits in data["edge_weights"].items()]

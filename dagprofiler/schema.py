@@ -20,7 +20,7 @@ from dagprofiler._document.shapes import MAX_INT, doubtful, schema_of, surely_sa
 from dagprofiler.errors import ProfileError, describe, json_path, one_line, shorten
 
 if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator, ValidationError
+    from jsonschema import Draft202012Validator
 
 
 __all__ = ["PROFILE_SCHEMA", "SCHEMA_VERSION", "validate_profile"]
@@ -97,17 +97,11 @@ def _validate_doubtful(data: Any) -> None:
                 f"cannot be checked: {describe(unquotable)}", json_path(path)
             ) from unquotable
         if error is not None:
-            error.path.extendleft(reversed(path))
+            found, message = error.instance, one_line(error.message)
+            if isinstance(found, float) and not isfinite(found):
+                message = f"{found!r} is not a finite number"
             # Without jsonschema's error: with tblib, which Dask imports, causes are pickled too.
-            raise _refusal(error)
-
-
-def _refusal(error: ValidationError) -> ProfileError:
-    if isinstance(error.instance, float) and not isfinite(error.instance):
-        message = f"{error.instance!r} is not a finite number"
-    else:
-        message = one_line(error.message)
-    return ProfileError(message, json_path(error.absolute_path))
+            raise ProfileError(message, json_path((*path, *error.absolute_path)))
 
 
 @cache

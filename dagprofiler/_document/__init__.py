@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -80,13 +80,7 @@ class Calibration:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the calibration as stored in a profile's ``environment``."""
-        return {
-            "score": self.score,
-            "parts": dict(self.parts),
-            "spread": self.spread,
-            "kernel_version": self.kernel_version,
-            **({} if self.taken_at is None else {"taken_at": self.taken_at}),
-        }
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Calibration:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, counting, measured_of
 from dagprofiler._document.sections import ProfileDocument
-from dagprofiler._document.shapes import Row, fields_of, inner_shape
+from dagprofiler._document.shapes import MAX_INT, Row, fields_of, inner_shape
 from dagprofiler.errors import CycleError, ProfileError, json_path, short_repr, shorten
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.stats import median
@@ -136,8 +136,6 @@ def _error(message: str, *path: Any) -> ProfileError:
 _EDGES = ("dag_structure", "edges")
 _ORDER = ("dag_structure", "execution_order")
 _ROWS = ("timeline", "records")
-
-_MAX_WEIGHT = 2**63 - 1
 
 _get: Callable[..., Any] = dict.get
 
@@ -361,8 +359,8 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _check_bounds(weights: Mapping[str, int]) -> None:
-    if weights and not (min(weights.values()) >= 0 and max(weights.values()) <= _MAX_WEIGHT):
-        name = next(name for name in weights if not 0 <= weights[name] <= _MAX_WEIGHT)
+    if weights and not (min(weights.values()) >= 0 and max(weights.values()) <= MAX_INT):
+        name = next(name for name in weights if not 0 <= weights[name] <= MAX_INT)
         # The weight itself may have more digits than Python writes.
         raise _error("the weight is not from 0 to 2**63 - 1", "node_weights", name)
 

@@ -227,22 +227,6 @@ def _name(kind: ast.expr) -> str:
     return str(getattr(kind, "id", getattr(kind, "value", "")))
 
 
-#: The supported keywords. Apart from annotations, a schema must not contain others.
-KEYWORDS = frozenset(
-    {
-        "additionalProperties",
-        "enum",
-        "items",
-        "maximum",
-        "minItems",
-        "minimum",
-        "prefixItems",
-        "properties",
-        "required",
-        "type",
-    }
-)
-
 #: Keywords for values inside a value.
 _INNER = frozenset({"additionalProperties", "items", "prefixItems", "properties"})
 
@@ -274,7 +258,8 @@ def surely_satisfies(data: Any, schema: Mapping[str, Any]) -> bool:
     schema
         A schema with ``type`` throughout, ``items`` for arrays, ``enum``
         for strings only, either ``properties`` or ``additionalProperties``
-        for an object, and no keyword outside ``KEYWORDS``.
+        for an object. Of other keywords only annotations, ``minItems``, ``minimum``,
+        ``maximum``, ``prefixItems`` and ``required``.
 
     Returns
     -------

@@ -53,8 +53,6 @@ _LABELS = {
     "compute_time_ms": "time in compute()",
     "deserialize_time_ms": "deserializing inputs",
     "serialize_time_ms": "serializing outputs",
-    "bytes_in": "bytes in",
-    "bytes_out": "bytes out",
     "cpu_time_ms": "CPU time",
     "reference_time_ms": "time on the reference machine",
     "wall_ms": "time in compute()",
@@ -107,11 +105,8 @@ def label_of(key: str) -> str:
 
 def unit_of(key: str) -> str:
     """Return the unit in a column's name; ``""`` if it has none."""
-    words = key.split("_")
-    return next((unit for unit in _UNITS if unit in words), _NAMED_UNITS.get(key, ""))
-
-
-_NAMED_UNITS = {"node_weight": "instructions"}
+    words = ["instructions"] if key == "node_weight" else key.split("_")
+    return next((unit for unit in _UNITS if unit in words), "")
 
 
 class ProfileTable(Shown):
@@ -184,9 +179,8 @@ class ProfileTable(Shown):
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, (str, list)):
-        return printable(value if isinstance(value, str) else ", ".join(value))
-    return number(value)
+    value = ", ".join(value) if isinstance(value, list) else value
+    return printable(value) if isinstance(value, str) else number(value)
 
 
 def entries_of_tasks(profile: ProfileData) -> tuple[dict[str, TaskMetrics], str]:
@@ -527,9 +521,7 @@ def frames_of(profile: ProfileData) -> Frames:
 
     def of_table(table: ProfileTable) -> Any:
         frame = pd.DataFrame({key: table[key] for key in table.columns})
-        frame.attrs["units"] = {
-            key: column.unit for key, column in table.columns.items() if column.unit
-        }
+        frame.attrs["units"] = {c.key: c.unit for c in table.columns.values() if c.unit}
         return frame
 
     return Frames(
@@ -548,11 +540,10 @@ def _samples(profile: ProfileData) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of the frame of samples."""
     section = profile.sections.get("samples", {})
     kinds = section.get("rounds", ())
-    pairs = {f"{e['source']}->{e['target']}": e for e in profile.dag_structure["edges"]}
+    pairs = {"->".join(pair): pair for pair in edges_of(profile)}
     for part in ("tasks", "edges"):
         for name, columns in section.get(part, {}).items():
-            edge = pairs[name] if part == "edges" else {}
-            ends = None if edge else name, edge.get("source"), edge.get("target")
+            ends = (name, None, None) if part == "tasks" else (None, *pairs[name])
             for quantity, values in columns.items():
                 for i, value in enumerate(values):
                     if value is not None:

@@ -41,15 +41,9 @@ def quantity(value: Any, unit: str | None) -> str:
 
 def share(value: Any, largest: Any) -> float:
     """Return `value` relative to the largest value, from 0 to 1."""
-    return _as_float(value) / _as_float(largest) if largest else 0.0
-
-
-def _as_float(value: Any) -> float:
-    """Return a number as a float, the largest one if it is an integer beyond all."""
-    try:
-        return float(value)
-    except OverflowError:
-        return sys.float_info.max
+    # An integer may be beyond all floats.
+    most = sys.float_info.max
+    return float(min(value, most)) / float(min(largest, most)) if largest else 0.0
 
 
 _DIGITS = re.compile(r"[0-9]+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -679,14 +679,18 @@ def select(meters: Any) -> Selection:
     wanted: set[str] = set()
     own: list[tuple[str, Meter]] = []
     problems: list[str] = []
+    known = [*METER_SETS, *BUILT_IN]
     for meter in _listed(meters):
+        column = problem = ""
         if not is_a(meter, str):
             column, problem = _asked(meter)
-            own += [] if problem else [(column, meter)]
-        else:
-            known = [*METER_SETS, *BUILT_IN]
-            problem = "" if meter in known else _unknown(meter, known)
+        elif meter in known:
             wanted.update(METER_SETS.get(meter, (meter,)))
+        else:
+            hint = f"(known: {', '.join(known)}){did_you_mean(meter, known)}"
+            problem = f"meters: {short_repr(meter)} is unknown {hint}"
+        if column:
+            own.append((column, meter))
         if problem:
             problems.append(problem)
     names = tuple(name for name in METER_SETS["full"] if name in wanted)
@@ -703,13 +707,6 @@ def _listed(meters: Any) -> list[Any]:
     return list(meters) if has_any and not hasattr(meters, "stop") else [meters]
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
-    return (
-        f"meters: {short_repr(name)} is unknown (known: "
-        f"{', '.join(known)}){did_you_mean(name, known)}"
-    )
-
-
 def _asked(given: Any) -> tuple[str, str]:
     """Return the column of a user's meter, or why it is not a meter; the other is empty."""
     try:
@@ -722,23 +719,17 @@ def _asked(given: Any) -> tuple[str, str]:
 
 def _shape_problem(given: Any) -> str:
     missing = [name for name in ("name", "unit", "start", "stop") if not hasattr(given, name)]
+    shown = short_repr(given)
     if missing:
-        return (
-            f"meters: expected a name, or an object with name, unit, start() and stop(), "
-            f"got {short_repr(given)} (it has no {', '.join(missing)})"
-        )
+        lacks = f"got {shown} (it has no {', '.join(missing)})"
+        return f"meters: expected a name, or an object with name, unit, start() and stop(), {lacks}"
     if is_a(given, type):
         return f"meters: expected an object, got the class {given.__name__}; call it"
+    name, unit = short_repr(given.name), short_repr(given.unit)
     if not isinstance(given.name, str) or not given.name:
-        return (
-            f"meter {short_repr(given)}: name must be a non-empty string, got "
-            f"{short_repr(given.name)}"
-        )
+        return f"meter {shown}: name must be a non-empty string, got {name}"
     if not isinstance(given.unit, str):
-        return (
-            f"meter {short_repr(given.name)}: unit must be a string ('1' for a count), "
-            f"got {short_repr(given.unit)}"
-        )
+        return f"meter {name}: unit must be a string ('1' for a count), got {unit}"
     return ""
 
 
