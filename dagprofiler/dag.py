@@ -9,30 +9,29 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from time import perf_counter
+from time import perf_counter, time
 from typing import IO, TYPE_CHECKING, Any
 
-from dagprofiler._document.rounds import Plan
 from dagprofiler._util.html import Shown
-from dagprofiler._util.json import utc_now
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config
-from dagprofiler.engine.hooks import HookCalls, hooks_of
+from dagprofiler.engine.hooks import NO_HOOKS
 from dagprofiler.engine.log import RunLog
 from dagprofiler.engine.options import (
+    ContractReader,
     RunOptions,
     as_seed,
     check_inputs,
     check_limits,
     check_names,
     check_task,
+    estimates_of,
     orders_of,
+    problems_of,
     ranking,
 )
-from dagprofiler.engine.round import ReadyQueue, Workload
-from dagprofiler.engine.run import Run
+from dagprofiler.engine.round import HookCalls, Plan, ReadyQueue, Run, Workload
 from dagprofiler.engine.sections import is_precise
-from dagprofiler.engine.validate import ContractReader, estimates_of, problems_of
 from dagprofiler.errors import (
     DagProfilerError,
     DeclarationError,
@@ -70,6 +69,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors.dispatch import Dispatcher
     from dagprofiler.journal import Journal
     from dagprofiler.journal.past import ReplayLog
+    from dagprofiler.measure.instruments import Instrumentation
     from dagprofiler.profile import Profile
     from dagprofiler.rules.views import Rules
     from dagprofiler.serializers import Serializer
@@ -418,6 +418,7 @@ class DAG(Shown):
             producers, cost models that fail.
         """
         self._current_tasks()
+        check_inputs(inputs)
         self._check(self._numbered(inputs))
 
     def run(
@@ -431,7 +432,7 @@ class DAG(Shown):
         priorities: Any = None,
         schedule: Mapping[str, Sequence[str]] | None = None,
         timeout: float | None = None,
-        hooks: Iterable[Hook] = (),
+        hooks: Iterable[Hook] = NO_HOOKS,
         keep: Iterable[str] = (),
         on_error: str = "stop",
     ) -> Profile:
@@ -494,7 +495,7 @@ class DAG(Shown):
         KeyboardInterrupt
             On Ctrl-C, with ``.profile``.
         """
-        watching = HookCalls(hooks_of(hooks))
+        watching = HookCalls(hooks)
         with watching.closed_on_error():
             options = RunOptions(
                 seed,
@@ -520,7 +521,7 @@ class DAG(Shown):
         executor: Any = None,
         priorities: Any = None,
         timeout: float | None = None,
-        hooks: Iterable[Hook] = (),
+        hooks: Iterable[Hook] = NO_HOOKS,
         trust: bool = False,
     ) -> Profile:
         """Resume a run that a :class:`~dagprofiler.Journal` recorded.
@@ -564,7 +565,7 @@ class DAG(Shown):
         """
         from dagprofiler.journal import Journal
 
-        watching = HookCalls(hooks_of(hooks))
+        watching = HookCalls(hooks)
         with watching.closed_on_error():
             journal = Journal.reopened(path, trust=trust)
             watching.hooks.insert(0, journal)
@@ -601,21 +602,20 @@ class DAG(Shown):
         options: RunOptions,
         hooks: HookCalls,
         *,
-        alone: bool = False,
-        tracing: Any = None,
+        instruments: Instrumentation | None = None,
         past: ReplayLog | None = None,
     ) -> Run:
         """Return a run that is ready to be executed, or raise a ValidationError.
 
-        If `alone`, the run is one of the requested rounds in its own process, without hooks,
-        and receives `tracing`. With `past` it resumes that run, and inputs are serialized.
+        A round of a run in a process of its own gets the `instruments` of that run. With `past`
+        it resumes that run, and inputs are serialized.
         """
         if options.seed is not None:
             load_generators()
-        timestamp, started = utc_now(), perf_counter()
-        rounds = options.rounds
-        tracing = tracing if alone else hooks.tracing
-        instrumentation, counts_allocations = options.instrumentation(hooks.store, tracing)
+        started_at, started = time(), perf_counter()
+        counts_allocations = False
+        if instruments is None:
+            instruments, counts_allocations = options.instrumentation(*hooks.instruments())
         outside = self._numbered(options.inputs)
         tasks = self._current_tasks()
         keep = self._kept(options)
@@ -627,25 +627,21 @@ class DAG(Shown):
         log = RunLog(
             wiring=self._wiring,
             nodes=self._nodes,
-            timestamp=timestamp,
+            started_at=started_at,
             started=started,
             estimates=estimates,
             executor=executor.name,
             ahead_s=executor.ahead_s,
             workers=executor.workers,
             outside={i: sum(map(frames_bytes, fields.values())) for i, fields in encoded.items()},
-            conditions=rounds,
+            conditions=options.rounds,
             priorities=ranked_by,
             unknown=self._unknown,
             name=self.name,
             schedule=options.schedule,
         )
         frontier = self._frontier(ranked, options.schedule)
-        plan = Plan(
-            rounds.alone() if alone else rounds,
-            partial(is_precise, log),
-            allocation=counts_allocations and not alone,
-        )
+        plan = Plan(options, partial(is_precise, log), allocation=counts_allocations)
         if past is not None:
             past.carry_on(log)
             plan.resume(past.kinds, past.measured_s)
@@ -659,22 +655,18 @@ class DAG(Shown):
             rules=self._rule_names(),
             frontier=frontier,
             executor=executor,
-            instrumentation=instrumentation,
+            instrumentation=instruments,
             conclude=None if past is None else past.conclude,
         )
-        elsewhere = None if alone else self._elsewhere(options, tracing)
+        elsewhere: FreshRounds | None = None
+        if options.rounds.fresh_process:
+            from dagprofiler.engine.fresh import FreshRounds
+
+            asked = replace(options, priorities=None, rounds=options.rounds.alone())
+            elsewhere = FreshRounds(
+                partial(self._prepared, asked, HookCalls(), instruments=instruments)
+            )
         return Run(log, work, options, plan, hooks, elsewhere)
-
-    def _elsewhere(self, options: RunOptions, tracing: Any) -> FreshRounds | None:
-        """Return what runs rounds in new processes, if that is asked for."""
-        if not options.rounds.fresh_process:
-            return None
-        from dagprofiler.engine.fresh import FreshRounds
-
-        asked = replace(options, priorities=None)
-        return FreshRounds(
-            partial(self._prepared, asked, HookCalls([]), alone=True, tracing=tracing)
-        )
 
     def _kept(self, options: RunOptions) -> set[int]:
         """Return the numbers of the tasks to keep; rules may add others of these names."""
@@ -708,7 +700,7 @@ class DAG(Shown):
             options.executor,
             config=self.config,
             seed=options.seed,
-            collects=options.rounds.collects,
+            collects=options.collects,
             timeout_s=options.timeout,
         )
 
@@ -954,7 +946,6 @@ class DAG(Shown):
         return {name: i for i, name in enumerate(self._wiring.names)}
 
     def _numbered(self, inputs: Inputs | None) -> dict[int, Mapping[str, Any]]:
-        check_inputs(inputs)
         return {self._number(name, "inputs"): fields for name, fields in (inputs or {}).items()}
 
     def _check(self, outside: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:

@@ -8,9 +8,10 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.checks import check_consistency
 from dagprofiler._document.table import edge_table, profiled_task, task_table
-from dagprofiler._util import interpreter, plugins
+from dagprofiler._util import plugins
 from dagprofiler._util.files import write
 from dagprofiler._util.html import Shown
+from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.json import (
     Table,
     batched,
@@ -22,7 +23,7 @@ from dagprofiler._util.json import (
     parse,
     plain_document,
     render,
-    utc_now,
+    utc_text,
 )
 from dagprofiler._util.text import printable
 from dagprofiler._version import __version__
@@ -63,6 +64,10 @@ _OUR_METADATA = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VE
 
 class RunTables(Protocol):
     """Builds the sections of a profile from the log of a run."""
+
+    @property
+    def timestamp(self) -> str:
+        """When the run started, as ISO 8601 text."""
 
     def dag_structure(self) -> Any:
         """Return the section ``dag_structure``."""
@@ -148,8 +153,8 @@ class Profile(Shown):
         self.final_outputs = {} if final_outputs is None else final_outputs
         self.outputs = {} if outputs is None else outputs
         self.seed = seed
-        self.timestamp: str | None = utc_now() if timestamp is None else timestamp
-        self.hostname: str | None = interpreter.hostname() if hostname is None else hostname
+        self.timestamp = utc_text() if timestamp is None else timestamp
+        self.hostname: str | None = HOSTNAME if hostname is None else hostname
         self.sections = dict(sections or {})
         self.metadata = {**_OUR_METADATA, **(metadata or {})}
         self._edges_are_known = True
@@ -160,7 +165,6 @@ class Profile(Shown):
         tables: RunTables,
         config: Config,
         seed: int | None,
-        timestamp: str,
         outputs: Mapping[str, Mapping[str, Any]],
         final_outputs: Mapping[str, Any],
         *,
@@ -176,8 +180,7 @@ class Profile(Shown):
             final_outputs=final_outputs,
             outputs=outputs,
             seed=seed,
-            timestamp=timestamp,
-            hostname=interpreter.hostname(),
+            hostname=HOSTNAME,
             metadata={**_OUR_METADATA, **({} if name is None else {"name": name})},
             _edges_are_known=True,
             _tables=tables,
@@ -189,8 +192,13 @@ class Profile(Shown):
         """Return what the profile is of: the name of the DAG, or of the command's target."""
         return self.metadata.get("name")
 
-    # In the profile of a run that has just ended, the next three are computed at
+    # In the profile of a run that has just ended, the next four are computed at
     # their first use; in every other profile they are plain attributes.
+
+    @cached_property
+    def timestamp(self) -> str | None:
+        """Return when the run started, as ISO 8601 text."""
+        return self._tables.timestamp
 
     @cached_property
     def dag_structure(self) -> dict[str, Any]:

@@ -20,9 +20,12 @@ class ProfileData(Protocol):
 
     config: Config
     seed: int | None
-    timestamp: str | None
     hostname: str | None
     metadata: dict[str, Any]
+
+    @property
+    def timestamp(self) -> str | None:
+        """When the run started, as ISO 8601 text."""
 
     @property
     def name(self) -> str | None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import boolean, choice, integer, number
 from dagprofiler.errors import is_a, refused
 from dagprofiler.stats import CONFIDENCE, flags, summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Optional, Union
 
     #: One quantity, an entry a round; null where it was not measured.
@@ -120,23 +119,6 @@ class Rounds:
                 f"'auto', which needs at least {MIN_ROUNDS} rounds"
             )
 
-    @property
-    def several(self) -> bool:
-        """Whether there is more than one round, warm-up included."""
-        return self.n != 1 or self.warmup != 0
-
-    @property
-    def instrumented(self) -> bool:
-        """Whether this is more than one plain round, so that there are samples to record."""
-        return self != Rounds(1, collect_garbage=self.collect_garbage) or (
-            self.collect_garbage == "tasks"
-        )
-
-    @property
-    def collects(self) -> bool:
-        """Whether garbage is collected before each round; not in a plain run."""
-        return self.several and self.collect_garbage is not None
-
     def to_dict(self) -> dict[str, Any]:
         """Return the conditions as stored in the profile's ``run.conditions``."""
         return asdict(self)
@@ -146,96 +128,13 @@ class Rounds:
         return replace(self, n=1, warmup=0, fresh_process=False, busy_cores=0)
 
 
+#: One round under no conditions, of which no samples are recorded; the first is the default.
+PLAIN = (Rounds(1), Rounds(1, collect_garbage=None))
+
+
 def rounds_of(rounds: Any) -> Rounds:
     """Return the argument of ``run(rounds=...)`` as Rounds."""
     return rounds if is_a(rounds, Rounds) else Rounds(rounds)
-
-
-class Plan:
-    """The rounds of one run, one after the other.
-
-    Parameters
-    ----------
-    rounds
-        The requested rounds.
-    is_precise
-        Tells whether the measured rounds so far reach a precision.
-    allocation
-        Whether a pass that counts allocations comes last.
-
-    Attributes
-    ----------
-    ended_by
-        What ended the measured rounds: ``"n"``, ``"precision"``,
-        ``"max_rounds"`` or ``"max_time_s"``; None before that.
-    """
-
-    def __init__(
-        self,
-        rounds: Rounds,
-        is_precise: Callable[[float], bool],
-        *,
-        allocation: bool = False,
-    ) -> None:
-        self.rounds = rounds
-        self.ended_by: str | None = None
-        self._is_precise = is_precise
-        self._allocation = allocation
-        self._past: Sequence[str] = ()
-        self._past_s = 0.0
-        self._where = ""
-
-    def resume(self, kinds: Sequence[str], seconds: float) -> None:
-        """Continue the plan of previous attempts, which began rounds of these `kinds`.
-
-        Parameters
-        ----------
-        seconds
-            Time since the first measured one of these began, in seconds of running.
-        """
-        self._past = kinds
-        self._past_s = seconds
-
-    @property
-    def single(self) -> bool:
-        """Whether there is only one round."""
-        return not self.rounds.several and not self._allocation
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the kind of each round."""
-        for taken in range(self.rounds.warmup or 0):
-            self._where = f" in the {'warm-up' if taken else 'cold'} round"
-            yield WARM_UP if taken else COLD
-        begun, taken = perf_counter() - self._past_s, 0
-        of_how_many = "" if self.rounds.n == "auto" else f" of {self.rounds.n}"
-        while self.ended_by is None:
-            taken += 1
-            self._where = f" in round {taken}{of_how_many}"
-            yield MEASURED
-            self.ended_by = self._end(taken, perf_counter() - begun)
-        if self._allocation:
-            self._where = " in the allocation round"
-            yield ALLOCATION
-
-    def where(self) -> str:
-        """Return the current round in words, after a space; "" for a single round."""
-        return "" if self.single else self._where
-
-    def _end(self, taken: int, seconds: float) -> str | None:
-        """Return why `taken` measured rounds are enough; None if they are not."""
-        rounds = self.rounds
-        if rounds.n != "auto":
-            return "n" if taken == rounds.n else None
-        if taken < max(MIN_ROUNDS, self._past.count(MEASURED)):
-            return None
-        if self._is_precise(rounds.precision):
-            return "precision"
-        if taken >= rounds.max_rounds:
-            return "max_rounds"
-        if seconds >= rounds.max_time_s:
-            return "max_time_s"
-        # The earlier attempt found them precise: it had begun the allocation pass.
-        return "precision" if ALLOCATION in self._past else None
 
 
 def rounded(value: Any) -> Any:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
-from dagprofiler._util.interpreter import hostname
+from dagprofiler._util.interpreter import HOSTNAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -245,7 +245,7 @@ def _ending() -> str:
     """
     from zlib import crc32
 
-    return f".{crc32(hostname().encode('utf-8', 'surrogateescape')):08x}.tmp"
+    return f".{crc32(HOSTNAME.encode('utf-8', 'surrogateescape')):08x}.tmp"
 
 
 def _sweep(folder: str) -> None:

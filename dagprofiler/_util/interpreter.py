@@ -12,6 +12,17 @@ import weakref
 from contextvars import ContextVar
 from typing import Any
 
+if hasattr(os, "uname"):
+    _hostname = os.uname().nodename
+else:
+    # Its import takes 3 ms, on Windows only.
+    import platform
+
+    _hostname = platform.node()
+
+#: The name of this machine.
+HOSTNAME: str = _hostname
+
 #: The calibration that the program requested, if any.
 asked_for: list[Any] = []
 
@@ -81,16 +92,6 @@ class _ThisThread(threading.local):
 
     def __init__(self) -> None:
         self.worker = TaskThread()
-
-
-def hostname() -> str:
-    """Return the name of this machine."""
-    if hasattr(os, "uname"):
-        return os.uname().nodename
-    # Its import takes 3 ms, on Windows only.
-    import platform
-
-    return platform.node()
 
 
 def workers() -> list[TaskThread]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from itertools import chain, islice
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.files import COMPRESSED
@@ -25,9 +26,16 @@ if TYPE_CHECKING:
     Rows = Union[Sequence[Any], "Columns"]
 
 
-def utc_now() -> str:
-    """Return the time as ISO 8601 text in UTC, to the microsecond, with a ``Z``."""
-    return datetime.now(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
+def utc_text(seconds: float | None = None) -> str:
+    """Return a time as ISO 8601 text in UTC, to the microsecond, with a ``Z``.
+
+    Parameters
+    ----------
+    seconds
+        Since 1970; by default now.
+    """
+    at = datetime.fromtimestamp(time() if seconds is None else seconds, timezone.utc)
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from threading import get_ident
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._util.interpreter import hostname
+from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
 from dagprofiler.errors import (
@@ -233,7 +233,7 @@ class _Recorded:
                 states[name] = {"state": "failed", "error": describe(error)}
             else:
                 states[name] = {"state": "cancelled"}
-        host = {"host": hostname(), "pid": os.getpid()}
+        host = {"host": HOSTNAME, "pid": os.getpid()}
         sizes = "size_bytes", "wire_bytes", "bytes_in", "bytes_out"
         why = "Hamilton passes values in one process, and serializes none"
         unknown = {**_UNKNOWN, **dict.fromkeys(sizes, why)}

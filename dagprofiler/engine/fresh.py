@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
-    from dagprofiler.engine.log import RoundLog
-    from dagprofiler.engine.round import Results
+    from dagprofiler.engine.log import Results, RoundLog
 
 
 _GUARD = (

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import contextmanager
 from dataclasses import dataclass
-from time import perf_counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import integer
-from dagprofiler.errors import DeclarationError, TraceError, did_you_mean, is_a, refused, short_repr
+from dagprofiler.errors import DeclarationError, TraceError, did_you_mean, is_a, short_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from types import ModuleType
 
     from dagprofiler.config import Config
@@ -163,96 +161,8 @@ class Tracer(Hook):
         self.tracing = Tracing(limit, places, float(floor_ms))
 
 
-class HookFailed(Exception):  # noqa: N818  (a signal, not an error of the library)
-    """A hook raised, which ends the run; internal to the engine."""
-
-
-class HookCalls:
-    """Calls the hooks of one run.
-
-    Attributes
-    ----------
-    hooks
-        The hooks, in the order of their calls.
-    failures
-        ``Class.method`` to the error that it raised.
-    spent_s
-        Time spent in hooks, in seconds.
-    """
-
-    def __init__(self, hooks: list[Hook]) -> None:
-        self.hooks = hooks
-        self.failures: dict[str, BaseException] = {}
-        self.spent_s = 0.0
-
-    @property
-    def store(self) -> Any:
-        """The store of outputs; None if no hook has one."""
-        return self._only("store", "outputs can be stored in one place")
-
-    @property
-    def tracing(self) -> Any:
-        """The settings of the Tracer; None if there is none."""
-        tracing = self._only("tracing", "one Tracer records a run")
-        if tracing is not None:
-            from dagprofiler.tracing.collection import Tracing
-
-            if not isinstance(tracing, Tracing):
-                raise refused(
-                    f"hooks: 'tracing' must be that of a Tracer, got {short_repr(tracing)}"
-                )
-        return tracing
-
-    def _only(self, attribute: str, why: str) -> Any:
-        """Return an attribute that at most one of the hooks sets; None if none does."""
-        values = [getattr(hook, attribute) for hook in self.hooks]
-        values = [value for value in values if value is not None]
-        if len(values) > 1:
-            raise refused(f"hooks: {why}, got {len(values)}")
-        return values[0] if values else None
-
-    def tell(self, method: str, what: Any) -> None:
-        """Call one method of all hooks, and add its time to theirs."""
-        if not self.hooks:
-            return
-        begun = perf_counter()
-        try:
-            for hook in self.hooks:
-                try:
-                    getattr(hook, method)(what)
-                except Exception as error:
-                    self._note(hook, method, error)
-                    raise HookFailed from error
-        finally:
-            self.spent_s += perf_counter() - begun
-
-    def _note(self, hook: Hook, method: str, error: BaseException) -> None:
-        """Add a failure under a unique key."""
-        place = f"{type(hook).__name__}.{method}"
-        same = sum(key.split(" ")[0] == place for key in self.failures)
-        self.failures[f"{place} ({same + 1})" if same else place] = error
-
-    def close(self) -> None:
-        """Close all hooks, even if some raise."""
-        interrupt = None
-        for hook in self.hooks:
-            try:
-                hook.close()
-            except Exception as error:  # noqa: BLE001  (the other hooks must be closed too)
-                self._note(hook, "close", error)
-            except BaseException as error:  # noqa: BLE001  (the same; Ctrl-C is raised below)
-                interrupt = error
-        if interrupt is not None:
-            raise interrupt
-
-    @contextmanager
-    def closed_on_error(self) -> Generator[None]:
-        """Close all hooks if the block raises."""
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
+#: The default of ``run(hooks=...)``.
+NO_HOOKS: tuple[Hook, ...] = ()
 
 
 def hooks_of(hooks: Any) -> list[Hook]:

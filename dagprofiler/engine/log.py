@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS
+from dagprofiler._util.json import utc_text
 from dagprofiler.errors import GraphError, short_repr
+from dagprofiler.measure.machine import (
+    blas_threads,
+    command_line,
+    cores_quota,
+    machine,
+    repository,
+    versions,
+)
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.stats import median
 
@@ -165,6 +177,30 @@ class Growth:
     firings: list[Firing] = field(default_factory=list)
     unfired: dict[str, str] = field(default_factory=dict)
     rules_s: float = 0.0
+
+
+class Results:
+    """What a round leaves behind in addition to its log.
+
+    Attributes
+    ----------
+    outputs
+        Task number to the outputs that are returned.
+    errors
+        Task number to its error.
+    rule_failures
+        Rule to its error.
+    """
+
+    def __init__(self) -> None:
+        self.outputs: dict[int, Mapping[str, Any]] = {}
+        self.errors: dict[int, BaseException] = {}
+        self.rule_failures: dict[str, BaseException] = {}
+
+    def renumber(self, numbers: Sequence[int | None]) -> None:
+        """Give the tasks other numbers."""
+        self.outputs = rekeyed(self.outputs, numbers)
+        self.errors = rekeyed(self.errors, numbers)
 
 
 @dataclass
@@ -540,8 +576,8 @@ class RunLog:
         The graph that ran.
     nodes
         Task names in the order of the argument of the DAG.
-    timestamp
-        When the run began, as ISO 8601 text in UTC.
+    started_at
+        When the run began, in seconds since 1970.
     started
         Reading of the clock, in seconds, when the run began.
     estimates
@@ -567,7 +603,7 @@ class RunLog:
     ended_by
         Why the measured rounds ended, as in :class:`~dagprofiler._document.rounds.Plan`.
     environment
-        The machine, as :func:`dagprofiler.measure.machine.environment` returns it.
+        The machine, as :func:`environment` returns it.
     reason
         Why the run is partial; None if it is complete.
     name
@@ -589,7 +625,7 @@ class RunLog:
 
     wiring: Wiring
     nodes: list[str]
-    timestamp: str
+    started_at: float
     started: float
     estimates: dict[int, int]
     executor: str
@@ -613,6 +649,11 @@ class RunLog:
     hooks_s: float = 0.0
     garbage_s: float = 0.0
     total_s: float = 0.0
+
+    @cached_property
+    def timestamp(self) -> str:
+        """When the run began, as ISO 8601 text in UTC; of a resumed run the first attempt."""
+        return utc_text(self.started_at)
 
     def begin(self, kind: str, columns: list[str]) -> RoundLog:
         """Return the log of a round that is about to begin."""
@@ -717,6 +758,65 @@ class RunLog:
     def since_start_ms(self, times: Iterable[float | None]) -> list[float | None]:
         """Return readings of the clock as milliseconds since the run began."""
         return since_ms(times, self.started)
+
+
+#: What sets the threads of numerical libraries; they read it when they are loaded.
+_THREAD_SETTINGS = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    # How long idle threads spin, which counts as work of the next task.
+    "OPENBLAS_THREAD_TIMEOUT",
+)
+
+
+def environment(*, thorough: bool = False) -> dict[str, Any]:
+    """Return a description of the machine, of the program and of the versions in use.
+
+    Unknown values are null. Only loaded packages have a version, since others
+    took no part in the run.
+
+    Parameters
+    ----------
+    thorough
+        Whether to include the quota of the control groups, the threads of numpy's BLAS and the
+        versions of all loaded packages, not only numpy's. The first time takes 0.5 ms, longer
+        than many runs.
+    """
+    try:
+        usable = len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        usable = None
+    try:
+        folder = os.getcwd()
+    except OSError:
+        # It was removed.
+        folder = ""
+    command, origin = command_line(), repository(folder)
+    # Empty while another thread imports it.
+    numpy = getattr(sys.modules.get("numpy"), "__version__", None)
+    return {
+        **machine(),
+        "cores_usable": usable,
+        **({"cores_quota": cores_quota(), "blas_threads": blas_threads()} if thorough else {}),
+        "thread_settings": {name: os.environ.get(name) for name in _THREAD_SETTINGS},
+        "allocator_settings": allocator_settings(),
+        "versions": {
+            "numpy": numpy,
+            **(versions(frozenset(sys.modules)) if thorough else {}),
+        },
+        **({} if command is None else {"command": command}),
+        **({"git": {**origin}} if origin else {}),
+    }
+
+
+def allocator_settings() -> dict[str, str]:
+    """Return the environment variables that set the C library's allocator.
+
+    With a small ``MALLOC_TRIM_THRESHOLD_``, which Dask's nannies set, arrays cost twice as
+    much: their memory is given back and mapped anew each time.
+    """
+    return {name: text for name, text in os.environ.items() if name.startswith("MALLOC_")}
 
 
 def since_ms(times: Iterable[float | None], zero_s: float) -> list[float | None]:

@@ -1,19 +1,27 @@
-"""RunOptions: what is asked of a run; and checks of the arguments of ``DAG()``."""
+"""RunOptions: what is asked of a run; and what a DAG is given: tasks, contracts, inputs.
+
+Nothing that was not given is checked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from operator import attrgetter, is_
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dagprofiler._document.rounds import Rounds, rounds_of
+from dagprofiler._document.rounds import PLAIN, Rounds, rounds_of
 from dagprofiler._util.checks import choice, integer, names, number
 from dagprofiler.analysis.weights import times_of_tasks
 from dagprofiler.errors import (
+    CostModelError,
     CycleError,
     DeclarationError,
     GraphError,
     ValidationError,
+    describe,
     did_you_mean,
     is_a,
     listed,
@@ -23,15 +31,20 @@ from dagprofiler.errors import (
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.graph.wiring import bottom_levels, check_orders
+from dagprofiler.measure.pipeline import Parameters
 from dagprofiler.profile import Profile
-from dagprofiler.task import Task, instance_of
+from dagprofiler.task import Task, check_declarations, contract_of, estimate, instance_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
+    from dagprofiler.config import Config
+    from dagprofiler.errors import DagProfilerError
     from dagprofiler.executors import Executor
     from dagprofiler.graph.wiring import NumberedGraph, Wiring
     from dagprofiler.measure.instruments import Instrumentation
+    from dagprofiler.measure.pipeline import Contract
+    from dagprofiler.serializers import Serializer
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,10 @@ class RunOptions:
     schedule: Mapping[str, Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
+        if all(map(is_, vars(self).values(), _DEFAULTS)):
+            # A plain run, the most frequent one.
+            object.__setattr__(self, "rounds", PLAIN[0])
+            return
         rounds: Rounds = rounds_of(self.rounds)
         schedule = None if self.schedule is None else as_schedule(self.schedule)
         executor = as_executor(self._pinned(schedule), rounds)
@@ -100,6 +117,17 @@ class RunOptions:
 
         return PinnedExecutor(self.executor, schedule)
 
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one round, warm-up included."""
+        rounds: Rounds = self.rounds
+        return rounds.n != 1 or rounds.warmup != 0
+
+    @property
+    def collects(self) -> bool:
+        """Whether garbage is collected before each round; not in a plain run."""
+        return self.several and self.rounds.collect_garbage is not None
+
     def instrumentation(self, store: Any, tracing: Any) -> tuple[Instrumentation | None, bool]:
         """Return what is measured in addition to the phases; a plain run imports no meters.
 
@@ -121,11 +149,11 @@ class RunOptions:
                 "hooks: rounds in fresh processes report their tasks only when they are over, so "
                 "a journal cannot record them; omit it, or fresh_process"
             )
-        if meters is None:
-            meters = "default" if rounds.several else "wall"
-        apart = rounds.instrumented or store is not None or tracing is not None
-        if not apart and is_a(meters, str) and meters == "wall":
+        apart = rounds not in PLAIN or store is not None or tracing is not None
+        if not apart and (meters is None or (is_a(meters, str) and meters == "wall")):
             return None, False
+        if meters is None:
+            meters = "default" if self.several else "wall"
         from dagprofiler.measure.instruments import Instrumentation
         from dagprofiler.measure.meters import select
 
@@ -134,6 +162,9 @@ class RunOptions:
             selection, rounds.collect_garbage == "tasks", rounds.check_outputs, store, tracing
         )
         return (made if apart or selection.columns else None), selection.allocation
+
+
+_DEFAULTS = [option.default for option in fields(RunOptions)]
 
 
 def ranking(
@@ -344,6 +375,8 @@ def check_task(name: Any, given: Any) -> Task:
 
 def check_inputs(inputs: Any) -> None:
     """Raise a ValidationError unless `inputs` is None or ``{task: {field: value}}``."""
+    if inputs is None:
+        return
     problems: list[str] = []
     if is_a(inputs, Mapping):
         for name, fields in inputs.items():
@@ -355,7 +388,7 @@ def check_inputs(inputs: Any) -> None:
             problems += [
                 f"{where}: {short_repr(field)} {why}" for field, why in wrong.items() if why
             ]
-    elif inputs is not None:
+    else:
         problems.append(f"inputs must be {{task: {{field: value}}}}, got {short_repr(inputs)}")
     if problems:
         raise ValidationError([GraphError(problem) for problem in problems])
@@ -364,3 +397,184 @@ def check_inputs(inputs: Any) -> None:
 def as_seed(seed: Any) -> int | None:
     """Return the seed as an int or None, or raise a ValidationError."""
     return None if seed is None else integer("seed", seed, 0, 2**63 - 1, other="None")
+
+
+_FIELDS = ("inputs", "outputs", "config_deps", "gathers", "serializer")
+_CODECS = ("serialize", "deserialize")
+_METHODS = ("run", "compute")
+_DECLARATIONS = frozenset((*_FIELDS, *_CODECS, *_METHODS))
+
+
+class ContractReader:
+    """Reads the contracts of tasks, once for tasks of the same kind.
+
+    Parameters
+    ----------
+    default
+        Serializer of tasks that choose none.
+    """
+
+    def __init__(self, default: Serializer | None) -> None:
+        self._default = default
+        self._of_class: dict[type[Task], tuple[Any, Any, Contract]] = {}
+        #: What holds for all instances of a class that declare nothing themselves, if anything.
+        self._shared: dict[type[Task], Contract | None] = {}
+        self._parameters: dict[tuple[int, bool], tuple[Any, Parameters]] = {}
+
+    def read_all(self, names: Iterable[str], tasks: Sequence[Task]) -> list[Contract]:
+        """Return the contracts of `tasks`, named `names`."""
+        known, undeclared = self._shared.get, _DECLARATIONS.isdisjoint
+        return [
+            shared
+            if (shared := known(type(task))) and undeclared(vars(task))
+            else self.read(name, task)
+            for name, task in zip(names, tasks)
+        ]
+
+    def read(self, name: str, task: Task) -> Contract:
+        """Return the contract of `task`, named `name`.
+
+        An instance that declares something else than the first of its class
+        is checked, and gets a contract of its own.
+        """
+        known = self._of_class.get(type(task))
+        if known is not None:
+            declarations, first, contract = known
+            try:
+                if declarations(task) == first:
+                    return contract
+            except AttributeError:
+                # An instance with its own compute() or run() that is not a method.
+                pass
+        check_declarations(task, f"task {short_repr(name)}")
+        compute = task.compute
+        function = getattr(compute, "__func__", compute)
+        # By identity, since a callable need not be hashable; kept, so that the id stays valid.
+        key = (id(function), function is compute)
+        parameters = self._parameters[key][1] if key in self._parameters else None
+        if parameters is None:
+            try:
+                parameters = Parameters.of(compute)
+            except (TypeError, ValueError) as error:
+                raise DeclarationError(
+                    f"task {short_repr(name)}: compute() has no signature that fits: "
+                    f"{describe(error)}; is 'self' missing?"
+                ) from error
+            self._parameters[key] = function, parameters
+        contract = contract_of(task, parameters, self._default)
+        if known is None:
+            method = "compute" if function is compute else "compute.__func__"
+            declarations = attrgetter(*_FIELDS, *_CODECS, "run.__func__", method)
+            # The contract of an instance with its own run() does not apply to its class.
+            with suppress(AttributeError):
+                self._of_class[type(task)] = declarations, declarations(task), contract
+        if type(task) not in self._shared and _DECLARATIONS.isdisjoint(vars(task)):
+            self._shared[type(task)] = contract if _speaks_for_instances(type(task)) else None
+        return contract
+
+
+def _speaks_for_instances(kind: type[Task]) -> bool:
+    """Tell whether instances without declarations share a contract: the class has no properties."""
+    from inspect import getattr_static
+
+    return (
+        kind.__getattribute__ is object.__getattribute__
+        and not any(hasattr(getattr_static(kind, name), "__get__") for name in _FIELDS)
+        and all(type(getattr_static(kind, name)) is staticmethod for name in _CODECS)
+        and all(type(getattr_static(kind, name)) is FunctionType for name in _METHODS)
+    )
+
+
+def problems_of(
+    wiring: Wiring,
+    contracts: Sequence[Contract],
+    outside: Mapping[int, Collection[str]],
+    first: int = 0,
+) -> list[DagProfilerError]:
+    """Return the problems with the inputs of the tasks from number `first` on.
+
+    Parameters
+    ----------
+    contracts
+        Of these tasks.
+    outside
+        Task number to its inputs from outside the graph.
+    """
+    numbers, inputs = range(first, len(wiring.inputs)), wiring.inputs[first:]
+    # Many tasks are alike: their inputs are bound once for all of them.
+    alike = dict(zip(zip(map(id, contracts), map(id, inputs)), numbers))
+    wrong = {
+        kind
+        for kind, i in alike.items()
+        if any(_input_problems(wiring, i, contracts[i - first], ()))
+    }
+    return [
+        GraphError(f"task {short_repr(wiring.names[i])}: {problem}")
+        for i, contract, fields in (zip(numbers, contracts, inputs) if wrong or outside else ())
+        if i in outside or (id(contract), id(fields)) in wrong
+        for problem in _input_problems(wiring, i, contract, outside.get(i, ()))
+    ]
+
+
+def estimates_of(
+    names: Sequence[str], tasks: Sequence[Task], config: Config, first: int = 0
+) -> tuple[dict[int, int], list[CostModelError]]:
+    """Return the estimates of cost models, by task number from `first` on, and their errors."""
+    estimates: dict[int, int] = {}
+    problems = []
+    no_model = Task.estimate_instructions
+    for i, task in enumerate(tasks):
+        if task.estimate_instructions is not no_model:
+            task.config = config
+            try:
+                estimated = estimate(names[i], task, config)
+            except CostModelError as error:
+                problems.append(error)
+            else:
+                if estimated is not None:
+                    estimates[first + i] = estimated
+    return estimates, problems
+
+
+def _input_problems(
+    wiring: Wiring, i: int, contract: Contract, outside: Collection[str]
+) -> Iterator[str]:
+    """Yield the problems of binding the fields of a task to ``compute()``."""
+    takes, gathers = contract.parameters, contract.gathers
+    fields = [*wiring.inputs[i], *outside]
+    arriving = set(fields)
+    plain = [field for field in fields if field not in gathers]
+    if len(arriving.difference(gathers)) < len(plain):
+        for field in dict.fromkeys(plain):
+            names = _producers(wiring, i, field, outside)
+            if len(names) > 1:
+                yield (
+                    f"input {field!r} has {len(names)} producers: "
+                    f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}; "
+                    "list it in 'gathers' to receive all"
+                )
+    for field in outside:
+        if field in gathers and len(_producers(wiring, i, field, outside)) > 1:
+            yield f"input {field!r} is gathered from edges and given as well"
+    if contract.overrides_run:
+        # Such a run() may call compute() with any arguments.
+        return
+    for field in sorted(takes.required.difference(arriving, gathers)):
+        hint = "" if takes.takes_cfg else did_you_mean(field, ["cfg"])
+        yield f"compute() needs {short_repr(field)}, and nobody provides it{hint}"
+    if not takes.any:
+        accepted = sorted(takes.required | takes.optional)
+        for field in sorted(arriving.union(gathers).difference(accepted)):
+            names = _producers(wiring, i, field, outside)
+            source = f" from {', '.join(names[:5])}" if names else ""
+            yield (
+                f"compute() does not take {short_repr(field)}{source} "
+                f"(it takes: {', '.join(map(repr, accepted)) or 'nothing'})"
+                f"{did_you_mean(field, accepted)}; an edge with fields [] only orders"
+            )
+
+
+def _producers(wiring: Wiring, i: int, field: str, outside: Collection[str]) -> list[str]:
+    """Return the producers of `field` of task number `i`, quoted."""
+    names = [short_repr(wiring.names[wiring.owner[s]]) for f, s in wiring.feeds(i) if f == field]
+    return [*names, "run(inputs=...)"] if field in outside else names

@@ -1,29 +1,47 @@
-"""Round: one round of a run, with the ready loop; Frontier: what the loop runs next.
+"""Run: all rounds of a run, from the first call of a hook to the profile.
 
-:class:`ReadyQueue` is the frontier of a fixed graph. The package `rules` has one for dynamic
-graphs, and `journal` one that wraps another and takes over what previous attempts finished.
+:class:`Plan` says which rounds there are. Each is a :class:`Round`, whose ready loop asks a
+:class:`Frontier` what to run next. :class:`ReadyQueue` is the frontier of a fixed graph. The
+package `rules` has one for dynamic graphs, and `journal` one that wraps another and takes over
+what previous attempts finished.
 """
 
 from __future__ import annotations
 
+import gc
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain, filterfalse
+from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from dagprofiler._document.rounds import ALLOCATION
-from dagprofiler._util.interpreter import recording, sink
-from dagprofiler.engine.log import rekeyed
-from dagprofiler.errors import WorkerError, describe, frames_of
+from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, MIN_ROUNDS, WARM_UP
+from dagprofiler._util.interpreter import asked_for, recording, sink
+from dagprofiler.engine.hooks import NO_HOOKS, RunInfo, hooks_of
+from dagprofiler.engine.log import Results, environment
+from dagprofiler.engine.sections import Tables
+from dagprofiler.errors import (
+    GraphError,
+    RunError,
+    WorkerError,
+    describe,
+    frames_of,
+    refused,
+    short_repr,
+)
 from dagprofiler.graph.wiring import GrowableWiring, ready_queue, ready_queue_along, ready_queue_by
+from dagprofiler.measure.random import current_stream, generators_restored
+from dagprofiler.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from dagprofiler.config import Config
-    from dagprofiler.engine.hooks import HookCalls
-    from dagprofiler.engine.log import RunLog
+    from dagprofiler.engine.fresh import FreshRounds, Taken
+    from dagprofiler.engine.hooks import Hook
+    from dagprofiler.engine.log import RoundLog, RunLog
     from dagprofiler.engine.options import RunOptions
     from dagprofiler.executors.dispatch import Dispatcher
     from dagprofiler.executors.serial import SerialExecutor
@@ -157,30 +175,6 @@ class Workload(NamedTuple):
     executor: SerialExecutor | Dispatcher
     instrumentation: Instrumentation | None
     conclude: Callable[[RunLog], None] | None
-
-
-class Results:
-    """What a round leaves behind in addition to its log.
-
-    Attributes
-    ----------
-    outputs
-        Task number to the outputs that are returned.
-    errors
-        Task number to its error.
-    rule_failures
-        Rule to its error.
-    """
-
-    def __init__(self) -> None:
-        self.outputs: dict[int, Mapping[str, Any]] = {}
-        self.errors: dict[int, BaseException] = {}
-        self.rule_failures: dict[str, BaseException] = {}
-
-    def renumber(self, numbers: Sequence[int | None]) -> None:
-        """Give the tasks other numbers."""
-        self.outputs = rekeyed(self.outputs, numbers)
-        self.errors = rekeyed(self.errors, numbers)
 
 
 def is_traced(kind: str, instrumentation: Instrumentation | None) -> bool:
@@ -447,3 +441,433 @@ class Round:
             self._stopped = True
         self._frontier.failed(i, skipped, stops=self._stopped)
         self._hooks.tell("task_failed", self.run.record(entry, i, error))
+
+
+class Plan:
+    """The rounds of one run, one after the other.
+
+    Parameters
+    ----------
+    options
+        What was asked of the run.
+    is_precise
+        Tells whether the measured rounds so far reach a precision.
+    allocation
+        Whether a pass that counts allocations comes last.
+
+    Attributes
+    ----------
+    single
+        Whether there is only one round.
+    ended_by
+        What ended the measured rounds: ``"n"``, ``"precision"``,
+        ``"max_rounds"`` or ``"max_time_s"``; None before that.
+    """
+
+    def __init__(
+        self,
+        options: RunOptions,
+        is_precise: Callable[[float], bool],
+        *,
+        allocation: bool = False,
+    ) -> None:
+        self.single = not options.several and not allocation
+        self.ended_by: str | None = None
+        self._rounds = options.rounds
+        self._is_precise = is_precise
+        self._allocation = allocation
+        self._past: Sequence[str] = ()
+        self._past_s = 0.0
+        self._where = ""
+
+    def resume(self, kinds: Sequence[str], seconds: float) -> None:
+        """Continue the plan of previous attempts, which began rounds of these `kinds`.
+
+        Parameters
+        ----------
+        seconds
+            Time since the first measured one of these began, in seconds of running.
+        """
+        self._past = kinds
+        self._past_s = seconds
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the kind of each round."""
+        for taken in range(self._rounds.warmup or 0):
+            self._where = f" in the {'warm-up' if taken else 'cold'} round"
+            yield WARM_UP if taken else COLD
+        begun, taken = perf_counter() - self._past_s, 0
+        of_how_many = "" if self._rounds.n == "auto" else f" of {self._rounds.n}"
+        while self.ended_by is None:
+            taken += 1
+            self._where = f" in round {taken}{of_how_many}"
+            yield MEASURED
+            self.ended_by = self._end(taken, perf_counter() - begun)
+        if self._allocation:
+            self._where = " in the allocation round"
+            yield ALLOCATION
+
+    def where(self) -> str:
+        """Return the current round in words, after a space; "" for a single round."""
+        return "" if self.single else self._where
+
+    def _end(self, taken: int, seconds: float) -> str | None:
+        """Return why `taken` measured rounds are enough; None if they are not."""
+        rounds = self._rounds
+        if rounds.n != "auto":
+            return "n" if taken == rounds.n else None
+        if taken < max(MIN_ROUNDS, self._past.count(MEASURED)):
+            return None
+        if self._is_precise(rounds.precision):
+            return "precision"
+        if taken >= rounds.max_rounds:
+            return "max_rounds"
+        if seconds >= rounds.max_time_s:
+            return "max_time_s"
+        # The earlier attempt found them precise: it had begun the allocation pass.
+        return "precision" if ALLOCATION in self._past else None
+
+
+class HookFailed(Exception):  # noqa: N818  (a signal, not an error of the library)
+    """A hook raised, which ends the run; internal to the engine."""
+
+
+class HookCalls:
+    """Calls the hooks of one run.
+
+    Parameters
+    ----------
+    hooks
+        As for :meth:`DAG.run <dagprofiler.DAG.run>`.
+
+    Attributes
+    ----------
+    hooks
+        The hooks, in the order of their calls.
+    failures
+        ``Class.method`` to the error that it raised.
+    spent_s
+        Time spent in hooks, in seconds.
+    """
+
+    def __init__(self, hooks: Iterable[Hook] = NO_HOOKS) -> None:
+        self.hooks = [] if hooks is NO_HOOKS else hooks_of(hooks)
+        self.failures: dict[str, BaseException] = {}
+        self.spent_s = 0.0
+
+    def instruments(self) -> tuple[Any, Any]:
+        """Return the store of outputs, and the settings of the Tracer; None if no hook has one."""
+        if not self.hooks:
+            return None, None
+        tracing = self._only("tracing", "one Tracer records a run")
+        if tracing is not None:
+            from dagprofiler.tracing.collection import Tracing
+
+            if not isinstance(tracing, Tracing):
+                raise refused(
+                    f"hooks: 'tracing' must be that of a Tracer, got {short_repr(tracing)}"
+                )
+        return self._only("store", "outputs can be stored in one place"), tracing
+
+    def _only(self, attribute: str, why: str) -> Any:
+        """Return an attribute that at most one of the hooks sets; None if none does."""
+        values = [getattr(hook, attribute) for hook in self.hooks]
+        values = [value for value in values if value is not None]
+        if len(values) > 1:
+            raise refused(f"hooks: {why}, got {len(values)}")
+        return values[0] if values else None
+
+    def tell(self, method: str, what: Any) -> None:
+        """Call one method of all hooks, and add its time to theirs."""
+        if not self.hooks:
+            return
+        begun = perf_counter()
+        try:
+            for hook in self.hooks:
+                try:
+                    getattr(hook, method)(what)
+                except Exception as error:
+                    self._note(hook, method, error)
+                    raise HookFailed from error
+        finally:
+            self.spent_s += perf_counter() - begun
+
+    def _note(self, hook: Hook, method: str, error: BaseException) -> None:
+        """Add a failure under a unique key."""
+        place = f"{type(hook).__name__}.{method}"
+        same = sum(key.split(" ")[0] == place for key in self.failures)
+        self.failures[f"{place} ({same + 1})" if same else place] = error
+
+    def close(self) -> None:
+        """Close all hooks, even if some raise."""
+        interrupt = None
+        for hook in self.hooks:
+            try:
+                hook.close()
+            except Exception as error:  # noqa: BLE001  (the other hooks must be closed too)
+                self._note(hook, "close", error)
+            except BaseException as error:  # noqa: BLE001  (the same; Ctrl-C is raised below)
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+
+    @contextmanager
+    def closed_on_error(self) -> Generator[None]:
+        """Close all hooks if the block raises."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+
+#: The age of a calibration from which on rounds take it anew, in seconds.
+_CALIBRATED_S = 10.0
+
+
+class Run:
+    """One run of a valid DAG: all its rounds.
+
+    Parameters
+    ----------
+    log
+        The log of the run; it also holds the graph.
+    work
+        What each round executes.
+    options
+        What was asked of the run.
+    plan
+        The rounds to run.
+    hooks
+        Observers of the run.
+    elsewhere
+        Runs a round in another process; None for rounds in this one.
+    """
+
+    def __init__(
+        self,
+        log: RunLog,
+        work: Workload,
+        options: RunOptions,
+        plan: Plan,
+        hooks: HookCalls,
+        elsewhere: FreshRounds | None,
+    ) -> None:
+        self._log = log
+        self._work = work
+        self._options = options
+        self._plan = plan
+        self._hooks = hooks
+        self._elsewhere = elsewhere
+        #: Of the last round; names of tasks that failed, before the round's tasks are renumbered.
+        self._results = Results()
+        self._failed: dict[str, BaseException] = {}
+        #: When the first round began, and what hooks had taken by then.
+        self._begun: float | None = None
+        self._hooks_before = 0.0
+        self.profile: Profile
+
+    def execute(self) -> Profile:
+        """Run all rounds and return the profile; raise as :meth:`steps`."""
+        with ExitStack() as conditions:
+            cores = self._options.rounds.busy_cores
+            if cores:
+                from dagprofiler.measure.busy import busy
+
+                with self._hooks.closed_on_error():
+                    conditions.enter_context(busy(cores))
+            for _ in self.steps():
+                pass
+        return self.profile
+
+    def steps(self) -> Generator[None]:
+        """Run one round a step; :attr:`profile` is available after the last one.
+
+        Raises
+        ------
+        RunError
+            If a task or a hook failed; it holds the partial profile.
+        """
+        log = self._log
+        try:
+            try:
+                try:
+                    with suppress(HookFailed):
+                        self._announce()
+                        for kind in self._plan:
+                            self._take(kind)
+                            if self._failed or self._results.rule_failures:
+                                break
+                            yield
+                finally:
+                    self._settle()
+                profile = self._profile()
+                with suppress(HookFailed):
+                    self._hooks.tell("run_finished", profile)
+            finally:
+                self._hooks.close()
+        except BaseException as error:
+            # Ctrl-C and the like are raised again, with the partial profile.
+            log.reason = f"interrupted by {describe(error)}{self._plan.where()}"
+            with suppress(AttributeError):
+                error.profile = self._profile()  # type: ignore[attr-defined]
+            raise
+        failures = self._failures()
+        if failures:
+            failed_task = next(iter(self._failed), None)
+            raise RunError(failed_task, failures, profile) from next(iter(failures.values()))
+        self.profile = profile
+
+    def alone(self) -> Taken:
+        """Run the only round of a process of its own."""
+        from dagprofiler.engine.fresh import Taken
+
+        with suppress(RunError):
+            for _ in self.steps():
+                pass
+        return Taken(self._log.rounds[-1], self._log.workers[0], self._results)
+
+    def _settle(self) -> None:
+        """Compute the totals of the run, which are final after this."""
+        log = self._log
+        self._work.executor.close()
+        log.ended_by = self._plan.ended_by
+        log.total_s = perf_counter() - log.started
+        log.hooks_s = self._hooks.spent_s
+        if self._begun is None:
+            log.prepare_s = log.total_s - log.earlier_s - log.hooks_s
+        else:
+            log.prepare_s = self._begun - log.started - log.earlier_s - self._hooks_before
+        for name, error in self._failures().items():
+            rules = self._results.rule_failures
+            kind = "task" if self._failed else "rule" if rules else "hook"
+            what = name if kind == "rule" else f"{kind} {short_repr(name)}"
+            log.reason = f"{what} failed{self._plan.where()}: {describe(error)}"
+            break
+        # Tracebacks of failures keep this object alive; release its values.
+        self._work.outside.clear()
+
+    def _failures(self) -> dict[str, BaseException]:
+        """Return the failures: tasks in the order of failure, then rules, then hooks."""
+        failed = {**self._failed, **self._results.rule_failures}
+        for place, error in self._hooks.failures.items():
+            failed[f"hook {place}" if place in failed else place] = error
+        return failed
+
+    def _announce(self) -> None:
+        """Call ``run_started`` of the hooks."""
+        if self._hooks.hooks:
+            work, wiring = self._work, self._log.wiring
+            names = wiring.names
+            run = RunInfo(
+                tasks=dict(zip(names, work.tasks)),
+                execution_order=[names[i] for i in wiring.order],
+                config=work.config,
+                options=self._options,
+                inputs={names[i]: fields for i, fields in work.outside.items()},
+                rules=work.rules,
+                log=self._log,
+                contracts=work.contracts,
+            )
+            self._hooks.tell("run_started", run)
+
+    def _take(self, kind: str) -> None:
+        """Run the whole DAG once, here or elsewhere."""
+        log = self._log
+        if self._begun is None:
+            self._begun, self._hooks_before = perf_counter(), self._hooks.spent_s
+        # The last round's outputs are no longer needed, only its measurements.
+        self._results = Results()
+        if self._options.collects:
+            begun = perf_counter()
+            gc.collect()
+            log.garbage_s += perf_counter() - begun
+        if self._elsewhere is not None and kind is not ALLOCATION:
+            self._adopt(self._elsewhere.take(), kind)
+            return
+        frontier = self._work.frontier(len(log.rounds))
+        log.wiring = frontier.wiring
+        single = self._plan.single
+        current = Round(log, self._work, self._options, self._hooks, kind, frontier, single=single)
+        self._results, log.contracts = current.results, current.contracts
+        seeded = self._options.seed is not None
+        # A run inside a task does not continue the stream of that task.
+        outer = current_stream.set(None)
+        try:
+            with generators_restored() if seeded else nullcontext():
+                current.take()
+        finally:
+            current_stream.reset(outer)
+            log.contracts = ()
+            self._conclude(current.log, current.contracts)
+        succeeded = current.log.complete and not self._results.rule_failures
+        # A round that a previous attempt has completed is known to hooks.
+        if succeeded and current.log.ended_s is None:
+            current.log.ended_s = perf_counter()
+            self._hooks.tell("round_finished", len(log.rounds) - 1)
+
+    def _conclude(self, round_log: RoundLog, contracts: Sequence[Contract]) -> None:
+        """Keep what a round that has ended leaves behind, numbered as in the rounds before it."""
+        names, results = round_log.wiring.names, self._results
+        self._failed = {names[i]: error for i, error in results.errors.items()}
+        if any(map(attrgetter("bound"), contracts)):
+            self._log.bound.update(
+                (name, {key: short_repr(value) for key, value in contract.bound.items()})
+                for name, contract in zip(names, contracts)
+                if contract.bound
+            )
+        if round_log.growth is None:
+            return
+        try:
+            numbers = self._log.settle(round_log)
+        except GraphError:
+            results.outputs = {}
+            raise
+        if numbers is not None:
+            results.renumber(numbers)
+
+    def _adopt(self, taken: Taken, kind: str) -> None:
+        """Add a round that another process ran, and report it to the hooks."""
+        round_log = self._log.adopt(kind, taken.log, taken.worker)
+        self._results = taken.results
+        if not is_traced(kind, self._work.instrumentation):
+            round_log.spans.clear()
+        self._conclude(round_log, self._work.contracts)
+        if self._hooks.hooks:
+            names = self._log.wiring.names
+            for i in round_log.by_start():
+                self._hooks.tell("task_started", names[i])
+                error = taken.results.errors.get(i)
+                method = "task_finished" if error is None else "task_failed"
+                self._hooks.tell(method, self._log.record(round_log, i, error))
+        if round_log.complete:
+            self._hooks.tell("round_finished", len(self._log.rounds) - 1)
+
+    def _profile(self) -> Profile:
+        log, work = self._log, self._work
+        log.end()
+        several = self._options.several
+        log.environment = environment(thorough=several)
+        calibrations = asked_for
+        if several:
+            from dagprofiler.measure.calibrate import calibration_of_process
+
+            calibrations = [calibration_of_process(oldest_s=_CALIBRATED_S)]
+        for calibration in calibrations:
+            log.environment["calibration"] = calibration.to_dict()
+        for round_log in log.rounds:
+            # Of the processes that computed.
+            log.environment["versions"].update(round_log.versions)
+        if work.conclude is not None:
+            work.conclude(log)
+        names, outputs = log.wiring.names, self._results.outputs
+        order = [i for i in log.wiring.order if i in outputs]
+        last = log.wiring.order[-1:]
+        return Profile.from_run(
+            Tables(log),
+            work.config,
+            self._options.seed,
+            name=log.name,
+            outputs={names[i]: outputs[i] for i in order},
+            final_outputs=outputs.get(last[0], {}) if last else {},
+        )

@@ -8,6 +8,7 @@ not pay for reporting.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,7 @@ from dagprofiler._document.rounds import (
     ALLOCATION,
     MEASURED,
     MOMENTS,
+    PLAIN,
     measured_of,
     rounded,
     statistics_of,
@@ -295,17 +297,22 @@ _HOW = {
 }
 
 
+@dataclass(eq=False)
 class Tables:
     """The sections of the profile, and the metrics, of a run that has ended.
 
-    Parameters
+    Attributes
     ----------
     log
         What the run wrote down.
     """
 
-    def __init__(self, log: RunLog) -> None:
-        self.log = log
+    log: RunLog
+
+    @property
+    def timestamp(self) -> str:
+        """When the run started, as ISO 8601 text."""
+        return self.log.timestamp
 
     @cached_property
     def _figures(self) -> Figures:
@@ -519,7 +526,7 @@ class Tables:
         """The samples of several rounds, or of one with meters; None for a plain run."""
         log = self.log
         metered = any(round_log.columns for round_log in log.rounds)
-        sampled = log.rounds and (metered or log.conditions.instrumented or len(log.rounds) > 1)
+        sampled = log.rounds and (metered or log.conditions not in PLAIN or len(log.rounds) > 1)
         return samples_of(log) if sampled else None
 
     def _run(self) -> dict[str, Any]:

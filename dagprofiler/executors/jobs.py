@@ -103,7 +103,7 @@ def _carry_out(
     _here.enter(session, alone=alone)
     seed, instruments = session.seed, _here.instruments
     streams = None if seed is None else Streams(seed, legacy=alone)
-    with generators_restored(seed) if streams and alone else nullcontext():
+    with generators_restored() if streams and alone else nullcontext():
         record = perform(work, frames, session.config, streams, instruments, beside=True)
     if instruments is not None:
         instruments.rest()

@@ -6,7 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._util.interpreter import hostname
+from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.executors import RoundReport
 from dagprofiler.measure.pipeline import perform
 from dagprofiler.measure.random import Streams
@@ -47,7 +47,7 @@ class SerialExecutor:
 
     def __init__(self, config: Config, seed: int | None) -> None:
         self.workers: list[dict[str, Any]] = [
-            {"host": hostname(), "pid": os.getpid(), "thread": threading.get_ident()}
+            {"host": HOSTNAME, "pid": os.getpid(), "thread": threading.get_ident()}
         ]
         # Of the instance: the run loop asks before each task, and finds it faster there.
         self.capacity = 1

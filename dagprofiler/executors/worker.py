@@ -13,7 +13,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from dagprofiler._util.interpreter import hostname
+from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.errors import TaskTimeoutError, WorkerError
 from dagprofiler.measure.machine import clock_domain
 
@@ -57,7 +57,7 @@ def this_worker() -> tuple[Any, ...]:
     """Return the fields of the :class:`Worker` that this thread is."""
     # Outside of the main thread, other tasks or the engine run in the process.
     alone = threading.current_thread() is threading.main_thread()
-    return hostname(), os.getpid(), threading.get_ident(), clock_domain(), alone
+    return HOSTNAME, os.getpid(), threading.get_ident(), clock_domain(), alone
 
 
 #: The processes with which this one ends.

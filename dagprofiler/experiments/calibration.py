@@ -10,12 +10,12 @@ from time import perf_counter, process_time, sleep, thread_time
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import Rounds
-from dagprofiler._util.interpreter import hostname
+from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.dag import DAG, ORDER_ONLY
+from dagprofiler.engine.log import allocator_settings
 from dagprofiler.engine.options import as_executor
 from dagprofiler.errors import refused
 from dagprofiler.measure.calibrate import kernels
-from dagprofiler.measure.machine import allocator_settings
 from dagprofiler.predict import Engine, busy_gap_ms, simulate
 from dagprofiler.stats import median
 from dagprofiler.task import Task
@@ -167,7 +167,7 @@ def calibrate_engine(executor: Any) -> Engine:
     contention, between = _contention(run, busy, threads=engine.shares_memory)
     plain = Engine(
         executor=engine.name,
-        host=hostname(),
+        host=HOSTNAME,
         workers=workers,
         latency_ms=round(latency_ms, 6),
         gap_ms=round(max(0.0, gap_ms), 6),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._document.table import edges_of
 from dagprofiler._util.checks import choice, number
-from dagprofiler._util.json import mapping_in, plain_document, plain_number, text_in, utc_now
+from dagprofiler._util.json import mapping_in, plain_document, plain_number, text_in, utc_text
 from dagprofiler.analysis.weights import Weights, known_weights
 from dagprofiler.config import Config
 from dagprofiler.errors import (
@@ -1044,7 +1044,7 @@ class _Import:
             self._not_measured["timestamp"] = (
                 "the file has no date in ISO 8601: it is that of the import"
             )
-        timestamp = dates[0] if dates else utc_now()
+        timestamp = dates[0] if dates else utc_text()
         # The versions of the writing software come from a new profile.
         blank = Profile(Config(), {}, DAGMetrics([], [], {}, {}, 0.0), timestamp=timestamp)
         metadata = {"timestamp": timestamp, **blank.metadata, "seed": None}

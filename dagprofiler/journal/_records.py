@@ -22,7 +22,7 @@ from threading import Lock
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from dagprofiler._util.interpreter import hostname
+from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.config import same_value
 from dagprofiler.errors import JournalError, describe, listed, short_repr
 from dagprofiler.measure.kernel import Holder
@@ -125,11 +125,11 @@ class OpenStore(Holder):
             raise self._unreachable(describe(error)) from error
 
     def _unreachable(self, why: str) -> JournalError:
-        worker = f"worker {hostname()} (process {os.getpid()})"
+        worker = f"worker {HOSTNAME} (process {os.getpid()})"
         return JournalError(self._store.directory, [f"{worker} cannot write there: {why}"])
 
     def _new_segment(self) -> IO[bytes]:
-        worker = f"{hostname()}-{os.getpid()}-{threading.get_ident()}".replace(os.sep, "_")
+        worker = f"{HOSTNAME}-{os.getpid()}-{threading.get_ident()}".replace(os.sep, "_")
         for number in count():
             # Other hosts and containers may have the same names and numbers.
             with suppress(FileExistsError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP, Rounds
 from dagprofiler._document.shapes import surely_satisfies
-from dagprofiler._util.json import utc_now
+from dagprofiler._util.json import utc_text
 from dagprofiler.engine.options import RunOptions
 from dagprofiler.errors import JournalError, describe, listed, short_repr, shorten
 from dagprofiler.graph.wiring import GrowableWiring
@@ -702,9 +702,9 @@ class ReplayLog:
         last = self._rounds[-1] if self._rounds else None
         before = self.resumed[-1] if self.resumed else {**self._header, "at_ms": 0.0}
         worked_ms = self._at_ms - before["at_ms"]
-        away_ms = (_moment(utc_now()) - _moment(before["timestamp"])).total_seconds() * 1e3
+        away_ms = (_moment(utc_text()) - _moment(before["timestamp"])).total_seconds() * 1e3
         entry = {
-            "timestamp": utc_now(),
+            "timestamp": utc_text(),
             "at_ms": round(self._at_ms, 6),
             "gap_ms": round(max(0.0, away_ms - worked_ms), 6),
             "round": len(self._rounds) - (last is not None and not last.complete),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dagprofiler._document import Calibration
 from dagprofiler._util.interpreter import asked_for
-from dagprofiler._util.json import utc_now
+from dagprofiler._util.json import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -114,7 +114,7 @@ def _judged(rounds: list[dict[str, float]]) -> Calibration:
         parts=parts,
         spread=(of_rounds[-2] - of_rounds[1]) / 2 / score,
         kernel_version=KERNEL_VERSION,
-        taken_at=utc_now(),
+        taken_at=utc_text(),
     )
 
 

@@ -1,4 +1,4 @@
-"""A description of this machine, for the profile's section ``environment``."""
+"""Facts about this machine and this program, each of which is found once in a process."""
 
 from __future__ import annotations
 
@@ -7,22 +7,13 @@ import sys
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._util.interpreter import hostname, imported
+from dagprofiler._util.interpreter import HOSTNAME, imported
 from dagprofiler._util.text import printable
 from dagprofiler.errors import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-#: What sets the threads of numerical libraries; they read it when they are loaded.
-_THREAD_SETTINGS = (
-    "OPENBLAS_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    # How long idle threads spin, which counts as work of the next task.
-    "OPENBLAS_THREAD_TIMEOUT",
-)
 
 #: Most characters of a command line.
 _LONGEST_COMMAND = 1000
@@ -50,37 +41,7 @@ def clock_domain() -> str:
     except OSError:
         namespace = ""
     boot = _text("/proc/sys/kernel/random/boot_id").strip()
-    return f"{hostname()} {boot} {namespace}"
-
-
-def environment(*, thorough: bool = False) -> dict[str, Any]:
-    """Return a description of the machine, of the program and of the versions in use.
-
-    Unknown values are null. Only loaded packages have a version, since others
-    took no part in the run.
-
-    Parameters
-    ----------
-    thorough
-        Whether to include the quota of the control groups, the threads of numpy's BLAS and the
-        versions of all loaded packages, not only numpy's. The first time takes 0.5 ms, longer
-        than many runs.
-    """
-    numpy = imported("numpy")
-    command, repository = command_line(), _repository(_folder())
-    return {
-        **_machine(),
-        "cores_usable": _cores_usable(),
-        **({"cores_quota": _cores_quota(), "blas_threads": _blas_threads()} if thorough else {}),
-        "thread_settings": {name: os.environ.get(name) for name in _THREAD_SETTINGS},
-        "allocator_settings": allocator_settings(),
-        "versions": {
-            "numpy": None if numpy is None else numpy.__version__,
-            **(versions(frozenset(sys.modules)) if thorough else {}),
-        },
-        **({} if command is None else {"command": command}),
-        **({"git": {**repository}} if repository else {}),
-    }
+    return f"{HOSTNAME} {boot} {namespace}"
 
 
 @lru_cache(maxsize=1)
@@ -116,16 +77,8 @@ def command_line() -> str | None:
     return shorten(printable(" ".join([name, *map(shlex.quote, arguments)])), _LONGEST_COMMAND)
 
 
-def _folder() -> str:
-    """Return the current directory; empty if it was removed."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
-
-
 @cache
-def _repository(folder: str) -> dict[str, Any]:
+def repository(folder: str) -> dict[str, Any]:
     """Return the commit that a folder's git repository has checked out, as of the first call.
 
     Files are read, which took 0.06 ms where ``git status`` took 10 ms (medians); and a process that
@@ -156,30 +109,22 @@ def ask_git() -> None:
     """
     import subprocess
 
-    repository = _repository(_folder())
-    if not repository:
-        return
     words = ["git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]
     try:
+        known = repository(os.getcwd())
+        if not known:
+            return
         changed = subprocess.run(  # noqa: S603  (its words are constants)
             words, capture_output=True, check=True, timeout=_PATIENCE_S
         )
     except (OSError, subprocess.SubprocessError):
         return
-    repository["clean"] = not changed.stdout.strip()
-
-
-def allocator_settings() -> dict[str, str]:
-    """Return the environment variables that set the C library's allocator.
-
-    With a small ``MALLOC_TRIM_THRESHOLD_``, which Dask's nannies set, arrays cost twice as
-    much: their memory is given back and mapped anew each time.
-    """
-    return {name: text for name, text in os.environ.items() if name.startswith("MALLOC_")}
+    known["clean"] = not changed.stdout.strip()
 
 
 @cache
-def _machine() -> dict[str, Any]:
+def machine() -> dict[str, Any]:
+    """Return a description of the machine; unknown values are null."""
     import platform
 
     processor = _processor()
@@ -254,15 +199,8 @@ def _memory_bytes() -> int | None:
     return memory_bytes if memory_bytes > 0 else None
 
 
-def _cores_usable() -> int | None:
-    try:
-        return len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):
-        return None
-
-
 @cache
-def _cores_quota() -> float | None:
+def cores_quota() -> float | None:
     """Return how many cores' time the tightest of this process's control groups grants."""
     quotas = [_quota(folder) for folder in _control_groups()]
     return min((quota for quota in quotas if quota is not None), default=None)
@@ -301,7 +239,7 @@ def _quota(folder: str) -> float | None:
     return quota_us / period_us if quota_us > 0 and period_us > 0 else None
 
 
-def _blas_threads() -> int | None:
+def blas_threads() -> int | None:
     """Return how many threads numpy's OpenBLAS uses; None if it has none."""
     threads = _openblas_threads() if imported("numpy") else None
     return None if threads is None else int(threads())

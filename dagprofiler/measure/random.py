@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: The stream of the running task: its key, and its generator once it is requested.
 #: One list, so that copies of the context, which coroutines run in, share the generator.
-_stream: ContextVar[list[Any] | None] = ContextVar("stream", default=None)
+current_stream: ContextVar[list[Any] | None] = ContextVar("stream", default=None)
 
 
 def rng() -> np.random.Generator:
@@ -45,7 +45,7 @@ def rng() -> np.random.Generator:
     """
     from numpy.random import default_rng
 
-    stream = _stream.get()
+    stream = current_stream.get()
     if stream is None:
         return default_rng()
     if stream[1] is None:
@@ -97,7 +97,7 @@ class Streams:
         whole = self._begun.copy()
         whole.update(task.encode("utf-8", "surrogatepass"))
         key = whole.digest()
-        _stream.set([key, None])
+        current_stream.set([key, None])
         if self._legacy:
             generators = _generators.get()
             if generators.numpy is None:
@@ -109,7 +109,7 @@ class Streams:
 
 def leave_stream() -> None:
     """End the stream of the task that was entered last."""
-    _stream.set(None)
+    current_stream.set(None)
 
 
 class _Generators:
@@ -191,19 +191,12 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def generators_restored(seed: int | None) -> Iterator[None]:
-    """Restore the caller's random generators after the body; inside, no task's stream is set."""
-    stream = _stream.set(None)
+def generators_restored() -> Iterator[None]:
+    """Restore the legacy generators after the body, in which a :class:`Streams` seeds them."""
+    generators = _Generators(inner=_generators.get(None) is not None)
+    outer = _generators.set(generators)
     try:
-        if seed is None:
-            yield
-            return
-        generators = _Generators(inner=_generators.get(None) is not None)
-        outer = _generators.set(generators)
-        try:
-            yield
-        finally:
-            _generators.reset(outer)
-            generators.restore()
+        yield
     finally:
-        _stream.reset(stream)
+        _generators.reset(outer)
+        generators.restore()

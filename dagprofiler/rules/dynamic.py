@@ -8,8 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.engine.log import Firing, Growth
-from dagprofiler.engine.options import check_limits
-from dagprofiler.engine.validate import estimates_of, problems_of
+from dagprofiler.engine.options import check_limits, estimates_of, problems_of
 from dagprofiler.errors import (
     DeclarationError,
     GraphError,
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dagprofiler.config import Config
+    from dagprofiler.engine.options import ContractReader
     from dagprofiler.engine.round import Round
-    from dagprofiler.engine.validate import ContractReader
     from dagprofiler.graph.wiring import Wiring
     from dagprofiler.measure.pipeline import Contract
     from dagprofiler.rules.views import Mapped, Rules

@@ -15,7 +15,7 @@ from time import process_time, sleep, time
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import boolean, choice, integer, number
-from dagprofiler._util.interpreter import hostname, imported, recording, sink
+from dagprofiler._util.interpreter import HOSTNAME, imported, recording, sink
 from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
 from dagprofiler.tracing._file import TraceFile, Track, process_name
 from dagprofiler.tracing._recording import (
@@ -394,7 +394,7 @@ class Recorder:
                     file.open()
                     verbose = self.options.events == "verbose"
                     track = Track(os.getpid(), buffer.thread, file.zero_s, verbose=verbose)
-                    process = process_name(os.getpid(), f"{self.options.name}, {hostname()}")
+                    process = process_name(os.getpid(), f"{self.options.name}, {HOSTNAME}")
                     thread.track, names = track, [process, track.name_line]
                 lines = track.lines(islice(left, 3 * _CHUNK))
                 file.write(names + lines, **self._ending())
@@ -412,9 +412,9 @@ class Recorder:
         """Return the file; a signal handler may create it concurrently."""
         if self._file is None:
             child = self._child or started_by_multiprocessing()
-            path = self.options.path(hostname(), os.getpid(), child=child)
+            path = self.options.path(HOSTNAME, os.getpid(), child=child)
             clocks = {"zero_s": self.zero, "epoch_s": self._epoch, "boot": boot()}
-            about = {"name": self.options.name, "hostname": hostname(), "pid": os.getpid()}
+            about = {"name": self.options.name, "hostname": HOSTNAME, "pid": os.getpid()}
             made = TraceFile(path, {**about, "clock": clocks})
             self._file = self._file or made
         return self._file

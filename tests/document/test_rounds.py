@@ -13,20 +13,13 @@ from dagprofiler._document.rounds import (
     COLD,
     MEASURED,
     WARM_UP,
-    Plan,
     measured_of,
     rounds_of,
     statistics_of,
 )
 
 
-def kinds_of(rounds, *, is_precise=lambda _: False, **options):
-    """Return what each round of a plan is for, and what ended the measured ones."""
-    plan = Plan(rounds, is_precise, **options)
-    return list(plan), plan.ended_by
-
-
-def test_what_run_takes_becomes_rounds_of_plain_integers():
+def test_what_run_takes_becomes_rounds():
     assert rounds_of(6) == Rounds(6)
     assert rounds_of("auto") == Rounds("auto") == Rounds()
     auto = Rounds()
@@ -93,30 +86,6 @@ def test_an_interval_that_cannot_be_reached_is_refused(most):
         Rounds("auto", max_rounds=most)
     assert Rounds("auto", max_rounds=6).max_rounds == 6
     assert Rounds(3, max_rounds=most).max_rounds == most
-
-
-def test_a_single_round_is_all_there_is_and_auto_takes_six_even_if_fewer_would_do():
-    assert kinds_of(Rounds(1)) == ([MEASURED], "n")
-    assert Plan(Rounds(1), lambda _: True).single
-    assert not Plan(Rounds(1), lambda _: True, allocation=True).single
-    for rounds in (Rounds(2), Rounds(1, warmup=1), Rounds("auto")):
-        assert not Plan(rounds, lambda _: True).single
-    asked = []
-    rounds = Rounds(warmup=0, precision=0.02, max_time_s=1e-9)
-    found = kinds_of(rounds, is_precise=lambda precision: not asked.append(precision))
-    assert found == ([MEASURED] * 6, "precision")
-    assert asked == [0.02]
-
-
-def test_warm_up_takes_none_of_the_time_for_measuring(monkeypatch):
-    now = 0.0
-    monkeypatch.setattr("dagprofiler._document.rounds.perf_counter", lambda: now)
-    plan = Plan(Rounds(warmup=1, max_time_s=8.0), lambda _: False)
-    kinds = []
-    for kind in plan:
-        kinds.append(kind)
-        now += 100.0 if kind is COLD else 1.0
-    assert (kinds, plan.ended_by) == ([COLD, *[MEASURED] * 8], "max_time_s")
 
 
 def section(rounds, **columns):

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from dagprofiler import DeclarationError, Task
-from dagprofiler.engine.validate import ContractReader
+from dagprofiler.engine.options import ContractReader
 
 
 class Step(Task):

@@ -19,6 +19,8 @@ from steps import Calls, Notes, Slow, Timed, always, children, failure, spent_ms
 
 import dagprofiler
 from dagprofiler import DAG, Hook, Profile, Rounds, RunError, Task, TaskMetrics, ValidationError
+from dagprofiler.engine.options import RunOptions
+from dagprofiler.engine.round import Plan
 from dagprofiler.schema import PROFILE_SCHEMA, validate_profile
 from dagprofiler.stats import FLAGS
 
@@ -34,6 +36,38 @@ def chain():
 
 def kinds(measured, warmup=2):
     return [*["cold", *["warm_up"] * (warmup - 1)][:warmup], *["measured"] * measured]
+
+
+def plan_of(rounds, *, is_precise=lambda _: False, **options):
+    return Plan(RunOptions(rounds=rounds), is_precise, **options)
+
+
+def test_a_single_round_is_all_there_is():
+    plan = plan_of(Rounds(1))
+    assert (plan.single, list(plan), plan.ended_by) == (True, ["measured"], "n")
+    for rounds in (Rounds(2), Rounds(1, warmup=1), Rounds("auto")):
+        assert not plan_of(rounds).single
+    assert not plan_of(1, allocation=True).single
+
+
+def test_auto_takes_six_rounds_even_if_fewer_would_do():
+    asked = []
+    plan = plan_of(
+        Rounds(warmup=0, precision=0.02, max_time_s=1e-9),
+        is_precise=lambda precision: not asked.append(precision),
+    )
+    assert (list(plan), plan.ended_by, asked) == (["measured"] * 6, "precision", [0.02])
+
+
+def test_warm_up_takes_none_of_the_time_for_measuring(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("dagprofiler.engine.round.perf_counter", lambda: now)
+    plan = plan_of(Rounds(warmup=1, max_time_s=8.0))
+    taken = []
+    for kind in plan:
+        taken.append(kind)
+        now += 100.0 if kind == "cold" else 1.0
+    assert (taken, plan.ended_by) == (kinds(8, warmup=1), "max_time_s")
 
 
 @pytest.mark.parametrize("arguments", [{}, {"rounds": 1}, {"rounds": Rounds(1)}])

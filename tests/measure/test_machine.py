@@ -15,9 +15,9 @@ import pytest
 
 from dagprofiler import DAG
 from dagprofiler._document.shapes import surely_satisfies
-from dagprofiler._util.interpreter import hostname
+from dagprofiler.engine.log import environment
 from dagprofiler.measure import machine
-from dagprofiler.measure.machine import ask_git, command_line, environment
+from dagprofiler.measure.machine import ask_git, command_line
 from dagprofiler.schema import PROFILE_SCHEMA
 
 
@@ -97,7 +97,7 @@ def test_settings_of_threads_are_told_as_they_are_set(monkeypatch):
 @pytest.mark.parametrize("package", ["numpy", "json"])
 def test_a_package_that_is_not_loaded_is_not_asked_and_not_loaded_for_that(package):
     code = (
-        f"import sys, {package}; from dagprofiler.measure.machine import environment; "
+        f"import sys, {package}; from dagprofiler.engine.log import environment; "
         "told = environment(thorough=True); "
         "print(told['blas_threads'], told['versions']['numpy'], 'numpy' in sys.modules)"
     )
@@ -143,7 +143,7 @@ def files(monkeypatch, tmp_path):
 
 
 def told_anew():
-    return machine._machine.__wrapped__()
+    return machine.machine.__wrapped__()
 
 
 def test_the_processor_is_read_from_what_linux_says(files):
@@ -196,7 +196,7 @@ def test_the_tightest_quota_of_the_control_groups_counts(files, groups, limits, 
     files.update({f"/sys/fs/cgroup/{name}": f"{text}\n" for name, text in limits.items()})
     if groups:
         files["/proc/self/cgroup"] = f"{groups}\n"
-    assert machine._cores_quota.__wrapped__() == quota
+    assert machine.cores_quota.__wrapped__() == quota
 
 
 @pytest.mark.parametrize("error", [AttributeError, OSError, ValueError, None])
@@ -210,13 +210,14 @@ def test_a_system_that_knows_no_sysconf_has_an_unknown_memory(monkeypatch, error
     assert told_anew()["memory_bytes"] is None
 
 
-def test_the_hostname_is_that_of_the_system_with_and_without_uname_and_a_run_notes_it(monkeypatch):
+def test_a_run_notes_the_environment_and_the_hostname_with_and_without_uname():
     document = DAG({}).run().to_dict()
     assert environment().items() <= document["environment"].items()
-    noted = document["metadata"]["hostname"], document["timeline"]["workers"][0]["host"]
-    assert {hostname(), *noted} == {platform.node()} != {""}
-    monkeypatch.delattr(os, "uname", raising=False)
-    assert hostname() == platform.node()
+    host = document["timeline"]["workers"][0]["host"]
+    assert document["metadata"]["hostname"] == host == platform.node() != ""
+    code = "import os; vars(os).pop('uname', 0); from dagprofiler._util import interpreter as i; "
+    command = [sys.executable, "-c", f"{code}print(i.HOSTNAME)"]
+    assert subprocess.check_output(command, text=True) == f"{host}\n"
 
 
 def repository(folder, how):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dagprofiler import Config, ProfileError
-from dagprofiler._util.json import collector_paused, jsonable, parse, read, utc_now
+from dagprofiler._util.json import collector_paused, jsonable, parse, read, utc_text
 
 
 class Colour(enum.IntEnum):
@@ -51,7 +51,7 @@ def test_keys_that_their_class_takes_for_two_are_no_two_keys_of_an_object():
 
 
 def test_the_time_is_utc_with_a_z_and_microseconds():
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", utc_now())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", utc_text())
 
 
 def test_the_collector_stays_paused_until_the_outermost_pause_ends_in_an_error_too():

@@ -15,7 +15,7 @@ from dagprofiler import DAG, serializers, task
 from dagprofiler._util import json
 from dagprofiler._util.interpreter import here, imported, workers
 from dagprofiler.config import same_value
-from dagprofiler.measure.machine import environment
+from dagprofiler.engine.log import environment
 from dagprofiler.tracing import _perfflow as perfflow
 from dagprofiler.tracing import async_event, span
 from dagprofiler.tracing._process import started_by_multiprocessing
