@@ -30,7 +30,7 @@ from dagprofiler.engine.options import (
     problems_of,
     ranking,
 )
-from dagprofiler.engine.round import HookCalls, Plan, ReadyQueue, Run, Workload
+from dagprofiler.engine.run import HookCalls, Plan, ReadyQueue, Run, Workload
 from dagprofiler.engine.sections import is_precise
 from dagprofiler.errors import (
     DagProfilerError,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from dagprofiler.adapters import Converted
     from dagprofiler.engine.fresh import FreshRounds
     from dagprofiler.engine.hooks import Hook
-    from dagprofiler.engine.round import Frontier
+    from dagprofiler.engine.run import Frontier
     from dagprofiler.executors.dispatch import Dispatcher
     from dagprofiler.journal import Journal
     from dagprofiler.journal.past import ReplayLog

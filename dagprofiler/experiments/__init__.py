@@ -12,7 +12,7 @@ from dagprofiler.analysis.compare import compare_profiles
 from dagprofiler.dag import DAG
 from dagprofiler.engine.options import RunOptions
 from dagprofiler.engine.progress import Progress
-from dagprofiler.engine.round import HookCalls
+from dagprofiler.engine.run import HookCalls
 from dagprofiler.errors import DeclarationError, did_you_mean, is_a, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine

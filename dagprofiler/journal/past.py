@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from dagprofiler.engine.log import RoundLog, RunLog
-    from dagprofiler.engine.round import Frontier, Round
+    from dagprofiler.engine.run import Frontier, Round
     from dagprofiler.graph.wiring import Wiring
     from dagprofiler.journal._records import OutputStore, RecordFile
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from dagprofiler.config import Config
     from dagprofiler.engine.options import ContractReader
-    from dagprofiler.engine.round import Round
+    from dagprofiler.engine.run import Round
     from dagprofiler.graph.wiring import Wiring
     from dagprofiler.measure.pipeline import Contract
     from dagprofiler.rules.views import Mapped, Rules

@@ -37,14 +37,11 @@ def test_an_instance_that_declares_something_else_has_a_contract_of_its_own():
         assert outputs_of(*turned) == [task.outputs for task in turned]
 
 
-def test_instances_that_declare_the_same_share_a_contract():
+def test_instances_that_declare_the_same_share_a_contract_and_the_others_are_checked():
     first, second, third = read(Step(), Step("other"), changed(Step(), state=1))
     assert first is second is third
     first, second = read(changed(Step(), inputs=["q"]), changed(Step(), inputs=["q"]))
     assert first is second
-
-
-def test_what_an_instance_declares_is_checked_after_others_of_its_class():
     with pytest.raises(DeclarationError, match="task 't1': outputs names 'z' twice"):
         read(Step(), changed(Step(), outputs=["z", "z"]))
 

@@ -20,7 +20,7 @@ from steps import Calls, Notes, Slow, Timed, always, children, failure, spent_ms
 import dagprofiler
 from dagprofiler import DAG, Hook, Profile, Rounds, RunError, Task, TaskMetrics, ValidationError
 from dagprofiler.engine.options import RunOptions
-from dagprofiler.engine.round import Plan
+from dagprofiler.engine.run import Plan
 from dagprofiler.schema import PROFILE_SCHEMA, validate_profile
 from dagprofiler.stats import FLAGS
 
@@ -61,7 +61,7 @@ def test_auto_takes_six_rounds_even_if_fewer_would_do():
 
 def test_warm_up_takes_none_of_the_time_for_measuring(monkeypatch):
     now = 0.0
-    monkeypatch.setattr("dagprofiler.engine.round.perf_counter", lambda: now)
+    monkeypatch.setattr("dagprofiler.engine.run.perf_counter", lambda: now)
     plan = plan_of(Rounds(warmup=1, max_time_s=8.0))
     taken = []
     for kind in plan:

@@ -623,7 +623,7 @@ def test_all_time_is_in_some_figure_whatever_reads_the_clock(program, data):
     clock = Clock(tick=data.draw(st.sampled_from([0, 1, 0.125])))
     failing = data.draw(some_of(sorted(nodes)))
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("dag", "engine.round", "measure.pipeline"):
+        for module in ("dag", "engine.run", "measure.pipeline"):
             patch.setattr(sys.modules[f"dagprofiler.{module}"], "perf_counter", clock)
         tasks = {}
         for name, node in nodes.items():
