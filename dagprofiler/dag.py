@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from dagprofiler.journal.past import ReplayLog
     from dagprofiler.measure.instruments import Instrumentation
     from dagprofiler.profile import Profile
-    from dagprofiler.rules.views import Rules
+    from dagprofiler.rules.dynamic import Rules
     from dagprofiler.serializers import Serializer
 
     Inputs = Mapping[str, Mapping[str, Any]]
@@ -309,7 +309,7 @@ class DAG(Shown):
             made[task_name] = task
         self._rules: Rules | None = None
         if grows:
-            from dagprofiler.rules.views import as_rules
+            from dagprofiler.rules.dynamic import as_rules
 
             self._rules = as_rules(rules)
         #: Whether the inputs that edges bring have passed validation.

@@ -120,7 +120,7 @@ def resolved_edges(
         except Exception:  # noqa: BLE001  (the same)
             raise _unknown_task(name, target_name, index) from None
         if source == target:
-            raise GraphError(f"{_where(name, target_name)}: a task cannot feed itself")
+            raise GraphError(f"{edge_text(name, target_name)}: a task cannot feed itself")
         routes = matches.routes(name, target_name, spec, outputs[source], inputs[target])
         number = source * count + target
         if number in carried:
@@ -151,7 +151,8 @@ def _plain_pairs(
     return sources, targets
 
 
-def _where(source: Any, target: Any) -> str:
+def edge_text(source: Any, target: Any) -> str:
+    """Return an edge in words, for messages."""
     return f"edge {short_repr(source)} -> {short_repr(target)}"
 
 
@@ -163,7 +164,7 @@ def check_parallel(
     outputs: Sequence[str],
 ) -> None:
     """Raise a GraphError if two edges between the same tasks carry the same field."""
-    where = _where(source, target)
+    where = edge_text(source, target)
     if first == second:
         raise GraphError(f"{where} is given twice")
     common = {position for position, _ in first}.intersection(p for p, _ in second)
@@ -191,7 +192,7 @@ def _split(edge: Any) -> tuple[Any, Any, Any]:
 def _unknown_task(source: Any, target: Any, index: Mapping[str, int]) -> GraphError:
     name = source if not is_a(source, str) or source not in index else target
     return GraphError(
-        f"{_where(source, target)}: there is no task "
+        f"{edge_text(source, target)}: there is no task "
         f"{short_repr(name)}{did_you_mean(name, [*index])}"
     )
 
@@ -264,7 +265,7 @@ def _match(outputs: Mapping[str, int], inputs: Mapping[str, int]) -> tuple[Route
 
 def _explicit(source: str, target: str, spec: Any, outputs: Mapping[str, int]) -> tuple[Route, ...]:
     """Return the routes of an edge with a list of fields or a mapping of names."""
-    where = _where(source, target)
+    where = edge_text(source, target)
     if is_a(spec, Mapping):
         pairs = list(spec.items())
     elif is_a(spec, (list, tuple)):

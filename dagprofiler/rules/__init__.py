@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
 
+from dagprofiler._util.checks import integer
 from dagprofiler.errors import DeclarationError, class_name, short_repr
-from dagprofiler.rules.views import (
+from dagprofiler.rules.dynamic import (
     GraphEditor,
     GraphView,
     Rules,
@@ -189,9 +190,8 @@ def _when_output(task: str, field: str, condition: Callable[[Any], bool], graph:
 
 def count(tag: str, n: int) -> Predicate:
     """Wait until there are `n` tasks with this tag; they may still be pending."""
-    if not isinstance(n, int) or isinstance(n, bool):
-        raise DeclarationError(f"count(): n must be an integer, got {short_repr(n)}")
-    return _waiting(check_tags([tag], "count()"), _count, tag, n)
+    least = integer("count(): n", n, error=DeclarationError)
+    return _waiting(check_tags([tag], "count()"), _count, tag, least)
 
 
 def _count(tag: str, n: int, graph: GraphView) -> bool:
