@@ -6,6 +6,7 @@ import gc
 import pickle
 import threading
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from io import BytesIO
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -136,6 +137,7 @@ class Job:
         return worker, _carry_out(self._session, self._work, frames, alone=worker[-1]), ()
 
 
+@dataclass
 class PackedJob:
     """One task, for a worker in another process; see :class:`Job`.
 
@@ -162,37 +164,24 @@ class PackedJob:
         Time limit of the task, in seconds; None for none.
     """
 
-    __slots__ = ("_data", "_key", "_session", "keep", "limit_s", "name", "outputs")
-
-    def __init__(
-        self,
-        key: str,
-        name: str,
-        keep: bool,  # noqa: FBT001  (pickle passes it)
-        outputs: list[str],
-        data: bytes,
-        session: bytes | None = None,
-        limit_s: float | None = None,
-    ) -> None:
-        self._key = key
-        self.name = name
-        self.keep = keep
-        self.outputs = outputs
-        self._data = data
-        self._session = session
-        self.limit_s = limit_s
+    key: str
+    name: str
+    keep: bool
+    outputs: list[str]
+    data: bytes
+    session: bytes | None = None
+    limit_s: float | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        fields = self._key, self.name, self.keep, self.outputs, self._data, self._session
-        return PackedJob, (fields if self.limit_s is None else (*fields, self.limit_s))
+        # Half as long as with the names of the fields, as pickle does it.
+        return PackedJob, tuple(vars(self).values())
 
     def with_session(self, session: bytes, limit_s: float | None = None) -> PackedJob:
         """Return this job with the pickled session, for a worker that does not have it.
 
         A job with a time limit always has it.
         """
-        fields = self._key, self.name, self.keep, self.outputs, self._data
-        return PackedJob(*fields, session, limit_s)
+        return replace(self, session=session, limit_s=limit_s)
 
     def __call__(self, frames: list[Any]) -> tuple[Any, ...] | None:
         """Perform the task in this thread, or in the process beside it if it has a time limit.
@@ -203,7 +192,7 @@ class PackedJob:
             return self.perform(frames)
         # So that this worker ends with the driver, too; the process beside it reports failures.
         with suppress(Exception):
-            _known_session(self._key, self._session)
+            _known_session(self.key, self.session)
         outcome: tuple[Any, ...] | Exception | None
         worker, outcome = beside.perform(self, frames, self.limit_s)
         if isinstance(outcome, Exception):
@@ -214,13 +203,13 @@ class PackedJob:
         """Perform the task in this thread; return None without its session."""
         worker = this_worker()
         try:
-            session = _known_session(self._key, self._session)
+            session = _known_session(self.key, self.session)
             if session is None:
                 return None
-            if not self._data:
+            if not self.data:
                 _here.enter(session, alone=worker[-1])
                 return worker, without_phases(), ()
-            task, sent, inputs, decoders = pickle.loads(self._data)
+            task, sent, inputs, decoders = pickle.loads(self.data)
             task.config = session.config
             contract = _unpickled(sent) if type(sent) is bytes else sent
             work = self.name, task, contract, inputs, decoders, self.keep

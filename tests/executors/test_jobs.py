@@ -81,7 +81,7 @@ def test_contracts_are_packed_once_unless_they_may_hold_on_to_their_task():
         packer.job("key", (name, dag.tasks[name], contract, [], [], False), [])
         for name, contract in zip("abc", dag._contracts)
     ]
-    first, second, other = (pickle.loads(job._data)[1] for job in jobs)
+    first, second, other = (pickle.loads(job.data)[1] for job in jobs)
     assert type(first) is bytes
     assert first == second
     assert type(other) is not bytes
@@ -120,7 +120,7 @@ def test_what_the_main_program_defines_is_taken_along_once_in_each_session():
     pytest.importorskip("cloudpickle")
     data = subprocess.run([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, check=True).stdout
     one, other, changed, _ = pickle.loads(data)
-    tasks = [pickle.loads(job._data)[0] for job in (one, other)]
+    tasks = [pickle.loads(job.data)[0] for job in (one, other)]
     assert tasks[0].compute.__func__ is tasks[1].compute.__func__
     values = []
     for key, job in (("second", changed), ("first", one)):
