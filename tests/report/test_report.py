@@ -201,6 +201,8 @@ def test_a_base_gives_verdicts_and_what_differs(profile):
     compared = profile.compare(other)
     assert found["headline"] == compared.headline()
     assert [row["task"] for row in found["tasks"]] == [0, 1]
+    verdicts = [entry["verdict"] for entry in compared["task_times"].values()]
+    assert found["verdicts"] == {verdict: verdicts.count(verdict) for verdict in verdicts}
     for row, entry in zip(found["tasks"], compared["task_times"].values()):
         assert {key: row[key] for key in ("base_ms", "new_ms", "ratio")}.items() <= entry.items()
         assert found["reasons"][row["reason"]] == entry["reason"]
