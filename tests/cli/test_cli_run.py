@@ -18,10 +18,11 @@ def saved(folder, name="p.json"):
     return Profile.load(os.path.join(folder, name))
 
 
-def test_run_writes_a_profile_and_shows_it_in_short_or_says_how_to_keep_it(shelf, cli):
+def test_run_writes_a_profile_and_shows_it_in_short_or_as_json_or_says_how_to_keep_it(
+    shelf, cli, folder
+):
     profile = Profile.load(shelf.profile)
-    assert profile.seed == 1
-    assert profile.sections["run"]["rounds"] == 7
+    assert (profile.seed, profile.sections["run"]["rounds"]) == (1, 7)
     assert shelf.first.stdout.startswith(f"{shelf.target}, 3 tasks, 2 edges, ")
     assert "critical path: " in shelf.first.stdout
     assert shelf.first.stdout.endswith(f"profile: {shelf.profile}\n")
@@ -29,6 +30,12 @@ def test_run_writes_a_profile_and_shows_it_in_short_or_says_how_to_keep_it(shelf
     assert "use -o profile.json" in cli("run", shelf.target).out
     done = cli("run", shelf.target, "--quiet")
     assert (done.out, done.err) == ("", "")
+    written = {"profile": f"{folder}/p.json", "report": f"{folder}/r.html"}
+    options = ["-o", written["profile"], "--report", written["report"], "--json"]
+    found = json.loads(cli("run", shelf.target, *options).out)
+    assert found["written"] == written
+    assert {task["task"] for task in found["tasks"]} == {"read", "add", "show"}
+    assert Path(written["report"]).read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize("target", [".py:dag", ":dag", ".py", ":build"])
@@ -71,15 +78,6 @@ def test_a_run_is_as_requested_and_a_pool_made_for_it_ends(cli, folder, shelf, r
     for pool in sys.modules["pools_of_tests"].made:
         with pytest.raises(RuntimeError, match="after shutdown"):
             pool.submit(print)
-
-
-def test_json_of_a_run_is_what_is_shown_and_what_was_written(cli, folder, shelf):
-    page = f"{folder}/r.html"
-    done = cli("run", shelf.target, "-o", f"{folder}/p.json", "--report", page, "--json")
-    found = json.loads(done.out)
-    assert found["written"] == {"profile": f"{folder}/p.json", "report": page}
-    assert {task["task"] for task in found["tasks"]} == {"read", "add", "show"}
-    assert Path(page).read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 @pytest.mark.slow
@@ -161,8 +159,7 @@ def second_places(folder, monkeypatch):
     def only(line):
         (path,) = places.iterdir()
         assert str(path) in line
-        if os.name == "posix":
-            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert os.name != "posix" or stat.S_IMODE(path.stat().st_mode) == 0o600
         profile = Profile.load(path)
         path.unlink()
         return profile
@@ -263,17 +260,13 @@ TWICE = """\
 import os
 from dagprofiler import DAG, task
 
-@task(outputs=["x"])
-def first():
-    return {"x": 1}
-
-@task(inputs=["x"], outputs=["y"])
-def second(x):
+@task(outputs=["y"])
+def second():
     if not os.path.exists(__file__.replace("twice.py", "go")):
         raise ValueError("not yet")
-    return {"y": x}
+    return {"y": 1}
 
-dag = DAG({"first": first, "second": second}, [("first", "second")])
+dag = DAG({"first": task(outputs=["x"])(lambda: {"x": 1}), "second": second})
 """
 
 
@@ -384,16 +377,9 @@ def waiting(folder, written, request):
     """A run in a process group of its own, one of whose tasks has finished while one waits."""
     written("ended_from_outside.py", ENDED_FROM_OUTSIDE)
     words = ["run", "ended_from_outside.py:dag", "-o", "p.json", *request.param]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dagprofiler", *words],
-        cwd=folder,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    with process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    options = {"cwd": folder, "env": environment(), "start_new_session": True, **pipes}
+    with subprocess.Popen([sys.executable, "-m", "dagprofiler", *words], **options) as process:
         try:
             assert process.stdout.readline() == "up\n"
             yield process

@@ -34,11 +34,6 @@ def add(rows):
     return {"total": sum(rows)}
 
 
-@task(inputs=["total"], outputs=[])
-def fail(total):
-    raise ValueError("no <b>luck</b>")
-
-
 def small(n=100, **tasks):
     edges = [("read", "add"), *(("add", name) for name in tasks)]
     return DAG({"read": read, "add": add, **tasks}, edges, Config(n=n))
@@ -78,7 +73,14 @@ def test_a_report_is_written_to_a_path_or_a_stream_and_is_an_export_to_html(prof
 
 @pytest.mark.parametrize("names", [[], ["a"], HOSTILE])
 def test_the_smallest_and_the_strangest_profiles_have_reports(names):
-    found = data_of(profile_of(names))
+    run = profile_of(names)
+    for run.timestamp, shown in (
+        ("yesterday", "yesterday"),
+        ("2026-01-02T03:04:05.678+01:00", "2026-01-02 02:04:05 UTC"),
+        ("2026-01-02T03:04:05", "2026-01-02 03:04:05"),
+    ):
+        found = data_of(run)
+        assert found["about"]["time"] == shown
     assert found["tasks"]["names"] == names
     assert len(found["pictures"][0]["layers"]) == len(names)
     assert not {"timeline", "samples", "growth"} & found.keys()
@@ -146,6 +148,10 @@ def test_parameters_of_any_kind_are_shown_as_text():
 
 
 def test_a_partial_run_says_what_failed():
+    @task(inputs=["total"], outputs=[])
+    def fail(total):
+        raise ValueError("no <b>luck</b>")
+
     with pytest.raises(RunError) as caught:
         small(fail=fail).run()
     found = data_of(caught.value.profile)
@@ -156,28 +162,6 @@ def test_a_partial_run_says_what_failed():
     # What ran has a time; what did not counts as 0.
     assert found["summary"]["filled"] == 1
     assert figures(found["tasks"])["compute_time_ms"]["values"][2] is None
-
-
-@pytest.mark.parametrize(
-    ("time", "shown"),
-    [
-        ("yesterday", "yesterday"),
-        ("2026-01-02T03:04:05.678+01:00", "2026-01-02 02:04:05 UTC"),
-        ("2026-01-02T03:04:05", "2026-01-02 03:04:05"),
-    ],
-)
-def test_a_time_that_is_none_is_shown_as_it_stands(time, shown):
-    run = profile_of(["a"])
-    run.timestamp = time
-    assert data_of(run)["about"]["time"] == shown
-
-
-def test_bounds_end_where_more_workers_are_of_no_use(found):
-    tasks = {f"t{i}": 1 for i in range(2000)}
-    run = profile_of([*tasks], tasks)
-    run.dag_structure["edges"] = []
-    assert [row[0] for row in data_of(run)["summary"]["bounds"]] == [2**k for k in range(10)]
-    assert [row[0] for row in found["summary"]["bounds"]] == [1]
 
 
 def test_costs_are_wall_times_or_those_asked_for_and_without_any_the_report_says_why(
@@ -245,13 +229,18 @@ def test_a_prediction_stands_beside_the_real_run_with_the_parts_of_its_error():
     assert data_of(real, base=real)["comparison"]["prediction"] is None
 
 
-def test_a_simulation_of_several_numbers_of_workers_has_a_curve(profile):
-    assert "prediction" not in data_of(profile)
+def test_a_simulation_of_several_numbers_of_workers_has_a_curve_and_bounds_end(profile, found):
+    assert "prediction" not in found
     simulation = simulate(profile, workers=range(1, 4))
-    found = data_of(simulation.profile)
-    assert [point["workers"] for point in found["prediction"]["curve"]] == [1, 2, 3]
-    assert found["about"]["predicted"] == [*simulation.reasons]
+    simulated = data_of(simulation.profile)
+    assert [point["workers"] for point in simulated["prediction"]["curve"]] == [1, 2, 3]
+    assert simulated["about"]["predicted"] == [*simulation.reasons]
     assert simulation.reasons
+    # Bounds end where more workers are of no use.
+    wide = profile_of([f"t{i}" for i in range(2000)], {f"t{i}": 1 for i in range(2000)})
+    wide.dag_structure["edges"] = []
+    assert [row[0] for row in data_of(wide)["summary"]["bounds"]] == [2**k for k in range(10)]
+    assert [row[0] for row in found["summary"]["bounds"]] == [1]
 
 
 def test_a_large_dag_is_shown_in_groups_first_and_whole_beside_unless_it_is_huge():
