@@ -25,7 +25,7 @@ from dagprofiler import (
     WorkerError,
     task,
 )
-from dagprofiler.engine import round as rounds
+from dagprofiler.engine import run as engine_run
 from dagprofiler.executors.jobs import announce, withdraw, without_phases
 from dagprofiler.serializers import FrameList
 
@@ -64,7 +64,7 @@ def test_no_round_waits_for_a_known_worker_to_collect_garbage(monkeypatch):
     def note(phase, info):
         collected.append(phase == "start" and info["generation"] == 2)
 
-    monkeypatch.setattr(rounds, "perf_counter", lambda: 1e3 * sum(collected) + perf_counter())
+    monkeypatch.setattr(engine_run, "perf_counter", lambda: 1e3 * sum(collected) + perf_counter())
     gc.callbacks.append(note)
     try:
         profile = independent("a", "b").run(executor=Here(), rounds=Rounds(3, warmup=0))
