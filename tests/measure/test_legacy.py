@@ -13,7 +13,7 @@ import pytest
 
 from dagprofiler import DAG, Hook, Task
 from dagprofiler.measure import _legacy as legacy
-from dagprofiler.measure.random import Streams, generators_restored
+from dagprofiler.measure.random import Streams, generators_restored, leave_stream
 
 KEY = bytes(range(32))
 WORDS = [int.from_bytes(KEY[i : i + 4], "big") for i in range(0, 32, 4)]
@@ -142,9 +142,10 @@ def test_nothing_is_seeded_for_a_task_that_does_not_draw(monkeypatch):
 
     legacy.generator()
     monkeypatch.setattr(legacy.WhenDrawn, "_legacy_seeding", seeded)
-    with generators_restored(1):
+    with generators_restored():
         Streams(1).enter("a")
         Streams(1).enter("b")
+        leave_stream()
 
 
 class Idle(Task):
