@@ -7,6 +7,7 @@ import gc
 import tempfile
 import time
 from functools import partial
+from itertools import chain
 from statistics import median, quantiles
 from time import perf_counter
 from timeit import repeat
@@ -15,8 +16,8 @@ from harness import either, print_rows, spread, turns
 
 # isort: split
 
+import contender
 import numpy as np
-from contender import chain
 from kernels import burners, kernels, milliseconds, repeated
 
 from dagprofiler import DAG, Rounds, task
@@ -154,14 +155,11 @@ def busy():
                     walls_ms = recorded_ms(dag, kind)
                 if turn:
                     found += [wall / own / 1e3 - 1 for wall, own in zip(walls_ms, SPUN)]
-        for kind, what in (
-            ("wall", f"busy loop of {length_ms} ms: error of its time in a plain run"),
-            ("default", "… in rounds, default meters"),
-            ("full", "… in rounds, full meters"),
-            ("bare", "… a bare loop's"),
-        ):
-            goal_of = "-" if kind == "bare" else f"± {goal} %"
-            yield what, goal_of, percent(errors[kind])
+        what = f"busy loop of {length_ms} ms: error of its time in a plain run"
+        yield what, f"± {goal} %", percent(errors["wall"])
+        for kind in METERS[1:]:
+            yield f"… in rounds, {kind} meters", f"± {goal} %", percent(errors[kind])
+        yield "… a bare loop's", "-", percent(errors["bare"])
 
 
 def load():
@@ -205,39 +203,31 @@ def memory():
         profile = dag.run(rounds=rounds, meters=["full", "allocation"])
         peaks = column(profile, "allocate", "peak_memory_bytes")
         work = f"peak memory of a task that allocates {mb} MB, each in a fresh process"
-        errors = spread([100 * (peak / (mb * 1e6) - 1) for peak in peaks], "{:+.2f}")
-        yield work, "± 5 %", errors.replace(" (", " % (")
+        errors = [100 * (peak / (mb * 1e6) - 1) for peak in peaks]
+        yield work, "± 5 %", spread(errors, "{:+.2f}", " %")
         allocated = profile.sections["samples"]["tasks"]["allocate"]["allocation_bytes"][-1]
         yield "… by tracemalloc", "-", f"{100 * (allocated / (mb * 1e6) - 1):+.2f} %"
     dag = DAG({"allocate": allocate.bind(megabytes=SIZES_MB[0])})
     profile = dag.run(rounds=Rounds(6), meters="full")
     peaks_mb = [peak / 1e6 for peak in column(profile, "allocate", "peak_memory_bytes")]
     work = f"… {SIZES_MB[0]} MB again and again in this process, which reuses resident pages"
-    yield work, "-", spread(peaks_mb, "{:.1f}").replace(" (", " MB (")
+    yield work, "-", spread(peaks_mb, "{:.1f}", " MB")
 
 
 def cost():
-    dag = DAG(*chain(300))
+    dag = DAG(*contender.chain(300))
     costs_us = {what: [] for what in COST_LINES}
     for _ in turns(40):
         names = {"clock": perf_counter, "append": [].append}
         clocks_us = min(repeat(CLOCKS, globals=names, repeat=3, number=1000)) * 1e3
         plain_us = in_plain_run_us(dag)
-        (without_us, _), (default_us, said_us), (full_us, all_said_us) = (
-            in_rounds_us(dag, meters) for meters in METERS
-        )
-        found_us = (
-            clocks_us,
-            default_us - without_us,
-            said_us,
-            full_us - without_us,
-            all_said_us,
-            without_us - plain_us,
-        )
+        (without_us, _), *metered = (in_rounds_us(dag, meters) for meters in METERS)
+        pairs_us = [(with_us - without_us, said_us) for with_us, said_us in metered]
+        found_us = clocks_us, *chain.from_iterable(pairs_us), without_us - plain_us
         for several, one in zip(costs_us.values(), found_us):
             several.append(one)
     for (what, goal), several in zip(COST_LINES.items(), costs_us.values()):
-        yield what, goal, spread(several).replace(" (", " µs (")
+        yield what, goal, spread(several, unit=" µs")
 
 
 def undisturbed_ms(profile, task):

@@ -24,6 +24,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from itertools import product
 from math import log2
 from multiprocessing import get_context
 from statistics import mean, median
@@ -45,9 +46,9 @@ class Work(Task):
     outputs = ["x"]
     gathers = ["x"]
 
-    def __init__(self, ms, kind="python", size=1000, faster=1.0):
+    def __init__(self, ms, kind="python", size=1000):
         super().__init__()
-        self.loops, self.kind, self.size = ms / faster, kind, size
+        self.loops, self.kind, self.size = ms, kind, size
 
     def compute(self, x):
         begun = time.perf_counter()
@@ -73,84 +74,61 @@ class Work(Task):
         return {"x": np.zeros(self.size)}
 
 
-def fan(faster):
-    kinds = ["python", "numpy"]
-    tasks = {"split": Work(5, "numpy", 200_000, faster.get("split", 1))}
-    tasks.update(
-        {f"map_{i}": Work(10, kinds[i % 2], 1000, faster.get("map", 1)) for i in range(24)}
-    )
-    tasks["join"] = Work(10, "python", 10, faster.get("join", 1))
-    maps = [name for name in tasks if name.startswith("map")]
-    return tasks, [*(("split", m) for m in maps), *((m, "join") for m in maps)]
+def between(first, middle, last):
+    """Return tasks, and edges from the first to all in the middle, and from these to the last."""
+    (begin,), (end,) = first, last
+    edges = [*((begin, name) for name in middle), *((name, end) for name in middle)]
+    return {**first, **middle, **last}, edges
 
 
-def chains(faster):
+def fan():
+    maps = {f"map_{i}": Work(10, ["python", "numpy"][i % 2]) for i in range(24)}
+    return between({"split": Work(5, "numpy", 200_000)}, maps, {"join": Work(10, size=10)})
+
+
+def chains():
     tasks, edges = {}, []
     for c in range(3):
-        for i in range(10):
-            kind = "python" if i % 2 else "sort"
-            tasks[f"{'ab'[i % 2]}{c}_{i}"] = Work(
-                4 + 3 * c, kind, 20_000, faster.get("ab"[i % 2], 1)
-            )
-            if i:
-                edges.append((f"{'ab'[(i - 1) % 2]}{c}_{i - 1}", f"{'ab'[i % 2]}{c}_{i}"))
+        names = [f"{'ab'[i % 2]}{c}_{i}" for i in range(10)]
+        kinds = {"a": "sort", "b": "python"}
+        tasks.update({name: Work(4 + 3 * c, kinds[name[0]], 20_000) for name in names})
+        edges += zip(names, names[1:])
     return tasks, edges
 
 
-def tree(faster):
-    tasks = {
-        f"leaf_{i}": Work(6 + i % 5, "numpy", 50_000, faster.get("leaf", 1)) for i in range(32)
-    }
+def tree():
+    tasks = {f"leaf_{i}": Work(6 + i % 5, "numpy", 50_000) for i in range(32)}
     edges, row, level = [], [*tasks], 0
     while len(row) > 1:
         level += 1
-        after = []
-        for i in range(0, len(row), 2):
-            name = f"merge_{level}_{i // 2}"
-            tasks[name] = Work(8, "sort", 50_000, faster.get("merge", 1))
-            edges += [(row[i], name), (row[i + 1], name)]
-            after.append(name)
+        after = [f"merge_{level}_{i}" for i in range(len(row) // 2)]
+        tasks.update({name: Work(8, "sort", 50_000) for name in after})
+        edges += [(name, after[i // 2]) for i, name in enumerate(row)]
         row = after
     return tasks, edges
 
 
-def stencil(faster):
-    tasks, edges = {}, []
-    for step in range(8):
-        for i in range(6):
-            tasks[f"cell_{step}_{i}"] = Work(
-                3 + (i * step) % 7, "python", 5000, faster.get("cell", 1)
-            )
-            edges += [
-                (f"cell_{step - 1}_{j}", f"cell_{step}_{i}")
-                for j in (i - 1, i, i + 1)
-                if step and 0 <= j < 6
-            ]
-    return tasks, edges
+def stencil():
+    cells = list(product(range(8), range(6)))
+    tasks = {f"cell_{step}_{i}": Work(3 + (i * step) % 7, size=5000) for step, i in cells}
+    return tasks, [
+        (f"cell_{step - 1}_{j}", f"cell_{step}_{i}")
+        for step, i in cells
+        for j in (i - 1, i, i + 1)
+        if step and 0 <= j < 6
+    ]
 
 
-def uneven(faster):
-    tasks = {"read": Work(3, "numpy", 100_000, faster.get("read", 1))}
-    tasks.update(
-        {f"fit_{i}": Work(5 * 1.25**i, "python", 100, faster.get("fit", 1)) for i in range(14)}
-    )
-    tasks["best"] = Work(2, "python", 10)
-    fits = [name for name in tasks if name.startswith("fit")]
-    return tasks, [*(("read", f) for f in fits), *((f, "best") for f in fits)]
+def uneven():
+    fits = {f"fit_{i}": Work(5 * 1.25**i, size=100) for i in range(14)}
+    return between({"read": Work(3, "numpy", 100_000)}, fits, {"best": Work(2, size=10)})
 
 
-def mixed(faster):
+def mixed():
     chance = random.Random(7)
     names = [f"{'pq'[i % 2]}_{i}" for i in range(60)]
-    tasks = {
-        name: Work(
-            chance.choice([2, 5, 10, 25]),
-            chance.choice(["python", "numpy", "sort"]),
-            chance.choice([100, 10_000, 80_000]),
-            faster.get(name[0], 1),
-        )
-        for name in names
-    }
+    choices = [2, 5, 10, 25], ["python", "numpy", "sort"], [100, 10_000, 80_000]
+    tasks = {name: Work(*map(chance.choice, choices)) for name in names}
     edges = {(names[j], names[i]) for i in range(5, 60) for j in chance.sample(range(i - 5, i), 2)}
     return tasks, sorted(edges)
 
@@ -158,10 +136,12 @@ def mixed(faster):
 APPLICATIONS = [fan, chains, tree, stencil, uneven, mixed]
 
 
-def dag_of(application, faster=None, kind=None):
-    tasks, edges = application(faster or {})
-    if kind is not None:
-        for task in tasks.values():
+def dag_of(application, faster="", times=1, kind=None):
+    """Return its DAG; tasks whose names begin with `faster` take so many times less."""
+    tasks, edges = application()
+    for name, task in tasks.items():
+        task.loops /= times if name.startswith(faster) else 1
+        if kind is not None:
             task.kind, task.size = kind, 10
     return DAG(tasks, edges)
 
@@ -187,15 +167,8 @@ def report(what, errors, held=(), unit="%"):
 
 def forms():
     chance = np.random.default_rng(0)
-    shapes = [
-        lambda n: n,
-        lambda n: n * log2(n),
-        lambda n: n**2,
-        lambda n: n**1.5,
-        lambda n: n**0.5,
-        lambda n: n**3,
-        log2,
-    ]
+    powers = [lambda n, power=power: n**power for power in (1, 2, 1.5, 0.5, 3)]
+    shapes = [powers[0], lambda n: n * log2(n), *powers[1:], log2]
     errors, held = {4: [], 16: []}, []
     for _ in range(40):
         for shape in shapes:
@@ -304,13 +277,8 @@ def size():
 
     chance = random.Random(1)
     for count in (1000, 10_000, 100_000):
-        edges = sorted(
-            {
-                s * count + t
-                for t in range(2, count)
-                for s in chance.sample(range(max(0, t - 300), t), 2)
-            }
-        )
+        before = {t: chance.sample(range(max(0, t - 300), t), 2) for t in range(2, count)}
+        edges = sorted({s * count + t for t, sources in before.items() for s in sources})
         work = [chance.uniform(1, 20) for _ in range(count)]
         costs = EngineCosts(0.6, 0.4, 0.2, 0.1, 8, (1, 1.1, 1.2))
         graph = rows_of(edges, count)
@@ -338,7 +306,7 @@ def makespans(what, executor, profiled):
     """Predict on `executor` from profiles taken on the executors `profiled`, by their name."""
     engine = calibrate_engine(executor)
     print(engine, flush=True)
-    errors, held = {where: [] for where in profiled}, {where: [] for where in profiled}
+    errors, held = ({where: [] for where in profiled} for _ in range(2))
     for application in APPLICATIONS:
         dag = dag_of(application)
         before = {
@@ -412,7 +380,7 @@ def faster():
             guess = simulate(before, engine=engine).makespan_ms
             for name in names:
                 for times in (1.5, 2, 4):
-                    quick = dag_of(application, {name: times})
+                    quick = dag_of(application, name, times)
                     # In turns, so that the machine's slow minutes are in both.
                     pairs = [
                         [real_ms(dag, 1, executor=pool) for dag in (plain, quick)] for _ in range(5)
@@ -487,12 +455,8 @@ def schedules():
     print(f"schedules: best predicted within 3 % of best: {sum(b <= 0.03 for b in best)} of 12")
 
 
-PARTS = {
-    part.__name__: part
-    for part in (forms, models, size, structure, makespan, loky, threads, dask, allocator, faster)
-}
-PARTS["schedules"] = schedules
-
 if __name__ == "__main__":
-    for part in sys.argv[1:] or PARTS:
-        PARTS[part]()
+    PARTS = [forms, models, size, structure, makespan, loky, threads, dask, allocator, faster]
+    named = {part.__name__: part for part in [*PARTS, schedules]}
+    for name in sys.argv[1:] or named:
+        named[name]()

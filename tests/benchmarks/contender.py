@@ -167,9 +167,7 @@ JOINS = {(k, degree): joins("abc"[k], degree) for k in range(3) for degree in ra
 def layered(n, least=3, width=99):
     """A layered random DAG: each task reads up to three of a, b and c from the layer above."""
     pick = random.Random(0)
-    names = [f"t{i:07d}" for i in range(n)]
-    tasks = {}
-    edges = []
+    names, tasks, edges = [f"t{i:07d}" for i in range(n)], {}, []
     for i, name in enumerate(names):
         above = (i // width - 1) * width
         degree = pick.randint(least, 3) if above >= 0 else 0
@@ -228,9 +226,9 @@ def measure_fan(n):
 
 @lru_cache(1)
 def make_broadcast(source, n, no_copy=False):
-    names = [f"t{i:02d}" for i in range(CONSUMERS)]
+    names, options = [f"t{i:02d}" for i in range(CONSUMERS)], {}
     tasks = {"a": source(), **{name: Peek() for name in names}}
-    edges, options = [("a", name) for name in names], {}
+    edges = [("a", name) for name in names]
     if no_copy:
         from dagprofiler.serializers import OutOfBandPickle
 
@@ -262,39 +260,30 @@ def peak_mib():
 
 def measure_memory(length, bare=False):
     """Run a chain that passes 20 MB on; return the growth of the peak. Once a process."""
-    names = [f"t{i:04d}" for i in range(length)]
-    tasks = {name: Add() if i else Quarry() for i, name in enumerate(names)}
-    edges, cfg = list(zip(names, names[1:])), Config(n=BLOCK_BYTES)
+    program, cfg = chain(length, Quarry, Add), Config(n=BLOCK_BYTES)
     before = peak_mib()
     if bare:
-        run_bare(make_plan(tasks, edges), cfg)
+        run_bare(make_plan(*program), cfg)
     else:
-        DAG(tasks, edges, cfg).run()
+        DAG(*program, cfg).run()
     return peak_mib() - before
 
 
 def measure_json(n):
     """Save and load the profile of n tasks; json's time for the same document beside it."""
-    profile = make_run("sparse", n)[1].run()
+    profile, took = make_run("sparse", n)[1].run(), {}
     compact = json.JSONEncoder(separators=(",", ":")).encode
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile.json"
-        save, _ = timed(partial(profile.save, path))
-        again, _ = timed(partial(profile.save, path))
+        took["save"], _ = timed(partial(profile.save, path))
+        took["again"], _ = timed(partial(profile.save, path))
         del profile
-        dumps, text = timed(partial(compact, json.loads(path.read_text())))
-        loads, parsed = timed(partial(json.loads, text))
+        took["dumps"], text = timed(partial(compact, json.loads(path.read_text())))
+        took["loads"], parsed = timed(partial(json.loads, text))
         size = len(text)
         del text, parsed
-        load, _ = timed(partial(Profile.load, path))
-    return {
-        "dumps": dumps,
-        "loads": loads,
-        "save": save,
-        "again": again,
-        "load": load,
-        "mib": size / 2**20,
-    }
+        took["load"], _ = timed(partial(Profile.load, path))
+    return {**took, "mib": size / 2**20}
 
 
 def measure_overhead():
@@ -303,30 +292,26 @@ def measure_overhead():
     `reported` is what the profile calls overhead, `unknown` is in no figure at all.
     """
     sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "docs" / "examples"))
-    dag = import_module("quickstart").build_dag()
-    _, profile = timed(partial(dag.run, seed=42))
-    total = profile.metrics.total_time_ms
-    phases = sum(
-        task.deserialize_time_ms + task.compute_time_ms + task.serialize_time_ms
-        for task in profile.metrics.task_metrics
-    )
+    _, profile = timed(partial(import_module("quickstart").build_dag().run, seed=42))
+    total, kinds = profile.metrics.total_time_ms, ("deserialize", "compute", "serialize")
+    each = [getattr(t, f"{kind}_time_ms") for t in profile.metrics.task_metrics for kind in kinds]
     reported = 0
     if hasattr(profile, "to_dict"):
         reported = sum(profile.to_dict()["run"]["overhead"].values())
-    return {"reported": reported / total, "unknown": 1 - (phases + reported) / total}
+    return {"reported": reported / total, "unknown": 1 - (sum(each) + reported) / total}
 
 
 def measure_million(n, shape):
     """Construct, run, save and load n no-op tasks; `peak` is of the whole process."""
     tasks, edges = globals()[shape](n)
+    took = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile.json"
-        construct, dag = timed(partial(DAG, tasks, edges, Config()))
-        run, profile = timed(dag.run)
-        save, _ = timed(partial(profile.save, path))
+        took["construct"], dag = timed(partial(DAG, tasks, edges, Config()))
+        took["run"], profile = timed(dag.run)
+        took["save"], _ = timed(partial(profile.save, path))
         del dag, profile, tasks, edges
-        load, _ = timed(partial(Profile.load, path))
-    took = {"construct": construct, "run": run, "save": save, "load": load}
+        took["load"], _ = timed(partial(Profile.load, path))
     return {"took": took, "peak": peak_mib()}
 
 

@@ -103,9 +103,8 @@ for line in sys.stdin:
 
     def run(self, code):
         """Return what a new interpreter prints that runs nothing but `code`."""
-        command, pipe = [self._serve[0], "-c", code], subprocess.PIPE
-        where = {"cwd": tempfile.gettempdir(), "env": self._env}
-        return subprocess.run(command, **where, check=True, stdout=pipe, text=True).stdout
+        where = {"cwd": tempfile.gettempdir(), "env": self._env, "text": True}
+        return subprocess.check_output([self._serve[0], "-c", code], **where)
 
     def end(self):
         if self._process is not None:
@@ -164,10 +163,10 @@ def over(above, below):
     return [a / b for a, b in zip(above, below)]
 
 
-def spread(values, form="{:.2f}"):
-    """Return the median of `values` with the smallest and the largest."""
+def spread(values, form="{:.2f}", unit=""):
+    """Return the median of `values` in a unit, with the smallest and the largest."""
     middle, low, high = (form.format(v) for v in (median(values), min(values), max(values)))
-    return f"{middle} ({low} to {high})"
+    return f"{middle}{unit} ({low} to {high})"
 
 
 def times(above, below):
