@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from handmade import handmade, strict, structure_of
 
 from dagprofiler import (
     DAG,
@@ -76,38 +77,18 @@ def partial():
     return caught.value.profile
 
 
-STRUCTURE = {
-    "nodes": ["a", "b"],
-    "edges": [{"source": "a", "target": "b"}],
-    "execution_order": ["a", "b"],
-}
-
-
-def by_hand(*, config=None, weights=None, edge_bits=80, total=4.5, **keywords):
-    return Profile(
-        config=Config(N=4) if config is None else config,
-        dag_structure=STRUCTURE,
-        metrics=DAGMetrics(
-            task_metrics=[
-                TaskMetrics("a", 1.5, 0.25, 0.0, 0, 10),
-                TaskMetrics("b", 2.5, 0.125, 0.0625, 10, 7),
-            ],
-            edge_metrics=[EdgeMetrics("a", "b", ["x"], edge_bits // 8)],
-            node_weights={"a": 100, "b": 0} if weights is None else weights,
-            edge_weights={"a->b": edge_bits},
-            total_time_ms=total,
-        ),
-        **{"timestamp": "2026-11-20T23:59:32.123456Z", "hostname": "worker-01", **keywords},
-    )
+def by_hand(*, weights=None, edge_bits=80, total=4.5, **keywords):
+    a, b = TaskMetrics("a", 1.5, 0.25, 0.0, 0, 10), TaskMetrics("b", 2.5, 0.125, 0.0625, 10, 7)
+    where = {"timestamp": "2026-11-20T23:59:32.123456Z", "hostname": "worker-01"}
+    figures = {"times": [a, b], "weights": weights or {"a": 100, "b": 0}, "total_ms": total}
+    keywords = {"config": Config(N=4), **where, **figures, **keywords}
+    profile = handmade("ab", [EdgeMetrics("a", "b", ["x"], edge_bits // 8)], **keywords)
+    profile.metrics.edge_weights["a->b"] = edge_bits
+    return profile
 
 
 def minimal(**sections):
     return {**json.loads(README_SAMPLE), **sections}
-
-
-def strict(text):
-    """Parse JSON and nothing that only Python takes for JSON."""
-    return json.loads(text, parse_constant=pytest.fail)
 
 
 def test_a_measured_profile_equals_the_one_that_was_saved_whatever_was_looked_at(
@@ -183,7 +164,7 @@ def test_profiles_are_equal_when_their_documents_are_and_cannot_be_hashed():
 def test_a_profile_by_hand_has_the_arguments_of_0_1_0_by_position_and_is_saved_as_json():
     metrics = DAGMetrics([], [], {"a": 1, "b": 2}, {"a->b": 8}, 4.5)
     where = ("2026-02-12T09:30:00", "lab-7")
-    profile = Profile(Config(), STRUCTURE, metrics, {"x": 1}, 3, *where)
+    profile = Profile(Config(), structure_of("ab", ["ab"]), metrics, {"x": 1}, 3, *where)
     assert (profile.final_outputs, profile.seed) == ({"x": 1}, 3)
     assert (profile.timestamp, profile.hostname) == where
     assert Profile.loads(profile.dumps()) == profile

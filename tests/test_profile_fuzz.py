@@ -1,8 +1,11 @@
 import copy
 import json
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import pytest
+from handmade import handmade, paths, strict
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -43,7 +46,7 @@ def loads_whole_or_is_refused(text):
     assert validate_profile(document)
     check_consistency(document)
     saved = profile.dumps()
-    assert json.loads(saved, parse_constant=pytest.fail) == document
+    assert strict(saved) == document
     again = Profile.loads(saved)
     assert again == profile
     assert again.dumps() == saved
@@ -59,13 +62,9 @@ def loads_whole_or_is_refused(text):
     return profile
 
 
-def places(value, parent=None, key=None):
-    """Yield all nodes of a document, as pairs of what holds them and where."""
-    if parent is not None:
-        yield parent, key
-    if isinstance(value, (dict, list)):
-        for below, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from places(item, value, below)
+def places(document):
+    """Return all nodes of a document, as pairs of what holds them and where."""
+    return [(reduce(getitem, above, document), last) for *above, last in paths(document)]
 
 
 NUMBERS = (
@@ -93,7 +92,7 @@ def retyped(value):
 def mutated(draw, documents=(FULL, OLD)):
     document = copy.deepcopy(draw(st.sampled_from(documents)))
     for _ in range(draw(st.integers(1, 3))):
-        nodes = [*places(document)]
+        nodes = places(document)
         if not nodes:
             break
         holder, key = draw(st.sampled_from(nodes))
@@ -135,10 +134,10 @@ def test_a_mutated_document_loads_whole_or_is_refused_and_the_quick_check_takes_
 
 @pytest.mark.parametrize("document", [FULL, OLD], ids=["full", "old"])
 def test_a_document_that_lacks_or_repeats_any_node_loads_whole_or_is_refused(document):
-    for i in range(len([*places(document)])):
+    for i in range(len(places(document))):
         for change in ("delete", "null", "duplicate"):
             changed = copy.deepcopy(document)
-            holder, key = [*places(changed)][i]
+            holder, key = places(changed)[i]
             if change == "delete":
                 del holder[key]
             elif change == "null":
@@ -214,20 +213,12 @@ def test_hostile_names_are_saved_and_loaded_in_every_place(names, data):
     edges = list(zip(names, names[1:]))
     keys = [f"{source}->{target}" for source, target in edges]
     assume(keys == json.loads(json.dumps(keys)))
-    profile = Profile(
-        Config(**{field: field}),
-        {
-            "nodes": names,
-            "edges": [{"source": source, "target": target} for source, target in edges],
-            "execution_order": names,
-        },
-        DAGMetrics(
-            [TaskMetrics(name, 1.5, 0.25, 0.0, 0, 1) for name in names],
-            [EdgeMetrics(*edge, [field], 1, 2, {field: {"size_bytes": 1}}) for edge in edges],
-            {name: i for i, name in enumerate(names)},
-            dict.fromkeys(keys, 8),
-            4.5,
-        ),
+    profile = handmade(
+        names,
+        [EdgeMetrics(*edge, [field], 1, 2, {field: {"size_bytes": 1}}) for edge in edges],
+        times=[TaskMetrics(name, 1.5, 0.25, 0.0, 0, 1) for name in names],
+        weights={name: i for i, name in enumerate(names)},
+        config=Config(**{field: field}),
         hostname=field,
         sections={
             "run": {"state": "partial", "reason": names[0]},

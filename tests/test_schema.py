@@ -7,6 +7,7 @@ from operator import getitem
 from pathlib import Path
 
 import pytest
+from handmade import paths
 from jsonschema import Draft202012Validator
 
 from dagprofiler._document.rounds import MOMENTS
@@ -46,15 +47,6 @@ def refusal(document):
     with pytest.raises(ProfileError) as caught:
         validate_profile(document)
     return caught.value
-
-
-def paths(value, prefix=()):
-    """Yield the path of every value inside `value`."""
-    children = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, child in children:
-        yield (*prefix, key)
-        if isinstance(child, (dict, list)):
-            yield from paths(child, (*prefix, key))
 
 
 def subschemas(schema):

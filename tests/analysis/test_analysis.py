@@ -1,15 +1,13 @@
 from pathlib import Path
 
 import pytest
+from handmade import handmade
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dagprofiler import (
-    Config,
     CycleError,
-    DAGMetrics,
     EdgeMetrics,
-    Profile,
     TaskMetrics,
     ValidationError,
     WeightError,
@@ -50,15 +48,11 @@ def profile_of(costs, sizes=None, *, fields=("x",), wire=None, estimated=None, *
         for name, cost in costs.items()
     }
     times = [TaskMetrics(n, ms, 0.0, 0.0, 0, 0) for n, ms in costs.items() if ms is not None]
-    bits = {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges}
-    structure = {
-        "nodes": list(costs),
-        "edges": [{"source": source, "target": target} for source, target in sizes],
-        "execution_order": [],
-    }
     sections.setdefault("run", {"state": "complete", "rounds": 1})
-    metrics = DAGMetrics(times, edges, weights, bits, 1.0)
-    return Profile(Config(), structure, metrics, hostname="lab-7", sections=sections)
+    made = {"edges": sizes, "times": times, "weights": weights, "hostname": "lab-7"}
+    profile = handmade(costs, edges, **made, sections=sections)
+    profile.dag_structure["execution_order"] = []
+    return profile
 
 
 def example(**options):

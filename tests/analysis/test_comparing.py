@@ -1,6 +1,7 @@
 import pytest
+from handmade import handmade
 
-from dagprofiler import DAG, Config, DAGMetrics, Profile, ProfileError, task
+from dagprofiler import DAG, Profile, ProfileError, task
 from dagprofiler.analysis.compare import compare_profiles
 from dagprofiler.stats.ranktests import FASTER, INCONCLUSIVE, NO_DIFFERENCE, SLOWER
 
@@ -21,12 +22,8 @@ def profile_of(tasks, edges=None, *, kinds=None, conditions=FRESH, host="lab-7",
         "run": run if conditions is None else {**run, "conditions": conditions},
         "environment": {"cpu": "some cpu", "machine": "x86_64", **environment},
     }
-    names = list(tasks)
-    links = [dict(zip(("source", "target"), key.split("->"))) for key in edges]
-    structure = {"nodes": names, "edges": links, "execution_order": names}
-    weights = DAGMetrics([], [], dict.fromkeys(names, 0), {}, 1.0)
-    made = Profile(Config(), structure, weights, hostname=host, sections=sections)
-    return Profile.loads(made.dumps())
+    pairs = [key.split("->") for key in edges]
+    return Profile.loads(handmade(tasks, edges=pairs, hostname=host, sections=sections).dumps())
 
 
 def timed(factor=1.0, **settings):

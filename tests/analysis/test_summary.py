@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from handmade import handmade
 
 from dagprofiler import (
     DAG,
-    Config,
-    DAGMetrics,
     EdgeMetrics,
     Profile,
     Rounds,
@@ -22,41 +21,23 @@ from dagprofiler.analysis.summary import summary
 
 WFFORMAT = Path(__file__).resolve().parent.parent / "data" / "wfformat"
 WAITS = task(outputs=["x"])(lambda: {"x": 1})
-STRUCTURE = {
-    "nodes": ["collect", "process", "classify"],
-    "edges": [
-        {"source": "collect", "target": "process"},
-        {"source": "collect", "target": "classify"},
-        {"source": "process", "target": "classify"},
-    ],
-    "execution_order": ["collect", "process", "classify"],
-}
+WEIGHTS = {"collect": 100000, "process": 1000000, "classify": 0}
 
 
 def example(**sections):
-    return Profile(
-        Config(N=10000),
-        STRUCTURE,
-        DAGMetrics(
-            [
-                TaskMetrics("collect", 5.627, 0.129, 0.0, 0, 880395),
-                TaskMetrics("process", 1.25, 0.5, 0.0625, 800163, 800167),
-                TaskMetrics("classify", 0.0004, 0.011, 0.5, 880398, 80156),
-            ],
-            [
-                EdgeMetrics("collect", "process", ["data"], 800000, 800163),
-                EdgeMetrics("collect", "classify", ["labels", "mask"], 80010),
-                EdgeMetrics("process", "classify", [], 0, 0),
-            ],
-            {"collect": 100000, "process": 1000000, "classify": 0},
-            {"collect->process": 6400000, "collect->classify": 640080, "process->classify": 0},
-            1045.2,
-        ),
-        seed=42,
-        timestamp="2026-11-20T23:59:32.123456Z",
-        hostname="worker-01",
-        sections=sections,
-    )
+    times = [
+        TaskMetrics("collect", 5.627, 0.129, 0.0, 0, 880395),
+        TaskMetrics("process", 1.25, 0.5, 0.0625, 800163, 800167),
+        TaskMetrics("classify", 0.0004, 0.011, 0.5, 880398, 80156),
+    ]
+    edges = [
+        EdgeMetrics("collect", "process", ["data"], 800000, 800163),
+        EdgeMetrics("collect", "classify", ["labels", "mask"], 80010),
+        EdgeMetrics("process", "classify", [], 0, 0),
+    ]
+    figures = {"times": times, "weights": dict(WEIGHTS), "total_ms": 1045.2, "seed": 42}
+    where = {"timestamp": "2026-11-20T23:59:32.123456Z", "hostname": "worker-01"}
+    return handmade(WEIGHTS, edges, **figures, **where, sections=sections)
 
 
 ORIGIN = f"dagprofiler {__version__} on worker-01, 2026-11-20 23:59:32, seed 42"
@@ -91,7 +72,7 @@ def test_a_profile_is_a_headline_tables_of_tasks_and_of_edges_and_the_critical_p
     sources = {"collect": "estimated_instructions", "process": "estimated_instructions"}
     profile = example(
         run={"state": "complete", "overhead": overhead},
-        weight_sources={n: {"node_weight": sources.get(n, "default")} for n in STRUCTURE["nodes"]},
+        weight_sources={n: {"node_weight": sources.get(n, "default")} for n in WEIGHTS},
     )
     notes = (
         "data: serialized in 0.640 ms, deserialized in 0.562 ms\n"
@@ -117,7 +98,7 @@ def test_a_partial_profile_says_so_and_why_first():
     assert second == f"PARTIAL: {reason}"
     assert reason in lines
     rows = [line.split() for line in lines if line]
-    states = {row[0]: row[-1] for row in rows if row[0] in STRUCTURE["nodes"] and row[1] != "->"}
+    states = {row[0]: row[-1] for row in rows if row[0] in WEIGHTS and row[1] != "->"}
     assert states == {"collect": "succeeded", "process": "failed", "classify": "skipped"}
 
 

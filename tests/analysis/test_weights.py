@@ -2,8 +2,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from handmade import handmade
 
-from dagprofiler import DAG, Config, DAGMetrics, Profile, ProfileError, TaskMetrics
+from dagprofiler import DAG, Profile, ProfileError, TaskMetrics
 from dagprofiler.analysis.weights import (
     SOURCES,
     STATISTICS,
@@ -48,9 +49,7 @@ def profile_of(weight_sources, *, rounds=1, weights=None, **sections):
     if weights is None:
         weights = {n: e.get("estimated_instructions") or 0 for n, e in weight_sources.items()}
         sections["weight_sources"] = weight_sources
-    structure = {"nodes": names, "edges": [], "execution_order": names}
-    metrics = DAGMetrics([], [], weights, {}, 1.0)
-    made = Profile(Config(), structure, metrics, hostname="lab-7", sections=sections)
+    made = handmade(names, weights=weights, hostname="lab-7", sections=sections)
     return Profile.loads(made.dumps())
 
 

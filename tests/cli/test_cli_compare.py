@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 from cli_runner import command
+from handmade import handmade
 
-from dagprofiler import Config, DAGMetrics, EdgeMetrics, Profile
+from dagprofiler import Config, EdgeMetrics, Profile
 
 TEN = [10.0 + i / 100 for i in range(10)]
 
@@ -15,24 +16,15 @@ def write(cli, folder):
 
     def written(name, config=None, edge_bytes=100, fresh=True, **factors):
         tasks = {task: {"wall_ms": [f * time for time in TEN]} for task, f in factors.items()}
-        names = list(tasks)
-        links = [{"source": names[0], "target": names[1]}] if edge_bytes else []
-        edges = [EdgeMetrics(names[0], names[1], ["x"], edge_bytes)] if edge_bytes else []
+        edges = [EdgeMetrics(*[*tasks][:2], ["x"], edge_bytes)] if edge_bytes else []
         rounds = {"rounds": ["measured"] * 10, "total_ms": [20.0] * 10}
         sections = {
             "samples": {**rounds, "tasks": tasks, "edges": {}},
             "run": {"state": "complete", "rounds": 10, "conditions": {"fresh_process": fresh}},
             "environment": {"cpu": "some cpu", "machine": "x86_64"},
         }
-        bits = {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges}
-        made = Profile(
-            Config(**(config or {})),
-            {"nodes": names, "edges": links, "execution_order": names},
-            DAGMetrics([], edges, dict.fromkeys(names, 0), bits, 20.0),
-            hostname="lab-7",
-            sections=sections,
-        )
-        return made.save(Path(folder, name))
+        known = {"config": Config(**(config or {})), "total_ms": 20.0, "hostname": "lab-7"}
+        return handmade(tasks, edges, **known, sections=sections).save(Path(folder, name))
 
     return written
 

@@ -3,9 +3,11 @@
 import random
 from pathlib import Path
 
+from handmade import structure_of
 from hypothesis import strategies as st
 
-from dagprofiler import Profile
+from dagprofiler import Profile, task
+from dagprofiler._document.rounds import MOMENTS
 from dagprofiler.formats import exporter
 
 EXPORTS = Path(__file__).resolve().parent.parent / "data" / "exports"
@@ -22,6 +24,16 @@ HOSTILE = [
     *("\u2028\x85", "\x00", "\\u0000", "\x07\x7f", "\ud800", "\udfff\ud800", "\ufffe"),
     *("NA", "007", "nan", "__proto__", "_em_ **strong** a_b a-b a.b", "x" * 300, "ab c" * 75),
 ]
+
+
+@task(outputs=["x"], estimate_fn=lambda cfg: 100)
+def source():
+    return {"x": list(range(50))}
+
+
+@task(inputs=["x"], outputs=["y"], estimate_fn=lambda cfg: 200)
+def sink(x):
+    return {"y": sum(x)}
 
 
 def names(min_size=1, max_size=None):
@@ -42,11 +54,7 @@ def profile_of(tasks, weights=None):
         {
             "metadata": {"timestamp": "2026-01-02T03:04:05Z", "dagprofiler_version": "0.2.0"},
             "configuration": {},
-            "dag_structure": {
-                "nodes": tasks,
-                "edges": [{"source": source, "target": target} for source, target in edges],
-                "execution_order": tasks,
-            },
+            "dag_structure": structure_of(tasks, edges),
             "node_weights": weights or {name: 1 + i for i, name in enumerate(tasks)},
             "edge_weights": {f"{source}->{target}": 8 for source, target in edges},
         }
@@ -75,11 +83,6 @@ def large_profile(count):
     tasks = [f"t{i:06d}" for i in range(count)]
     pairs = {(pick.randrange(max(0, i - 99), i), i) for i in range(1, count) for _ in range(2)}
     edges = [{"source": tasks[i], "target": tasks[j]} for i, j in sorted(pairs)]
-    times = [
-        f"{phase}_{end}_ms"
-        for phase in ("deserialize", "compute", "serialize")
-        for end in ("start", "end")
-    ]
     took = {"serialize_time_ms": 0.01, "deserialize_time_ms": 0.01, "bytes_in": 20, "bytes_out": 10}
     source = {"node_weight": "estimated_instructions", "estimated_instructions": 5}
     wall_ms = {name: 0.25 + i / 1e3 for i, name in enumerate(tasks)}
@@ -98,7 +101,7 @@ def large_profile(count):
         weight_sources={name: {**source, "wall_time_ms": ms} for name, ms in wall_ms.items()},
         timeline={
             "workers": [{"host": "h", "pid": 1, "thread": 2}],
-            "columns": ["task", "round", "worker", "ready_ms", *times],
+            "columns": ["task", "round", "worker", *MOMENTS],
             "records": [
                 [name, 0, 0, i, *(i + k / 8 for k in range(6))] for i, name in enumerate(tasks)
             ],

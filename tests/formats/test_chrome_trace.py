@@ -2,39 +2,24 @@ import json
 from collections import defaultdict
 
 import pytest
+from handmade import strict
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_profiles import profile_of, rendered
+from sample_profiles import profile_of, rendered, sink, source
 
-from dagprofiler import DAG, task
+from dagprofiler import DAG
+from dagprofiler._document.rounds import MOMENTS
 from dagprofiler.errors import FormatError
 from dagprofiler.formats import exporter
 
-TIMES = [
-    f"{p}_{end}_ms" for p in ("deserialize", "compute", "serialize") for end in ("start", "end")
-]
-
-
-@task(inputs=[], outputs=["x"])
-def source():
-    return {"x": 1}
-
-
-@task(inputs=["x"], outputs=["y"])
-def sink(x):
-    return {"y": x}
+COLUMNS = ["task", "round", "worker", *MOMENTS]
 
 
 def events_of(profile):
-    def refused(word):
-        raise ValueError(word)
-
-    return json.loads(rendered("chrome_trace", profile), parse_constant=refused)["traceEvents"]
+    return strict(rendered("chrome_trace", profile))["traceEvents"]
 
 
-def with_timeline(
-    records, tasks=("a", "b"), columns=("task", "round", "worker", "ready_ms", *TIMES)
-):
+def with_timeline(records, tasks=("a", "b"), columns=COLUMNS):
     profile = profile_of(list(tasks))
     profile.sections["timeline"] = {
         "workers": [{"host": "h", "pid": 1, "thread": 5}, {"host": "h", "pid": 2, "thread": 5}],

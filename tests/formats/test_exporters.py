@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy
 import pytest
-from sample_profiles import golden, golden_profile, profile_of, rendered
+from handmade import handmade
+from sample_profiles import golden, golden_profile, rendered, sink, source
 
 from dagprofiler import (
     DAG,
-    Config,
-    DAGMetrics,
     EdgeMetrics,
     FormatError,
     Profile,
@@ -21,7 +20,6 @@ from dagprofiler import (
     WeightError,
     import_profile,
     simulate,
-    task,
 )
 from dagprofiler.formats import exporter, exporter_names
 
@@ -45,19 +43,9 @@ PLUGIN = Plugin()
 """
 
 
-@task(outputs=["x"], estimate_fn=lambda cfg: 5)
-def first():
-    return {"x": 1}
-
-
-@task(inputs=["x"], outputs=["y"], estimate_fn=lambda cfg: 6)
-def second(x):
-    return {"y": x}
-
-
 @pytest.fixture(scope="module")
 def profile():
-    return DAG({"first": first, "second": second}, [("first", "second")]).run(seed=1)
+    return DAG({"first": source, "second": sink}, [("first", "second")]).run(seed=1)
 
 
 @pytest.fixture
@@ -178,8 +166,8 @@ def test_numbers_of_numpy_in_a_profile_made_by_hand_are_written_as_those_they_ar
     single, double, whole = numpy.float32(0.5), numpy.float64(1.5), numpy.int64(16)
     tasks = [TaskMetrics(name, double, single, double, whole, whole) for name in "ab"]
     edges = [EdgeMetrics("a", "b", ["x"], whole, whole)]
-    metrics = DAGMetrics(tasks, edges, {"a": whole, "b": whole}, {"a->b": 8 * whole}, double)
-    by_hand = Profile(Config(), profile_of(["a", "b"]).dag_structure, metrics)
+    weights = {"a": whole, "b": whole}
+    by_hand = handmade("ab", edges, times=tasks, weights=weights, total_ms=double)
     text = exporter(name).render(by_hand, **options).text
     assert text == exporter(name).render(Profile.loads(by_hand.dumps()), **options).text
 

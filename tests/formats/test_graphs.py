@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from hypothesis import example, given
-from sample_profiles import HOSTILE, golden_profile, names, profile_of, rendered
+from sample_profiles import HOSTILE, golden_profile, names, profile_of, rendered, source
 
 from dagprofiler import DAG, FormatError, MissingExtraError, Profile, RunError, WeightError, task
 from dagprofiler.formats import exporter
@@ -17,11 +17,6 @@ from dagprofiler.formats.csv import EDGE_COLUMNS
 from dagprofiler.formats.node_link import to_networkx
 
 GRAPHS = ["csv", "dot", "graphml", "mermaid", "node_link"]
-
-
-@task(outputs=["x"], estimate_fn=lambda cfg: 100)
-def source():
-    return {"x": [1, 2, 3]}
 
 
 @task(outputs=["y"])

@@ -1,21 +1,17 @@
-import json
 import sys
 
 import numpy as np
 import pytest
+from handmade import handmade, strict
 from hypothesis import given
-from sample_profiles import golden_profile, names, profile_of
+from sample_profiles import golden_profile, names, profile_of, sink, source
 
 from dagprofiler import (
     DAG,
-    Config,
     CycleError,
-    DAGMetrics,
     EdgeMetrics,
     MissingExtraError,
-    Profile,
     Rounds,
-    task,
 )
 from dagprofiler.errors import FormatError, WeightError
 from dagprofiler.formats import exporter
@@ -27,39 +23,20 @@ TWO = {"a": 1, "b": 1}
 
 def export(profile, **options):
     rendered = exporter("saga").render(profile, **options)
-
-    def constant(word):
-        pytest.fail(f"{word} is no JSON")
-
-    return json.loads(rendered.text, parse_constant=constant), rendered.losses
+    return strict(rendered.text), rendered.losses
 
 
 def made(costs=(("a", 3), ("b", 4)), sizes=((("a", "b"), 10, 33),), order=None):
     """A profile as somebody may have put it together, checked by nobody."""
     costs = dict(costs)
     edges = [EdgeMetrics(a, b, ["x"], size, wire) for (a, b), size, wire in sizes]
-    weights = {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges}
-    structure = {
-        "nodes": list(costs),
-        "edges": [{"source": edge.source, "target": edge.target} for edge in edges],
-        "execution_order": list(costs) if order is None else order,
-    }
     sources = {
         name: {"node_weight": "estimated_instructions", "estimated_instructions": cost}
         for name, cost in costs.items()
     }
-    metrics = DAGMetrics([], edges, costs, weights, 1.0)
-    return Profile(Config(), structure, metrics, sections={"weight_sources": sources})
-
-
-@task(outputs=["x"], estimate_fn=lambda cfg: 100)
-def source():
-    return {"x": list(range(50))}
-
-
-@task(inputs=["x"], outputs=["y"], estimate_fn=lambda cfg: 200)
-def sink(x):
-    return {"y": sum(x)}
+    profile = handmade(costs, edges, weights=costs, sections={"weight_sources": sources})
+    profile.dag_structure["execution_order"] = list(costs) if order is None else order
+    return profile
 
 
 def run(**options):

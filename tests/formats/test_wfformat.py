@@ -7,13 +7,13 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from handmade import handmade, paths
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dagprofiler import (
     DAG,
     Config,
-    DAGMetrics,
     EdgeMetrics,
     FormatError,
     Profile,
@@ -100,20 +100,8 @@ def made(names, edges, times_ms=None, **options):
     carried = [
         EdgeMetrics(*pair, ["x"], size, wire_bytes=2 * size + 1) for pair, size in edges.items()
     ]
-    bits = {"->".join(pair): 8 * size for pair, size in edges.items()}
-    structure = {
-        "nodes": list(names),
-        "edges": [{"source": source, "target": target} for source, target in edges],
-        "execution_order": list(names),
-    }
-    return Profile(
-        Config(),
-        structure,
-        DAGMetrics(tasks, carried, dict.fromkeys(names, 0), bits, 10.25),
-        timestamp="2026-11-20T23:59:32Z",
-        hostname="node-1",
-        **options,
-    )
+    options.update(timestamp="2026-11-20T23:59:32Z", hostname="node-1", total_ms=10.25)
+    return handmade(names, carried, times=tasks, **options)
 
 
 @pytest.fixture(scope="module")
@@ -695,15 +683,6 @@ def test_what_is_no_instance_at_all_is_refused(thing):
         read(thing)
 
 
-def places(value, path=()):
-    """Yield the path of everything inside a document."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in items:
-        yield (*path, key)
-        if isinstance(item, (dict, list)):
-            yield from places(item, (*path, key))
-
-
 JUNK = [None, True, -1, 0, 1.5, 10**30, "", "x", "a->b", [], [None], {}, {"id": 1}]
 
 
@@ -712,7 +691,7 @@ def test_a_spoiled_instance_is_refused_or_read_and_never_breaks_or_changes(name)
     whole = path_of(name).read_text(encoding="utf-8")
     pick = random.Random(name)
     refusals = []
-    for *above, last in places(json.loads(whole)):
+    for *above, last in paths(json.loads(whole)):
         holder = spoiled = json.loads(whole)
         for key in above:
             holder = holder[key]
