@@ -285,6 +285,20 @@ _encode = json.JSONEncoder(**_STRICT, separators=(",", ":")).encode
 _encode_lines = json.JSONEncoder(**_STRICT, separators=("\n", ":")).encode
 
 
+_encode_event = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain_number).encode
+
+
+def trace_json(value: Any) -> str:
+    """Return a value as JSON that Perfetto reads correctly.
+
+    Perfetto takes a quote for escaped after every backslash, an escaped one included, and shows
+    the escapes of a text without quotes. Half a surrogate pair, which a file in UTF-8 cannot hold,
+    becomes an escape.
+    """
+    text = _encode_event(value).replace("\\\\", "\\u005c")
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 def batched(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Yield `rows` in lists of a few thousand, to limit memory."""
     rows = iter(rows)

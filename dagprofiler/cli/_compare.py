@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util.text import Block, printable, render
 from dagprofiler.analysis.compare import WAY_OUT, compare_profiles
-from dagprofiler.cli._output import (
-    check_one_stdin,
-    check_outputs,
-    check_profile_suffix,
-    keep,
-    load_profile,
-    note,
-    print_json,
-    print_text,
-    stdout_apart,
-    width,
-    writing_to,
-)
+from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.stats.ranktests import DIFFERENCE, INCONCLUSIVE, SLOWER
 
@@ -107,12 +96,14 @@ def compare(arguments: argparse.Namespace) -> int:
             if (reasons := condition.holds(comparison))
         }
     if arguments.json:
-        print_json({"comparisons": list(map(_finite, comparisons))})
+        _output.print_json({"comparisons": list(map(_finite, comparisons))})
     elif arguments.markdown:
-        print_text("\n\n".join(map(_markdown, comparisons)))
+        _output.print_text("\n\n".join(map(_markdown, comparisons)))
     else:
-        shown = (render(_blocks(comparison), 0, width() or 80) for comparison in comparisons)
-        print_text("\n\n".join(shown))
+        shown = (
+            render(_blocks(comparison), 0, _output.width() or 80) for comparison in comparisons
+        )
+        _output.print_text("\n\n".join(shown))
     if any(comparison["failed"] for comparison in comparisons):
         return _FAILED
     unsure = any(
@@ -142,16 +133,19 @@ def _of_files(arguments: argparse.Namespace, difference: float) -> list[ProfileC
     for option in _OF_RUNS:
         if getattr(arguments, option.replace("-", "_")):
             raise CommandError(f"compare: --{option} needs --run, which measures two targets")
-    check_one_stdin(arguments.base, *arguments.new)
+    _output.check_one_stdin(arguments.base, *arguments.new)
     for path in (arguments.base, *arguments.new):
         if path.endswith(".py") or (":" in path and not os.path.exists(path)):
             raise CommandError(
                 f"compare: {path!r} is a target, not a profile; "
                 "compare --run BASE NEW measures two targets"
             )
-    base = load_profile(arguments.base)
+    base = _output.load_profile(arguments.base)
     names = [(arguments.base, path) for path in arguments.new]
-    return [_compared(load_profile(name[1]), base, name, difference=difference) for name in names]
+    return [
+        _compared(_output.load_profile(name[1]), base, name, difference=difference)
+        for name in names
+    ]
 
 
 def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileComparison]:
@@ -166,25 +160,25 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
         raise CommandError("compare --run measures two targets: give BASE and one NEW")
     names = arguments.base, arguments.new[0]
     written = list(arguments.output or ())
-    check_outputs(*written, arguments.report)
+    _output.check_outputs(*written, arguments.report)
     for path in written:
-        check_profile_suffix(path)
+        _output.check_profile_suffix(path)
     rounds = conditions(arguments, Rounds(30))
     ask_git()
-    with stdout_apart(arguments.json):
+    with _output.stdout_apart(arguments.json):
         base = load_dag(names[0], arguments.config)
         new = load_dag(names[1], [*arguments.config, *arguments.new_config])
         found = compare_runs(
             base, new, rounds=rounds, seed=arguments.seed, meters=meters(arguments), progress=True
         )
-    keep(zip((found.base, found.new), written))
+    _output.keep(zip((found.base, found.new), written))
     compared = _compared(found.new, found.base, names, paired=True, difference=difference)
     if arguments.report is not None:
-        with writing_to(arguments.report):
+        with _output.writing_to(arguments.report):
             RunComparison(found.base, found.new, compared).report(arguments.report)
         written.append(arguments.report)
     for path in written:
-        note(f"written: {path}")
+        _output.note(f"written: {path}")
     return [compared]
 
 
@@ -209,12 +203,10 @@ def _blocks(comparison: ProfileComparison) -> list[Block]:
     failed = (f"failed: {text}: {', '.join(names)}" for text, names in comparison["failed"].items())
     blocks = [*comparison.blocks(), Block(notes=way_out), Block(notes=failed)]
     return [
-        Block(
-            printable(block.title),
-            block.rows,
-            block.left,
-            block.what,
-            [printable(note.replace(f"; {WAY_OUT}", "")) for note in block.notes],
+        replace(
+            block,
+            title=printable(block.title),
+            notes=[printable(words.replace(f"; {WAY_OUT}", "")) for words in block.notes],
         )
         for block in blocks
     ]
@@ -231,7 +223,7 @@ def _markdown(comparison: ProfileComparison) -> str:
             rules = ["---" if i in block.left else "---:" for i in range(len(head))]
             lines += [f"| {' | '.join(head)} |", f"|{'|'.join(rules)}|"]
             lines += [f"| {' | '.join(row)} |" for row in body]
-        lines += [f"- {_escaped(note)}" for note in block.notes]
+        lines += [f"- {_escaped(words)}" for words in block.notes]
         if lines:
             parts.append("\n".join(lines).rstrip())
     return "\n\n".join(parts)

@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.files import COMPRESSED
 from dagprofiler.analysis.summary import PARTS, figures
-from dagprofiler.cli._output import (
-    check_one_stdin,
-    check_outputs,
-    load_profile,
-    note_left_out,
-    print_json,
-    print_text,
-    source_name,
-    text,
-    writing_to,
-)
+from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError, build_parser
 from dagprofiler.cli._targets import assignments, guessed, json_in
 from dagprofiler.errors import FormatError, ProfileError, needs_extra
@@ -36,29 +26,29 @@ _INVALID = 1
 
 def show(arguments: argparse.Namespace) -> int:
     """Print what a profile says."""
-    profile = load_profile(arguments.profile)
+    profile = _output.load_profile(arguments.profile)
     shown = figures(profile, arguments.sort, arguments.cost)
     parts = arguments.part or PARTS
     if arguments.json:
         # The columns of meters are in the tasks.
-        print_json({part: shown[part] for part in PARTS if part in parts and part in shown})
+        _output.print_json({part: shown[part] for part in PARTS if part in parts and part in shown})
     else:
-        print_text(text(shown, parts, arguments.top))
+        _output.print_text(_output.text(shown, parts, arguments.top))
     return 0
 
 
 def report(arguments: argparse.Namespace) -> int:
     """Write a profile as an HTML page."""
-    check_one_stdin(arguments.profile, arguments.base)
+    _output.check_one_stdin(arguments.profile, arguments.base)
     output = arguments.output
     if output is None:
         # Beside the profile, without its endings.
         stem = os.path.splitext(arguments.profile.removesuffix(COMPRESSED))[0]
         output = "report.html" if arguments.profile == "-" else f"{stem}.html"
-    check_outputs(output, read=[arguments.profile, *filter(None, [arguments.base])])
-    profile = load_profile(arguments.profile)
-    base = None if arguments.base is None else load_profile(arguments.base)
-    with writing_to(output):
+    _output.check_outputs(output, read=[arguments.profile, *filter(None, [arguments.base])])
+    profile = _output.load_profile(arguments.profile)
+    base = None if arguments.base is None else _output.load_profile(arguments.base)
+    with _output.writing_to(output):
         losses = profile.report(
             sys.stdout.buffer if output == "-" else output,
             base,
@@ -74,7 +64,7 @@ def export(arguments: argparse.Namespace) -> int:
     from dagprofiler._util.plugins import EXPORTERS, check_options, format_of, load
 
     output = arguments.output
-    check_outputs(output, read=[arguments.profile])
+    _output.check_outputs(output, read=[arguments.profile])
     if output == "-" and arguments.json:
         raise CommandError("export: --json prints what was written; give -o FILE as well")
     if output == "-" and arguments.format is None:
@@ -91,8 +81,8 @@ def export(arguments: argparse.Namespace) -> int:
     if arguments.cost is not None:
         options["cost"] = arguments.cost
     check_options(name, load(EXPORTERS, name), options)
-    profile = load_profile(arguments.profile)
-    with writing_to(output):
+    profile = _output.load_profile(arguments.profile)
+    with _output.writing_to(output):
         losses = profile.export(sys.stdout.buffer if output == "-" else output, name, **options)
     _print_written(arguments, output, losses)
     return 0
@@ -101,19 +91,19 @@ def export(arguments: argparse.Namespace) -> int:
 def _print_written(arguments: argparse.Namespace, output: str, losses: tuple[str, ...]) -> None:
     """Print the file that was written, and what was left out."""
     if output != "-" and arguments.json:
-        print_json({"written": output, "left_out": list(losses)})
+        _output.print_json({"written": output, "left_out": list(losses)})
         return
-    note_left_out(losses)
+    _output.note_left_out(losses)
     if output != "-":
-        print_text(f"written: {output}")
+        _output.print_text(f"written: {output}")
 
 
 def import_(arguments: argparse.Namespace) -> int:
     """Convert another tool's file to a profile."""
     from dagprofiler.formats import import_profile
 
-    check_outputs(arguments.output, read=[arguments.file])
-    name = source_name(arguments.file)
+    _output.check_outputs(arguments.output, read=[arguments.file])
+    name = _output.source_name(arguments.file)
     try:
         source = sys.stdin.buffer if arguments.file == "-" else arguments.file
         profile = import_profile(source, arguments.format)
@@ -124,7 +114,7 @@ def import_(arguments: argparse.Namespace) -> int:
     except FormatError as error:
         where = "" if name in str(error) else f"{name}: "
         raise CommandError(f"{where}{error}".replace("format=", "--format")) from error
-    with writing_to(arguments.output):
+    with _output.writing_to(arguments.output):
         profile.save(sys.stdout.buffer if arguments.output == "-" else arguments.output)
     _print_written(arguments, arguments.output, ())
     return 0
@@ -132,11 +122,11 @@ def import_(arguments: argparse.Namespace) -> int:
 
 def validate(arguments: argparse.Namespace) -> int:
     """Check for each file whether it is a valid profile."""
-    check_one_stdin(*arguments.profile)
+    _output.check_one_stdin(*arguments.profile)
     results: list[dict[str, Any]] = []
     for path in arguments.profile:
         try:
-            profile = load_profile(path)
+            profile = _output.load_profile(path)
         except CommandError as error:
             if isinstance(error.__cause__, OSError):
                 raise
@@ -145,12 +135,12 @@ def validate(arguments: argparse.Namespace) -> int:
             version = profile.metadata.get("dagprofiler_version")
             results.append({"file": path, "valid": True, "dagprofiler_version": version})
     if arguments.json:
-        print_json(results)
+        _output.print_json(results)
     else:
         for result in results:
             # The problem begins with the name of the file.
-            name = source_name(result["file"])
-            print_text(str(result.get("problem") or f"{name}: a valid profile"))
+            name = _output.source_name(result["file"])
+            _output.print_text(str(result.get("problem") or f"{name}: a valid profile"))
     return 0 if all(result["valid"] for result in results) else _INVALID
 
 
@@ -163,9 +153,9 @@ def completion(arguments: argparse.Namespace) -> int:
         raise CommandError(f"completion: expected one of {known}, got {arguments.shell!r}")
     script = shtab.complete(_completed(build_parser(), shtab.FILE), shell=arguments.shell)
     if arguments.json:
-        print_json({"shell": arguments.shell, "script": script})
+        _output.print_json({"shell": arguments.shell, "script": script})
     else:
-        print_text(script)
+        _output.print_text(script)
     return 0
 
 

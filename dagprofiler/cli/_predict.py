@@ -9,27 +9,9 @@ from urllib.parse import quote
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import aligned, number
-from dagprofiler.cli._output import (
-    check_one_stdin,
-    check_outputs,
-    check_profile_suffix,
-    keep,
-    load_profile,
-    print_json,
-    print_text,
-    stdout_apart,
-)
+from dagprofiler.cli import _output, _targets
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.cli._run import conditions, deliver, meters, written_of
-from dagprofiler.cli._targets import (
-    as_like,
-    assignments,
-    executor_named,
-    guessed,
-    load_dag,
-    schedule_in,
-    swept,
-)
 
 if TYPE_CHECKING:
     import argparse
@@ -47,13 +29,13 @@ def sweep(arguments: argparse.Namespace) -> int:
     if folder.lower().endswith((".json", ".gz")):
         raise CommandError(f"-o {folder}: expected a directory, for one profile each")
     os.makedirs(folder, exist_ok=True)
-    check_outputs(os.path.join(folder, "profile.json"))
+    _output.check_outputs(os.path.join(folder, "profile.json"))
     rounds = conditions(arguments, Rounds(5))
-    with stdout_apart(arguments.json):
-        dag = load_dag(arguments.target, arguments.config)
-        over = swept(dag, arguments.over)
+    with _output.stdout_apart(arguments.json):
+        dag = _targets.load_dag(arguments.target, arguments.config)
+        over = _targets.swept(dag, arguments.over)
         ask_git()
-        with executor_named(arguments.executor) as executor:
+        with _targets.executor_named(arguments.executor) as executor:
             profiles = measure(
                 dag,
                 over,
@@ -69,14 +51,14 @@ def sweep(arguments: argparse.Namespace) -> int:
         name = ",".join(f"{key}={value}" for key, value in values.items())
         path = os.path.join(folder, f"{quote(name, safe=',=+')}.json")
         found.append((jsonable(values)[0], profile.metrics.total_time_ms, path))
-    keep(zip(profiles, (path for *_, path in found)))
+    _output.keep(zip(profiles, (path for *_, path in found)))
     if arguments.json:
         names = ("config", "total_time_ms", "written")
-        print_json({"profiles": [dict(zip(names, entry)) for entry in found]})
+        _output.print_json({"profiles": [dict(zip(names, entry)) for entry in found]})
     else:
         rows = [(*map(str, values.values()), number(ms), path) for values, ms, path in found]
         head = (*over, "total ms", "profile")
-        print_text("\n".join(aligned([head, *rows], left=(len(head) - 1,))))
+        _output.print_text("\n".join(aligned([head, *rows], left=(len(head) - 1,))))
     return 0
 
 
@@ -85,7 +67,7 @@ def fit(arguments: argparse.Namespace) -> int:
     models = _models(arguments.profile)
     if arguments.json:
         fields = ("of", "quantity", "unit", "formula", "error", "regime")
-        print_json(
+        _output.print_json(
             {
                 "parameters": {name: [*values] for name, values in models.parameters.items()},
                 "models": [{name: getattr(m, name) for name in fields} for m in models.models],
@@ -93,7 +75,7 @@ def fit(arguments: argparse.Namespace) -> int:
             }
         )
     else:
-        print_text(str(models))
+        _output.print_text(str(models))
     return 0
 
 
@@ -110,19 +92,19 @@ def _models(paths: Sequence[str]) -> CostModels:
             files += [os.path.join(path, name) for name in names]
         else:
             files.append(path)
-    check_one_stdin(*files)
-    return models_of(map(load_profile, files))
+    _output.check_one_stdin(*files)
+    return models_of(map(_output.load_profile, files))
 
 
 def predict(arguments: argparse.Namespace) -> int:
     """Write the profile that another configuration would have, and print a summary."""
-    check_outputs(arguments.output, arguments.report, read=arguments.profile)
-    check_profile_suffix(arguments.output)
+    _output.check_outputs(arguments.output, arguments.report, read=arguments.profile)
+    _output.check_profile_suffix(arguments.output)
     models = _models(arguments.profile)
     known = models.profiles[-1].config
     config = {
-        name: as_like(name, text, known[name]) if name in known else guessed(text)
-        for name, text in assignments(arguments.config, "--config").items()
+        name: _targets.as_like(name, text, known[name]) if name in known else _targets.guessed(text)
+        for name, text in _targets.assignments(arguments.config, "--config").items()
     }
     deliver(models.predict(config), arguments)
     return 0
@@ -133,13 +115,13 @@ def simulate(arguments: argparse.Namespace) -> int:
     from dagprofiler.experiments import calibrate_engine
     from dagprofiler.predict import simulate as simulated
 
-    check_outputs(arguments.output, arguments.report, read=[arguments.profile])
-    check_profile_suffix(arguments.output)
-    schedule = schedule_in(arguments.schedule)
-    profile = load_profile(arguments.profile)
+    _output.check_outputs(arguments.output, arguments.report, read=[arguments.profile])
+    _output.check_profile_suffix(arguments.output)
+    schedule = _targets.schedule_in(arguments.schedule)
+    profile = _output.load_profile(arguments.profile)
     engine = None
     if arguments.executor is not None:
-        with executor_named(arguments.executor, nodes=schedule or ()) as executor:
+        with _targets.executor_named(arguments.executor, nodes=schedule or ()) as executor:
             engine = calibrate_engine(executor)
     found = simulated(
         profile,
@@ -155,15 +137,16 @@ def simulate(arguments: argparse.Namespace) -> int:
         written = written_of(found.profile, arguments)
     if arguments.json:
         known = {name: getattr(found, name) for name in ("utilisation", "gains", "reasons")}
-        print_json({"written": written, **found.figures(), **known})
+        _output.print_json({"written": written, **found.figures(), **known})
     elif arguments.output != "-":
         lines = [str(found), *(f"{what}: {path}" for what, path in written.items())]
-        print_text("\n".join(lines))
+        _output.print_text("\n".join(lines))
     return 0
 
 
 def _factors(texts: Sequence[str], option: str) -> dict[str, float]:
     """Return the numbers in texts like ``NAME=2``."""
     return {
-        name: as_like(name, text, 1.0, option) for name, text in assignments(texts, option).items()
+        name: _targets.as_like(name, text, 1.0, option)
+        for name, text in _targets.assignments(texts, option).items()
     }

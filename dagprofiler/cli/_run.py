@@ -12,19 +12,7 @@ from dagprofiler._document.shapes import surely_satisfies
 from dagprofiler._util.files import COMPRESSED, replaced, replacing, write
 from dagprofiler._util.text import Block, render
 from dagprofiler.analysis.summary import failure_block, figures
-from dagprofiler.cli._output import (
-    check_outputs,
-    check_profile_suffix,
-    keep,
-    load_profile,
-    note_left_out,
-    placed,
-    print_json,
-    print_text,
-    reason_of,
-    stdout_apart,
-    text,
-)
+from dagprofiler.cli import _output
 from dagprofiler.cli._parser import FAILED, CommandError
 from dagprofiler.cli._targets import Place, executor_named, load_dag, schedule_in
 from dagprofiler.engine.hooks import Hook
@@ -62,8 +50,8 @@ _CONDITIONS = ("warmup", "precision", "max_time_s", "busy_cores")
 def run(arguments: argparse.Namespace) -> int:
     """Run a DAG, write its profile, and print a summary."""
     target = arguments.target
-    check_outputs(arguments.output, arguments.report, read=[target, Place.of(target).where])
-    check_profile_suffix(arguments.output)
+    _output.check_outputs(arguments.output, arguments.report, read=[target, Place.of(target).where])
+    _output.check_profile_suffix(arguments.output)
     shown = _progress(arguments)
     schedule = schedule_in(arguments.schedule)
     if schedule and arguments.journal is not None:
@@ -71,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     rounds = conditions(arguments, Rounds(1))
     hooks = [*_journal(arguments), *shown]
     with ExitStack() as apart:
-        apart.enter_context(stdout_apart(_prints_json(arguments)))
+        apart.enter_context(_output.stdout_apart(_prints_json(arguments)))
         dag = load_dag(arguments.target, arguments.config)
         ask_git()
 
@@ -100,11 +88,11 @@ def resume(arguments: argparse.Namespace) -> int:
         for key, value in started.items():
             if getattr(arguments, key) is None:
                 setattr(arguments, key, value)
-    check_outputs(arguments.output, arguments.report)
-    check_profile_suffix(arguments.output)
+    _output.check_outputs(arguments.output, arguments.report)
+    _output.check_profile_suffix(arguments.output)
     hooks = _progress(arguments)
     with ExitStack() as apart:
-        apart.enter_context(stdout_apart(_prints_json(arguments)))
+        apart.enter_context(_output.stdout_apart(_prints_json(arguments)))
         dag = load_dag(arguments.target, arguments.config or [], folder)
         ask_git()
         profile = _profile_of(
@@ -208,7 +196,7 @@ def meters(arguments: argparse.Namespace) -> Any:
 
 def _progress(arguments: argparse.Namespace) -> list[Hook]:
     """Return the hook that shows progress; none with ``--quiet``."""
-    expected = None if arguments.eta_from is None else load_profile(arguments.eta_from)
+    expected = None if arguments.eta_from is None else _output.load_profile(arguments.eta_from)
     return [] if arguments.quiet else [Progress(expected)]
 
 
@@ -235,7 +223,7 @@ def _profile_of(
         written, left = _left(error.profile, arguments)
         if arguments.json:
             apart.close()
-            print_json({"error": str(error), "written": written, **figures(error.profile)})
+            _output.print_json({"error": str(error), "written": written, **figures(error.profile)})
         states = error.profile.sections["run"].get("tasks", {})
         failures = [failure_block(*item) for item in states.items() if "error" in item[1]]
         # The message is that of the first failure.
@@ -289,7 +277,7 @@ def _saved(profile: Profile, output: str | None) -> str:
         with replacing(path) as file:
             profile.save(file)
     except OSError:
-        return placed(profile)
+        return _output.placed(profile)
     return f"in {path}"
 
 
@@ -297,18 +285,16 @@ def written_of(profile: Profile, arguments: argparse.Namespace) -> dict[str, str
     """Write the profile and the report to their files; return what was written where."""
     written = {}
     if arguments.output is not None:
-        keep([(profile, arguments.output)])
+        _output.keep([(profile, arguments.output)])
         written["profile"] = arguments.output
     if arguments.report is not None:
         try:
             losses = profile.report(arguments.report)
         except Exception as error:
-            place = "saved by -o" if written else placed(profile)
-            raise CommandError(
-                f"report {arguments.report!r}: cannot be written: {reason_of(error)}; the profile "
-                f"is {place}"
-            ) from error
-        note_left_out(losses)
+            place = "saved by -o" if written else _output.placed(profile)
+            why = f"cannot be written: {_output.reason_of(error)}; the profile is {place}"
+            raise CommandError(f"report {arguments.report!r}: {why}") from error
+        _output.note_left_out(losses)
         written["report"] = arguments.report
     return written
 
@@ -320,10 +306,10 @@ def deliver(profile: Profile, arguments: argparse.Namespace, *, quiet: bool = Fa
         return
     shown = figures(profile)
     if arguments.json:
-        print_json({"written": written, **shown})
+        _output.print_json({"written": written, **shown})
         return
-    lines = [text(shown, ("summary", "tasks", "path"), top=10), ""]
+    lines = [_output.text(shown, ("summary", "tasks", "path"), top=10), ""]
     lines += [f"{what}: {path}" for what, path in written.items()]
     if "profile" not in written:
         lines.append("the profile was not saved: use -o profile.json")
-    print_text("\n".join(lines))
+    _output.print_text("\n".join(lines))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.table import TaskSpan, moment_ns, task_spans
-from dagprofiler._util.json import plain_number
+from dagprofiler._util.json import trace_json
 from dagprofiler.analysis.critical_path import analyze
 from dagprofiler.errors import CycleError, WeightError, counted
 from dagprofiler.formats import Export
@@ -35,15 +34,15 @@ class _Seen(NamedTuple):
 def _events(kind: str, span: _Seen, place: str, numbers: Iterator[int]) -> Iterator[str]:
     what = f"{span.name}, {place}"
     if kind == "counter":
-        yield f'{{"ph": "C", {what}, "ts": {span.start / 1000}, "args": {as_json(span.words)}}}'
+        yield f'{{"ph": "C", {what}, "ts": {span.start / 1000}, "args": {trace_json(span.words)}}}'
         return
-    words = f', "args": {as_json(span.words)}' if span.words else ""
+    words = f', "args": {trace_json(span.words)}' if span.words else ""
     if kind == "span":
         yield f'{{"ph": "X", {what}, {times(span.start, span.end)}{words}}}'
     elif kind == "instant":
         yield f'{{"ph": "i", "s": "t", {what}, "ts": {span.start / 1000}{words}}}'
     else:
-        what += f', "id": {as_json(legible(span.id or f"overlapping {next(numbers)}"))}'
+        what += f', "id": {trace_json(legible(span.id or f"overlapping {next(numbers)}"))}'
         if kind == "async_instant":
             yield f'{{"ph": "n", {what}, "ts": {span.start / 1000}{words}}}'
         else:
@@ -54,20 +53,6 @@ def _events(kind: str, span: _Seen, place: str, numbers: Iterator[int]) -> Itera
 def times(start: int, end: int) -> str:
     """Return start and duration of an event, from moments in ns."""
     return f'"ts": {start / 1000}, "dur": {(end - start) / 1000}'
-
-
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain_number).encode
-
-
-def as_json(value: Any) -> str:
-    """Return a value as JSON that Perfetto reads correctly.
-
-    Perfetto takes a quote for escaped after every backslash, an escaped one included, and shows
-    the escapes of a text without quotes. Half a surrogate pair, which a file in UTF-8 cannot hold,
-    becomes an escape.
-    """
-    text = _encode(value).replace("\\\\", "\\u005c")
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 class ChromeTrace:
@@ -112,7 +97,7 @@ class ChromeTrace:
         }
         text = (
             '{"displayTimeUnit": "ms", '
-            f'"otherData": {as_json({k: legible(str(v)) for k, v in other.items() if v})}, '
+            f'"otherData": {trace_json({k: legible(str(v)) for k, v in other.items() if v})}, '
             '"traceEvents": [\n' + ",\n".join(trace.events) + "\n]}\n"
         )
         return Export(text, tuple(_losses(profile, timeline, spans)))
@@ -146,7 +131,7 @@ class _Trace:
             for round_span in of_lane:
                 number = round_span.round
                 kind = f" ({self._kinds[number]})" if number < len(self._kinds) else ""
-                name = as_json(f"round {number}{kind}")
+                name = trace_json(f"round {number}{kind}")
                 bounds_us = times(round_span.start, round_span.end)
                 add(f'{{"ph": "X", "name": {name}, "cat": "round", {place}, {bounds_us}}}')
 
@@ -163,9 +148,9 @@ class _Trace:
                 self._add_span(span, place)
 
     def _add_span(self, span: TaskSpan, place: str) -> None:
-        add, words = self.events.append, as_json(self._words_of(span))
+        add, words = self.events.append, trace_json(self._words_of(span))
         add(
-            f'{{"ph": "X", "name": {as_json(legible(span.task))}, "cat": "task", {place}, '
+            f'{{"ph": "X", "name": {trace_json(legible(span.task))}, "cat": "task", {place}, '
             f'{times(span.start, span.end)}, "args": {words}}}'
         )
         self._homes[span.task, span.round] = span, place
@@ -209,8 +194,8 @@ class _Trace:
         without one being in the other become asynchronous.
         """
         names = [
-            f'"name": {as_json(legible(label["name"]))}, '
-            f'"cat": {as_json(legible(label["category"]))}'
+            f'"name": {trace_json(legible(label["name"]))}, '
+            f'"cat": {trace_json(legible(label["category"]))}'
             for label in traced["labels"]
         ]
         by_place: dict[str, list[_Seen]] = {}
@@ -266,13 +251,13 @@ class _Trace:
         if number is None:
             number = self._processes[host, pid] = next(self._numbers)
             words = f"{host or 'unknown host'}{'' if pid is None else f', pid {pid}'}"
-            name = f'"args": {{"name": {as_json(legible(words))}}}'
+            name = f'"args": {{"name": {trace_json(legible(words))}}}'
             self.events.append(f'{{"ph": "M", "name": "process_name", "pid": {number}, {name}}}')
         return number
 
     def _thread(self, process: int, name: str, lane: int) -> str:
         place = f'"pid": {process}, "tid": {next(self._numbers)}'
-        words = as_json(f"{name} ({lane + 1})" if lane else name)
+        words = trace_json(f"{name} ({lane + 1})" if lane else name)
         self.events.append(
             f'{{"ph": "M", "name": "thread_name", {place}, "args": {{"name": {words}}}}}'
         )

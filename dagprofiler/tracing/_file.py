@@ -18,7 +18,7 @@ from logging import getLogger
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util.files import open_untricked, replaced, write
-from dagprofiler._util.json import jsonable, mapping_in
+from dagprofiler._util.json import jsonable, mapping_in, trace_json
 from dagprofiler.errors import TraceError, short_repr
 from dagprofiler.tracing._recording import (
     ASYNC,
@@ -41,16 +41,6 @@ _REMEMBERED = 16_384
 #: For how many labels of each thread the beginning of the line is kept.
 _MOST_HEADS = 1024
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-
-
-def encode(value: Any) -> str:
-    """Return `value`, a JSON value, as JSON text that Perfetto reads correctly.
-
-    Perfetto takes a quote after any backslash as escaped, even after an escaped backslash.
-    """
-    return _encode(value).replace("\\\\", "\\u005c")
-
 
 @lru_cache(maxsize=4096)
 def _quoted(name: str) -> str:
@@ -59,7 +49,7 @@ def _quoted(name: str) -> str:
 
 def process_name(pid: int, name: str) -> str:
     """Return the event that names a process."""
-    args = encode({"name": name})
+    args = trace_json({"name": name})
     return f'{{"ph": "M", "name": "process_name", "pid": {pid}, "args": {args}}}'
 
 
@@ -93,7 +83,7 @@ class Track:
         self._ends: list[float] = []
         self._heads: dict[AnyLabel, str] = {}
         #: The event that names the thread.
-        words = encode({"name": name})
+        words = trace_json({"name": name})
         self.name_line = f'{{"ph": "M", "name": "thread_name", {self._place}"args": {words}}}'
 
     def lines(self, rows: Iterable[Any]) -> list[str]:
@@ -107,7 +97,7 @@ class Track:
             if type(label) is str or label.args is None:
                 head, args = heads.get(label) or self._head(label), ""
             else:
-                head, args = self._head(label), f', "args": {encode(label.args)}'
+                head, args = self._head(label), f', "args": {trace_json(label.args)}'
             if not head:
                 lines += self._other(label, start, end)
                 continue
@@ -159,7 +149,7 @@ class Track:
         """Return the events of anything but a span of the thread."""
         what = f'"name": {_quoted(label.name)}, "cat": {_quoted(label.category)}, {self._place}'
         begin, finish = f'"ts": {(start - self._zero) * 1e6:.3f}', (end - self._zero) * 1e6
-        args = f', "args": {encode(label.args)}' if label.args else ""
+        args = f', "args": {trace_json(label.args)}' if label.args else ""
         if label.kind == COUNTER:
             return [f'{{"ph": "C", {what}{begin}{args}}}']
         if label.kind == INSTANT:
@@ -256,7 +246,7 @@ class TraceFile:
             text += ("\n" if self._empty else ",\n") + ",\n".join(events)
         # Half a surrogate pair, which UTF-8 cannot hold, has a form in JSON.
         content = text.encode("utf-8", "backslashreplace")
-        tail = f'\n], "{SECTION}": {encode(ending)}'.encode().ljust(_TAIL_BYTES) + b"}\n"
+        tail = f'\n], "{SECTION}": {trace_json(ending)}'.encode().ljust(_TAIL_BYTES) + b"}\n"
         if self._torn:
             # The last write was interrupted.
             os.ftruncate(self._descriptor, self._end)
@@ -359,7 +349,9 @@ class TraceFile:
         return None
 
     def _head(self) -> str:
-        return f'{{"displayTimeUnit": "ms", "otherData": {encode(self._header)}, "traceEvents": ['
+        return (
+            f'{{"displayTimeUnit": "ms", "otherData": {trace_json(self._header)}, "traceEvents": ['
+        )
 
     def _put(self, place: int, content: bytes) -> None:
         os.lseek(self._descriptor, place, os.SEEK_SET)
@@ -540,7 +532,7 @@ def _pieces(sources: Sequence[_Source], notes: list[str], counted: list[int]) ->
             _move(source, events, taken)
             for event in events:
                 try:
-                    line = _text(event)
+                    line = trace_json(event)
                 except _NOT_JSON as error:
                     source.notes.append(f"an event is not passed on: {error}")
                     continue
@@ -550,13 +542,7 @@ def _pieces(sources: Sequence[_Source], notes: list[str], counted: list[int]) ->
         taken.update(source.pids.values())
         notes += [f"{source.path}: {note}" for note in source.notes]
     heads = [jsonable({"head": source.about})[0]["head"] for source in sources if source.about]
-    yield f'\n], "otherData": {_text({"merged": heads, "notes": notes})}}}\n'
-
-
-def _text(value: Any) -> str:
-    text = encode(value)
-    # Half a surrogate pair, which UTF-8 cannot hold, has a form in JSON.
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+    yield f'\n], "otherData": {trace_json({"merged": heads, "notes": notes})}}}\n'
 
 
 def _is_moment(value: Any) -> bool:
