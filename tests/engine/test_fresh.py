@@ -25,8 +25,8 @@ from dagprofiler import (
     Profile,
     Rounds,
     SerializationError,
-    Task,
     compare_runs,
+    task,
 )
 from dagprofiler._util.files import temporary
 from dagprofiler.engine import fresh
@@ -44,24 +44,21 @@ TASKS = """
 import gc, os, pickle, random, signal, sys, time
 
 import dagprofiler
-from dagprofiler import Task
+from dagprofiler import Task, task
 
-class Pid(Task):
-    outputs = ["pid"]
-    def compute(self, cfg):
-        with open(cfg.log, "a") as file:
-            print(os.getpid(), file=file)
-        return {"pid": os.getpid()}
+@task(outputs=["pid"])
+def pid(cfg):
+    with open(cfg.log, "a") as file:
+        print(os.getpid(), file=file)
+    return {"pid": os.getpid()}
 
-class Acts(Task):
-    inputs = ["pid"]
-    outputs = ["x"]
-    def compute(self, cfg, pid):
-        with open(cfg.log) as file:
-            rounds = len(file.readlines())
-        if rounds == cfg.get("at"):
-            globals()[cfg.action]()
-        return {"x": rounds}
+@task(outputs=["x"])
+def acts(cfg, pid):
+    with open(cfg.log) as file:
+        rounds = len(file.readlines())
+    if rounds == cfg.get("at"):
+        globals()[cfg.action]()
+    return {"x": rounds}
 
 class Odd(Exception):
     def __init__(self):
@@ -90,19 +87,13 @@ def hang():
     while True:
         time.sleep(0.01)
 
-class Returns(Task):
-    outputs = ["x"]
-    def __init__(self, expression):
-        super().__init__()
-        self.expression = expression
-    def compute(self, cfg):
-        return {"x": eval(self.expression)}
+@task(outputs=["x"])
+def returns(expression):
+    return {"x": eval(expression)}
 
-class Adds(Task):
-    inputs = ["x", "y"]
-    outputs = ["z"]
-    def compute(self, x, y):
-        return {"z": (*x, y)}
+@task(outputs=["z"])
+def adds(x, y):
+    return {"z": (*x, y)}
 
 class Cannot(Task):
     outputs = ["x"]
@@ -147,7 +138,7 @@ class Program:
         self.tasks, self.log = tasks, log
 
     def dag(self, **config):
-        nodes = {"a": self.tasks.Pid, "b": self.tasks.Acts}
+        nodes = {"a": self.tasks.pid, "b": self.tasks.acts}
         return DAG(nodes, [("a", "b")], {"log": str(self.log), **config})
 
     def pids(self):
@@ -225,7 +216,7 @@ def test_two_dags_in_turns_have_processes_of_their_own(program):
 
 @pytest.mark.slow
 def test_the_same_seed_and_inputs_give_the_same_outputs_there_as_here(tasks):
-    dag = DAG({"a": tasks.Returns(DRAWS), "b": tasks.Adds}, [("a", "b")])
+    dag = DAG({"a": tasks.returns.bind(expression=DRAWS), "b": tasks.adds}, [("a", "b")])
     rounds = Rounds(2, fresh_process=True, check_outputs=True)
     inputs = {"b": {"y": 1}}
     profile, here = dag.run(7, rounds=rounds, inputs=inputs), dag.run(7, inputs=inputs)
@@ -243,7 +234,7 @@ def test_a_single_round_has_a_process_like_the_programs_own(tasks, monkeypatch, 
     monkeypatch.setattr(sys, "path", [tmp_path, None, *sys.path])
     monkeypatch.chdir(tmp_path)
     surroundings = "sys.argv, os.getcwd(), __name__, (sys.stdin.read(), os.read(0, 10))"
-    profile = DAG({"a": tasks.Returns(surroundings)}).run(rounds=ONCE)
+    profile = DAG({"a": tasks.returns.bind(expression=surroundings)}).run(rounds=ONCE)
     seen = ["program", "--fast"], str(tmp_path), tasks.__name__, ("", b"")
     assert profile.final_outputs["x"] == seen
     assert profile.sections["run"]["rounds"] == 1
@@ -268,7 +259,7 @@ def test_how_multiprocessing_starts_processes_stays_open(program):
 
 @pytest.mark.slow
 def test_what_is_measured_there_is_what_was_asked_for(tasks):
-    dag = DAG({"a": tasks.Returns(MILLION)})
+    dag = DAG({"a": tasks.returns.bind(expression=MILLION)})
     rounds = Rounds(2, warmup=1, fresh_process=True)
     profile = dag.run(rounds=rounds, meters=["cpu", tasks.Counts(), tasks.Broken(), "allocation"])
     samples = profile.sections["samples"]
@@ -291,7 +282,9 @@ def test_what_is_measured_there_is_what_was_asked_for(tasks):
 def test_garbage_is_collected_there_as_it_was_asked_for(tasks, garbage, freezes):
     rounds = Rounds(1, fresh_process=True, collect_garbage=garbage)
     frozen = (
-        DAG({"a": tasks.Returns("gc.get_freeze_count()")}).run(rounds=rounds).final_outputs["x"]
+        DAG({"a": tasks.returns.bind(expression="gc.get_freeze_count()")})
+        .run(rounds=rounds)
+        .final_outputs["x"]
     )
     # CPython 3.12 keeps some hundred objects frozen of itself.
     assert (frozen > 1000) is freezes
@@ -303,7 +296,7 @@ def test_garbage_is_collected_there_as_it_was_asked_for(tasks, garbage, freezes)
     reason="there is no core to keep busy beside this one",
 )
 def test_new_processes_have_the_cores_that_are_not_kept_busy(tasks):
-    dag = DAG({"a": tasks.Returns("sorted(os.sched_getaffinity(0))")})
+    dag = DAG({"a": tasks.returns.bind(expression="sorted(os.sched_getaffinity(0))")})
     profile = dag.run(rounds=Rounds(1, fresh_process=True, busy_cores=1))
     assert profile.final_outputs["x"] == sorted(os.sched_getaffinity(0))[:-1]
 
@@ -353,7 +346,7 @@ def test_an_answer_that_is_cut_is_none(kept):
 
 
 def test_what_is_independent_of_a_failure_finishes_its_round(tasks, tmp_path):
-    nodes = {"a": tasks.Pid, "b": tasks.Acts, "c": tasks.Returns(MILLION)}
+    nodes = {"a": tasks.pid, "b": tasks.acts, "c": tasks.returns.bind(expression=MILLION)}
     config = {"log": str(tmp_path / "log"), "at": 1, "action": "fail"}
     dag = DAG(nodes, [("a", "b")], config)
     profile = failure(dag, rounds=FRESH, on_error="finish").profile
@@ -385,20 +378,11 @@ def test_what_ends_a_process_ends_the_run_with_the_rounds_before(program, action
     assert Profile.loads(profile.dumps()) == profile
 
 
-def test_a_dag_that_cannot_travel_is_refused_before_anything_runs():
-    class Local(Task):
-        outputs = ["x"]
-
-        def compute(self):
-            raise AssertionError
-
-    notes = Notes()
+def test_what_cannot_travel_is_refused_before_anything_runs(program, tasks):
+    notes, local = Notes(), task(outputs=["x"])(lambda: {"x": 1})
     with pytest.raises(SerializationError, match=r"fresh_process=True.*to a new process.*module"):
-        DAG({"a": Local}).run(rounds=FRESH, hooks=[notes])
+        DAG({"a": local}).run(rounds=FRESH, hooks=[notes])
     assert notes.calls == [("close",)]
-
-
-def test_a_meter_that_cannot_travel_is_refused_before_anything_runs(program, tasks):
     meter = tasks.Counts()
     meter.sensor = lambda: None
     with pytest.raises(SerializationError, match="cannot travel"):
@@ -518,7 +502,7 @@ from dagprofiler import DAG, Profile, Rounds
 import tasks_of_program as tasks
 
 if __name__ == "__main__":
-    dag = DAG({"a": tasks.Pid, "b": tasks.Acts}, [("a", "b")],
+    dag = DAG({"a": tasks.pid, "b": tasks.acts}, [("a", "b")],
               {"log": "log", "at": 2, "action": "hang"})
     try:
         dag.run(rounds=Rounds(6, fresh_process=True))

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from steps import METHODS, Calls, Notes, always, failure
 
-from dagprofiler import DAG, Config, DeclarationError, Hook, Profile, RunError, Task
+from dagprofiler import DAG, Config, DeclarationError, Hook, Profile, RunError, task
 from dagprofiler import ValidationError as Invalid
 from dagprofiler.engine.options import RunOptions
 
@@ -123,6 +123,11 @@ def test_a_hook_that_raises_about_a_failure_leaves_it_first():
     assert str(error).endswith("(and 1 more: 'Notes.task_failed')")
 
 
+@task(outputs=["x"])
+def needs(y):
+    return {"x": y}
+
+
 class Interrupts(Hook):
     def close(self):
         raise KeyboardInterrupt
@@ -140,16 +145,10 @@ class Interrupts(Hook):
     ids=" ".join,
 )
 def test_hooks_are_closed_even_if_nothing_could_start_or_closing_is_interrupted(arguments):
-    class Needs(Task):
-        outputs = ["x"]
-
-        def compute(self, y):
-            return {"x": y}
-
     notes = Notes()
     hooks = [*arguments.get("hooks", ()), notes]
     with pytest.raises((KeyboardInterrupt, Invalid)):
-        DAG({"a": Needs}).run(**{**arguments, "hooks": hooks})
+        DAG({"a": needs}).run(**{**arguments, "hooks": hooks})
     assert notes.calls == [("close",)]
 
 

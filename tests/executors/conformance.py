@@ -292,16 +292,6 @@ class Conformance:
             # What was sent with it goes on.
             assert len(states) == 1
 
-    def test_a_profile_travels_and_so_does_an_error_that_holds_one(self, executor):
-        profile = programs.failing("nothing").run(executor=executor)
-        arrived = pickle.loads(pickle.dumps(profile))
-        assert arrived == profile
-        assert arrived.outputs == profile.outputs
-        error = failure(programs.failing("raise"), executor)
-        arrived = pickle.loads(pickle.dumps(error))
-        assert str(arrived) == str(error)
-        assert arrived.profile == error.profile
-
     def test_a_task_that_cannot_travel_is_named_with_its_attribute(self, executor):
         dag = programs.failing("nothing")
         dag.tasks["bad"].lock = threading.Lock()

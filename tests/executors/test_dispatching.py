@@ -245,6 +245,36 @@ def test_an_executor_that_cannot_be_opened_is_closed():
     assert executor.calls == ["close"]
 
 
+def test_an_executor_without_workers_is_no_run_that_did_nothing():
+    executor = Here()
+    executor.capacity = 0
+    error = failure(DAG({"bad": programs.last, "b": programs.last}, [("bad", "b", [])]), executor)
+    assert str(error.__cause__) == (
+        "task 'bad' was lost by its executor: there is no worker to take it"
+    )
+    assert [*error.failures] == ["bad"]
+
+
+def test_a_run_that_is_over_needs_no_workers_any_more():
+    class Leaves(Here):
+        capacity = property(lambda self: 3 - len(self.calls))
+
+    dag = DAG({"a": programs.last, "b": programs.last}, [("a", "b", [])])
+    assert dag.run(executor=Leaves()).final_outputs == {"done": True}
+
+
+@pytest.mark.usefixtures("impatient")
+def test_late_results_of_jobs_that_were_given_up_change_nothing():
+    late = Future()
+
+    def check():
+        late.set_result(None)
+        raise ConnectionError("all workers are gone")
+
+    executor = Here(submit=lambda *_: late, check=check)
+    assert [*failure(independent("a"), executor).failures] == ["a"]
+
+
 @pytest.mark.usefixtures("impatient")
 def test_after_ctrl_c_what_has_not_begun_is_cancelled():
     futures = [Future(), Future()]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 import subprocess
 import sys
 import threading
@@ -11,20 +10,19 @@ from programs import Act, passes, scale
 
 from dagprofiler import DAG, Config, SerializationError
 from dagprofiler.executors import jobs
-from dagprofiler.executors.jobs import JobPickler, PackedJob, Session
+from dagprofiler.executors.jobs import JobPickler, Session
 
 
-def job_of(task, key="key", *, keep=False, outputs=("x",)):
+def job_of(task, key="key"):
     """Return the job of a task, before it is sent to a worker."""
     dag = DAG({"t": task})
-    (contract,) = dag._contracts
-    work = "t", dag.tasks["t"], contract, [], [], keep
-    return JobPickler(by_value=False).job(key, work, [*outputs])
+    work = "t", dag.tasks["t"], *dag._contracts, [], [], False
+    return JobPickler(by_value=False).job(key, work, ["x"])
 
 
-def make(task, session, **options):
+def make(task, session):
     """Return a job as a worker in another process gets it, and its session."""
-    job = job_of(task, session.key, **options)
+    job = job_of(task, session.key)
     return pickle.loads(pickle.dumps(job)), JobPickler(by_value=False).session(session)
 
 
@@ -40,23 +38,6 @@ def test_sessions_that_are_not_used_any_more_are_forgotten():
         assert job.with_session(packed)([]) is not None
         known.append(job)
     assert [job([]) is None for job in known] == [True] * 12 + [False] * 8
-
-
-def test_only_outputs_that_somebody_needs_leave_the_worker():
-    job, packed = make(Act("nothing"), session("needs"), outputs=[])
-    kept, _ = make(Act("nothing"), session("needs"), outputs=[], keep=True)
-    _, record, _ = job.with_session(packed)([])
-    assert record[3] == {}
-    assert list(record[2]) == ["x"]
-    assert list(kept([])[1][3]) == ["x"]
-
-
-def test_what_cannot_be_unpacked_fails_and_names_the_task():
-    job = PackedJob("key", "t", False, [], b"no pickle", pickle.dumps(tuple(session("key"))))
-    _, record, _ = job([])
-    error = record[5].unpacked()
-    assert isinstance(error, SerializationError)
-    assert re.match("task 't'.*UnpicklingError", str(error))
 
 
 def test_a_task_travels_without_the_config_which_its_session_has():

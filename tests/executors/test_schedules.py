@@ -5,39 +5,17 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
-from conformance import check_schedule
+from conformance import PLAN, check_schedule
+from programs import OUTSIDE, failing, program
 
-from dagprofiler import DAG, RunError, ValidationError, task
+from dagprofiler import RunError, ValidationError
 from dagprofiler.executors.dask import DaskExecutor
 
-
-@task(outputs=["x"])
-def source():
-    return {"x": bytes(200_000)}
+NAMES = ["draw", "scale0", "scale1", "scale2", "merge", "last"]
 
 
-@task(outputs=["y"])
-def middle(x):
-    return {"y": len(x)}
-
-
-@task(outputs=[], gathers=["y"])
-def end(y):
-    return {}
-
-
-@task(outputs=["x"])
-def failing():
-    raise RuntimeError("no")
-
-
-NAMES = [f"m{i}" for i in range(6)]
-EDGES = [*(("s", name) for name in NAMES), *((name, "e") for name in NAMES)]
-PLAN = {"edge": ["s", "m5", "m0", "m3", "e"], "cloud": ["m4", "m1", "m2"]}
-
-
-def dag(first=source):
-    return DAG({"s": first, **dict.fromkeys(NAMES, middle), "e": end}, EDGES)
+def run(**asked):
+    program().run(inputs=OUTSIDE, **asked)
 
 
 @pytest.mark.parametrize("pool", [ProcessPoolExecutor, ThreadPoolExecutor])
@@ -47,10 +25,10 @@ def test_assignment_and_order_are_kept_in_every_round(pool):
 
 
 def test_a_failure_ends_the_run_without_waiting_for_the_others_turn():
-    pools = {"edge": thread(), "cloud": thread()}
+    plan = {"edge": ["bad", "beside"], "cloud": ["behind", "other"]}
     with pytest.raises(RunError) as caught:
-        dag(failing).run(executor=pools, schedule=PLAN)
-    assert caught.value.task == "s"
+        failing("raise").run(executor={"edge": thread(), "cloud": thread()}, schedule=plan)
+    assert caught.value.task == "bad"
 
 
 def thread(count=1):
@@ -66,9 +44,9 @@ def thread(count=1):
         (PLAN, {"edge": thread(), "cloud": ProcessPoolExecutor(1)}, ["one kind"]),
         (PLAN, {"edge": thread(), "cloud": 3}, ["'cloud'", "3"]),
         (PLAN, dict.fromkeys(PLAN, thread()), ["'edge'", "'cloud'", "same"]),
-        ({"edge": ["s", *NAMES]}, {"edge": thread()}, ["'e'"]),
-        ({"edge": ["s", *NAMES, "e", "q"]}, {"edge": thread()}, ["'edge'", "'q'"]),
-        ({"edge": ["e", "s", *NAMES]}, {"edge": thread()}, ["'e' -> 's'", "forever"]),
+        ({"edge": NAMES[:-1]}, {"edge": thread()}, ["'last'"]),
+        ({"edge": [*NAMES, "q"]}, {"edge": thread()}, ["'edge'", "'q'"]),
+        ({"edge": ["last", *NAMES[:-1]]}, {"edge": thread()}, ["'last' -> 'draw'", "forever"]),
         ({"edge": None}, {"edge": thread()}, ["'edge'", "None"]),
         ([], None, ["schedule", "[]"]),
         ({}, {}, ["schedule", "{}"]),
@@ -76,20 +54,20 @@ def thread(count=1):
 )
 def test_what_cannot_be_followed_is_refused_before_the_run(plan, pools, words):
     with pytest.raises(ValidationError) as caught:
-        dag().run(executor=pools, schedule=plan)
+        run(executor=pools, schedule=plan)
     assert all(word in str(caught.value) for word in words)
 
 
 @pytest.mark.parametrize(
     ("option", "word"),
-    [({"priorities": {"s": 1}}, "priorities"), ({"on_error": "finish"}, "on_error")],
+    [({"priorities": {"draw": 1}}, "priorities"), ({"on_error": "finish"}, "on_error")],
 )
 def test_options_that_contradict_a_schedule_are_refused(option, word):
     with pytest.raises(ValidationError, match=word):
-        dag().run(executor={"edge": thread(), "cloud": thread()}, schedule=PLAN, **option)
+        run(executor={"edge": thread(), "cloud": thread()}, schedule=PLAN, **option)
 
 
 def test_an_engine_without_pinned_workers_is_refused():
     pytest.importorskip("distributed")
     with pytest.raises(ValidationError, match="'edge'"):
-        dag().run(executor={"edge": DaskExecutor(), "cloud": thread()}, schedule=PLAN)
+        run(executor={"edge": DaskExecutor(), "cloud": thread()}, schedule=PLAN)

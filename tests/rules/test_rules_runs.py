@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler import DAG, GraphError, Hook, Profile, Rounds, RunError, Task, rng
-from dagprofiler.rules import Rule, Rules, after, all_succeeded, complete, map_over, reduce
+from dagprofiler import DAG, GraphError, Hook, Profile, Rounds, RunError, Task, rng, task
+from dagprofiler.rules import Rule, after, all_succeeded, complete, map_over, reduce
 
 EXECUTORS = {"serial": None, "threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
 
@@ -28,57 +28,49 @@ def executor(request):
 class Node(Task):
     """Names what it received, in order."""
 
-    inputs = ["x"]
-    gathers = ["x"]
+    inputs = gathers = ["x", "size"]
     outputs = ["x", "size"]
 
-    def __init__(self, number, tags=()):
+    def __init__(self, number):
         super().__init__()
         self.number = number
-        self.tags = list(tags)
 
-    def compute(self, x):
-        return {"x": (self.number, *x), "size": b"s" * self.number, "beside": 1}
+    def compute(self, x, size):
+        return {"x": (self.number, *x, *size), "size": b"s" * self.number, "beside": 1}
 
     @staticmethod
     def estimate_instructions(cfg):
         return 7
 
 
-class List(Task):
-    outputs = ["items"]
-
-    def __init__(self, items):
-        super().__init__()
-        self.items = items
-
-    def compute(self):
-        return {"items": self.items}
+@task(outputs=["items"])
+def lists(items):
+    return {"items": items}
 
 
-class Item(Task):
-    inputs = ["item"]
-    outputs = ["x"]
-
-    def compute(self, item):
-        return {"x": item}
+@task(outputs=["x"])
+def takes(item):
+    return {"x": item}
 
 
-class Sum(Task):
-    inputs = ["x"]
-    gathers = ["x"]
-    outputs = ["x"]
-
-    def compute(self, x):
-        return {"x": sum(x)}
+@task(outputs=["x"], gathers=["x"])
+def adds(x):
+    return {"x": sum(x)}
 
 
-class Fails(Task):
-    inputs = ["x"]
-    outputs = ["x"]
+@task(outputs=["x"])
+def fails(x=None):
+    raise RuntimeError("no luck")
 
-    def compute(self, x=None):
-        raise RuntimeError("no luck")
+
+@task(outputs=["x"])
+def fails_if_odd(item):
+    return {"x": item} if item % 2 == 0 else 1 / 0
+
+
+@task(outputs=["x"])
+def draws(item):
+    return {"x": int(rng().integers(1 << 30))}
 
 
 @st.composite
@@ -99,28 +91,13 @@ def node(number):
     return f"t{number}"
 
 
-class Sized(Node):
-    inputs = ["x", "size"]
-    gathers = ["x", "size"]
-
-    def compute(self, x, size):
-        return super().compute([*x, *size])
-
-
-def static(count, edges):
-    return DAG(
-        {node(i): Sized(i) for i in range(count)},
-        [(node(i), node(j), fields) for i, j, fields in edges],
-    )
-
-
 def piecewise(count, edges, cuts):
     """Return a DAG of which each piece is added by a rule behind the one before."""
 
     def piece(begin, end, following):
         def body(graph):
             for number in range(begin, end):
-                graph.add_task(node(number), Sized(number))
+                graph.add_task(node(number), Node(number))
             for i, j, fields in edges:
                 if begin <= j < end:
                     graph.add_edge(node(i), node(j), fields)
@@ -137,7 +114,7 @@ def piecewise(count, edges, cuts):
             after(*before), piece(begin, end, cuts[1:] if len(cuts) > 2 else None), reads=names
         )
 
-    tasks = {node(i): Sized(i) for i in range(cuts[1] if len(cuts) > 1 else 0)}
+    tasks = {node(i): Node(i) for i in range(cuts[1] if len(cuts) > 1 else 0)}
     rest = cuts[1:]
     first = [(node(i), node(j), fields) for i, j, fields in edges if j < len(tasks)]
     return DAG(tasks, first, rules=[rules(rest)] if len(rest) > 1 else [])
@@ -163,15 +140,16 @@ def said(profile):
 def test_a_graph_that_comes_in_pieces_is_the_graph_given_whole(program):
     count, edges, cuts = program
     keep = [node(i) for i in range(count)]
-    whole = static(count, edges).run(keep=keep)
+    given = [(node(i), node(j), fields) for i, j, fields in edges]
+    whole = DAG({name: Node(i) for i, name in enumerate(keep)}, given).run(keep=keep)
     grown = piecewise(count, edges, cuts).run(keep=keep)
     assert said(grown) == said(whole)
     assert Profile.loads(grown.dumps()) == grown
 
 
-def map_reduce(items, task=Item, **options):
-    rules = [map_over("list", "items", task, name="p"), reduce("p", Sum, name="sum")]
-    return DAG({"list": List(items)}, rules=Rules(rules, **options))
+def map_reduce(items, task=takes, producer=lists):
+    rules = [map_over("list", "items", task, name="p"), reduce("p", adds, name="sum")]
+    return DAG({"list": producer.bind(items=items)}, rules=rules)
 
 
 def test_a_map_and_its_merge_run_on_all_executors(executor):
@@ -199,13 +177,13 @@ def test_a_map_and_its_merge_run_on_all_executors(executor):
 def test_a_rule_reads_outputs_from_all_executors(executor):
     def body(graph):
         total = sum(task.output("x") for task in graph.tasks("p"))
-        graph.add_task("more", List([total]), after=[("sum", [])])
+        graph.add_task("more", lists.bind(items=[total]), after=[("sum", [])])
 
     dag = DAG(
-        {"list": List([1, 2, 3])},
+        {"list": lists.bind(items=[1, 2, 3])},
         rules=[
-            map_over("list", "items", Item, name="p"),
-            reduce("p", Sum, name="sum"),
+            map_over("list", "items", takes, name="p"),
+            reduce("p", adds, name="sum"),
             Rule(after("sum"), body, reads=["p"]),
         ],
     )
@@ -216,20 +194,8 @@ def test_a_rule_reads_outputs_from_all_executors(executor):
     assert (outputs["x"], outputs["size"]) == ((1,), b"s")
 
 
-class Odd(Item):
-    """Fails for odd items."""
-
-    def compute(self, item):
-        return {"x": item} if item % 2 == 0 else 1 / 0
-
-
-class Draws(Item):
-    def compute(self, item):
-        return {"x": int(rng().integers(1 << 30))}
-
-
 def test_a_seed_gives_each_task_that_is_added_its_own_stream(executor):
-    dag = map_reduce([1, 2, 3], Draws)
+    dag = map_reduce([1, 2, 3], draws)
     keep = [f"p[{i}]" for i in range(3)]
     first = dag.run(seed=5, keep=keep).outputs
     assert dag.run(seed=5, keep=keep, executor=executor).outputs == first
@@ -238,7 +204,7 @@ def test_a_seed_gives_each_task_that_is_added_its_own_stream(executor):
 
 def test_what_comes_behind_a_failure_is_skipped(executor):
     with pytest.raises(RunError) as caught:
-        map_reduce([0, 1, 2], Odd).run(on_error="finish", executor=executor)
+        map_reduce([0, 1, 2], fails_if_odd).run(on_error="finish", executor=executor)
     error = caught.value
     assert list(error.failures) == ["p[1]"]
     states = error.profile.sections["run"]["tasks"]
@@ -253,7 +219,7 @@ def test_what_is_added_behind_a_failure_is_skipped_at_once(executor):
         graph.add_task("y", Node(1), after="x")
 
     dag = DAG(
-        {"a": Node(1), "bad": Fails, "c": Node(1)},
+        {"a": Node(1), "bad": fails, "c": Node(1)},
         [("a", "c")],
         rules=[Rule(lambda g: g["bad"].ended and g["c"].ended, body, "b", reads=["a", "bad"])],
     )
@@ -269,15 +235,15 @@ def test_what_is_added_behind_a_failure_is_skipped_at_once(executor):
 
 def test_rules_that_wait_for_what_failed_never_fire_nor_does_any_rule_when_the_run_stops():
     asked = []
-    dag = DAG({"a": Fails, "b": Node(1)}, rules=[Rule(lambda g: asked.append(1) or False, print)])
+    dag = DAG({"a": fails, "b": Node(1)}, rules=[Rule(lambda g: asked.append(1) or False, print)])
     with pytest.raises(RunError):
         dag.run()
     assert asked == [1]
     dag = DAG(
-        {"a": Node(1), "list": Fails},
+        {"a": Node(1), "list": fails},
         rules=[
-            map_over("list", "x", Item, name="p"),
-            reduce("p", Sum),
+            map_over("list", "x", takes, name="p"),
+            reduce("p", adds),
             Rule(all_succeeded("p"), print, "all"),
             Rule(after("a"), lambda g: g.add_task("more", Node(2), after="a") and None),
         ],
@@ -288,7 +254,7 @@ def test_rules_that_wait_for_what_failed_never_fire_nor_does_any_rule_when_the_r
     # What is independent of the failure grows and finishes.
     assert list(caught.value.profile.outputs) == ["more"]
     unfired = caught.value.profile.sections["origins"]["never_fired"]
-    assert [one["rule"] for one in unfired] == ["map p", "reduce Sum", "all"]
+    assert [one["rule"] for one in unfired] == ["map p", "reduce adds", "all"]
     assert unfired[0] == {"round": 0, "rule": "map p", "reason": "task 'list' has failed"}
 
 
@@ -318,10 +284,9 @@ def test_ctrl_c_in_a_rule_brings_the_profile_of_what_ran():
 def test_in_each_round_the_graph_grows_anew():
     profile = map_reduce([1, 2, 3]).run(rounds=5, meters="default")
     assert profile.dag_structure["nodes"] == ["list", "p[0]", "p[1]", "p[2]", "sum"]
-    assert len(profile.sections["origins"]["records"]) == 7 * 4
-    assert profile.sections["run"]["rounds"] == 5
-    summary = profile.sections["statistics"]["tasks"]["p[1]"]["wall_ms"]
-    assert summary["n"] == 5
+    sections = profile.sections
+    assert (len(sections["origins"]["records"]), sections["run"]["rounds"]) == (7 * 4, 5)
+    assert sections["statistics"]["tasks"]["p[1]"]["wall_ms"]["n"] == 5
     assert Profile.loads(profile.dumps()) == profile
 
 
@@ -329,40 +294,33 @@ def test_in_each_round_the_graph_grows_anew():
 def test_a_graph_that_differs_between_rounds_is_refused_and_the_task_named(lengths):
     left = iter(lengths)
 
-    class Varies(Task):
-        outputs = ["items"]
+    @task(outputs=["items"])
+    def varies(items):
+        return {"items": [*range(next(left))]}
 
-        def compute(self):
-            return {"items": [*range(next(left))]}
-
-    dag = map_reduce([])
-    dag.tasks["list"] = Varies()
     with pytest.raises(GraphError, match=rf"'p\[{min(lengths[:2])}\]'") as caught:
-        dag.run(rounds=Rounds(3, warmup=0))
+        map_reduce([], producer=varies).run(rounds=Rounds(3, warmup=0))
     profile = caught.value.profile
-    assert profile.sections["run"]["state"] == "partial"
-    assert profile.sections["run"]["rounds"] == 1
+    run = profile.sections["run"]
+    assert (run["state"], run["rounds"]) == ("partial", 1)
     names = [f"p[{i}]" for i in range(lengths[0])]
     assert set(profile.dag_structure["nodes"]) == {"list", "sum", *names}
     assert Profile.loads(profile.dumps()) == profile
 
 
 def test_edges_that_differ_between_rounds_are_refused():
-    class Turns(Task):
-        outputs = ["x"]
-        turn = iter([["a"], ["b"]])
+    turns = iter("ab")
 
-        def compute(self):
-            return {"x": next(self.turn)}
+    @task(outputs=["x"])
+    def turn():
+        return {"x": [next(turns)]}
 
     def body(graph):
         graph.add_task("end", Node(3), after=graph["t"].output("x"))
 
-    dag = DAG(
-        {"t": Turns, "a": Node(1), "b": Node(2)}, rules=[Rule(after("t"), body, reads=["a", "b"])]
-    )
+    rules = [Rule(after("t"), body, reads=["a", "b"])]
     with pytest.raises(GraphError, match="'end'"):
-        dag.run(rounds=Rounds(2, warmup=0))
+        DAG({"t": turn, "a": Node(1), "b": Node(2)}, rules=rules).run(rounds=Rounds(2, warmup=0))
 
 
 @pytest.mark.slow
@@ -380,9 +338,9 @@ def test_a_rule_that_fails_in_a_round_leaves_the_samples_of_what_ran():
     def wrong(draft):
         raise ValueError("no such cell")
 
-    rules = [map_over("list", "items", Item), Rule(after("list"), wrong)]
+    rules = [map_over("list", "items", takes), Rule(after("list"), wrong)]
     with pytest.raises(RunError, match="no such cell") as caught:
-        DAG({"list": List([1, 2])}, rules=rules).run(rounds=2)
+        DAG({"list": lists.bind(items=[1, 2])}, rules=rules).run(rounds=2)
     edges = caught.value.profile.sections["samples"]["edges"]
     assert [columns["serialize_ms"] for columns in edges.values()] == [[None], [None]]
 
@@ -406,8 +364,8 @@ def test_the_graph_at_a_moment_can_be_had_from_the_profile():
     assert between["nodes"] == ["list", "p[0]", "p[1]"]
     assert [edge["target"] for edge in between["edges"]] == ["p[0]", "p[1]"]
     assert loaded.dag_structure_at(moments[1]) == loaded.dag_structure
-    rules = [map_over("list", "items", Item, name="p"), Rule(after("b"), lambda g: None)]
-    tasks = {"list": List([1, 2]), "b": Node(1), "a": Node(2)}
+    rules = [map_over("list", "items", takes, name="p"), Rule(after("b"), lambda g: None)]
+    tasks = {"list": lists.bind(items=[1, 2]), "b": Node(1), "a": Node(2)}
     # Edges have one order, whether they are resolved or not.
     run = DAG(tasks, [("b", "a", [])], rules=rules).run()._tables.log.wiring
     assert [*run.pairs()] == [*run.routes]
@@ -417,26 +375,17 @@ def test_the_graph_at_a_moment_can_be_had_from_the_profile():
 def test_values_go_when_nobody_needs_them_any_more():
     frames, grown = [], []
 
-    class Source(Task):
-        outputs = ["x"]
-
-        def compute(self):
-            return {"x": b"x" * 1000}
-
     def body(graph):
         frames.append([handle is not None for handle in graph._growing._handles[:2]])
         grown.append(weakref.ref(graph._growing))
 
-    dag = DAG(
-        {"a": Source, "b": Source},
-        rules=[
-            Rule(after("a", "b"), body, "both"),
-            Rule(after("b"), lambda g: g.add_rule(Rule(after("b"), body, "late")), "one"),
-        ],
-    )
+    rules = [
+        Rule(after("a", "b"), body, "both"),
+        Rule(after("b"), lambda g: g.add_rule(Rule(after("b"), body, "late")), "one"),
+    ]
     gc.disable()
     try:
-        dag.run()
+        DAG(dict.fromkeys("ab", lists.bind(items=b"x" * 1000)), rules=rules).run()
     finally:
         gc.enable()
     assert frames == [[True, True], [True, True]]
@@ -451,8 +400,8 @@ def test_ten_thousand_tasks_with_a_tag_ask_a_waiting_rule_once_more():
         return not graph.can_come("p") and graph.all_ended("p")
 
     dag = DAG(
-        {"list": List([*range(10_000)])},
-        rules=[map_over("list", "items", Item, name="p"), Rule(when, lambda g: None)],
+        {"list": lists.bind(items=[*range(10_000)])},
+        rules=[map_over("list", "items", takes, name="p"), Rule(when, lambda g: None)],
     )
     dag.run()
     assert len(asked) == 3
@@ -461,61 +410,60 @@ def test_ten_thousand_tasks_with_a_tag_ask_a_waiting_rule_once_more():
 def test_a_chain_of_rules_is_no_recursion():
     def link(i):
         def body(graph):
-            graph.add_task(f"c{i}", Sum, after=f"c{i - 1}")
+            graph.add_task(f"c{i}", adds, after=f"c{i - 1}")
             if i < 1500:
                 graph.add_rule(link(i + 1))
 
         return Rule(after(f"c{i - 1}"), body, f"link {i}")
 
     assert sys.getrecursionlimit() <= 1500
-    profile = DAG({"c0": Sum}, rules=[link(1)]).run()
+    profile = DAG({"c0": adds}, rules=[link(1)]).run()
     assert len(profile.dag_structure["nodes"]) == 1501
 
 
 def test_tasks_are_added_while_others_run():
     go = threading.Event()
 
-    class Waits(Task):
-        outputs = ["x"]
+    @task(outputs=["x"])
+    def waits():
+        assert go.wait(20)
+        return {"x": 1}
 
-        def compute(self):
-            assert go.wait(20)
-            return {"x": 1}
+    @task(outputs=["x"])
+    def lets(x):
+        go.set()
+        return {"x": x}
 
-    class Lets(Task):
-        inputs = ["x"]
-        outputs = ["x"]
-
-        def compute(self, x):
-            go.set()
-            return {"x": x}
-
-    rule = Rule(after("quick"), lambda g: g.add_task("lets", Lets, after="quick") and None, "r")
+    rule = Rule(after("quick"), lambda g: g.add_task("lets", lets, after="quick") and None, "r")
     with ThreadPoolExecutor(2) as pool:
-        profile = DAG({"quick": Node(1), "waits": Waits}, rules=[rule]).run(executor=pool)
+        profile = DAG({"quick": takes.bind(item=0), "waits": waits}, rules=[rule]).run(
+            executor=pool
+        )
     assert set(profile.outputs) == {"lets", "waits"}
 
 
 def test_no_more_holds_before_the_tasks_have_run():
     order = []
 
-    class Notes(Item):
-        def compute(self, item):
-            order.append(item)
-            return {"x": item}
+    @task(outputs=["x"])
+    def notes(item):
+        order.append(item)
+        return {"x": item}
 
-    def body(graph):
-        order.append("rule")
-
-    rules = [map_over("list", "items", Notes, name="p"), Rule(complete("p"), body)]
-    DAG({"list": List([1, 2])}, rules=rules).run()
+    rules = [
+        map_over("list", "items", notes, name="p"),
+        Rule(complete("p"), lambda graph: order.append("rule")),
+    ]
+    DAG({"list": lists.bind(items=[1, 2])}, rules=rules).run()
     assert order == ["rule", 1, 2]
 
 
 def test_a_profile_that_is_printed_tells_of_rules_that_never_fired():
     never = Rule(lambda graph: graph.count() > 5, lambda graph: None, "never")
     printed = str(
-        DAG({"a": List([])}, rules=[never, Rule(after("a"), lambda graph: None, "r")]).run()
+        DAG(
+            {"a": lists.bind(items=[])}, rules=[never, Rule(after("a"), lambda graph: None, "r")]
+        ).run()
     )
     assert "\nrule 'never' never fired: " in printed
     assert "rule 'r'" not in printed
