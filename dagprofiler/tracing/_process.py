@@ -197,11 +197,11 @@ def _job_hash() -> str:
 
 
 def wait_for_end(thread: int) -> None:
-    """Wait at most 0.1 s until the system has removed a thread that has ended.
+    """Wait at most 1 s until the system has removed a thread that has ended.
 
     At a fork, Python 3.12 and later count threads as the system does, and warn of more than one.
     """
-    for _ in range(1000):
+    for _ in range(10_000):
         if not os.path.exists(f"/proc/self/task/{thread}"):
             break
         sleep(0.0001)

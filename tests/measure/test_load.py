@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -43,7 +44,11 @@ def cpu_ticks(pid):
 
 
 def affinities():
-    return {int(tid): os.sched_getaffinity(int(tid)) for tid in os.listdir("/proc/self/task")}
+    found = {}
+    for tid in map(int, os.listdir("/proc/self/task")):
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            found[tid] = os.sched_getaffinity(tid)
+    return found
 
 
 def ends(pid, within_s=60.0):
@@ -94,7 +99,7 @@ def test_each_burner_keeps_one_core_busy_and_this_process_has_the_others_until_t
 
     with pytest.raises(KeyError, match="mine"), busy(USABLE - 1):
         body()
-    assert set(children()) == others
+    assert others.issuperset(children())
     # Threads of earlier tests may still be ending.
     assert affinities().items() <= before.items()
 
@@ -203,11 +208,11 @@ def test_more_cores_than_there_are_to_spare_are_refused(monkeypatch, cores, usab
 
 @on_linux
 def test_a_core_that_cannot_be_had_is_an_error_that_says_why_and_leaves_nothing(monkeypatch):
-    own, others = os.sched_getaffinity(0), children()
+    own, others = os.sched_getaffinity(0), set(children())
     monkeypatch.setattr(load, "_usable_cores", lambda: [min(own), 100_000])
     with pytest.raises(DagProfilerError, match=r"core .*: OSError"), busy(1):
         pytest.fail("the body must not run")
-    assert set(children()) == set(others)
+    assert others.issuperset(children())
     assert os.sched_getaffinity(0) == own
 
 

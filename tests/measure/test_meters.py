@@ -191,10 +191,11 @@ def test_io_is_counted_to_the_byte(chosen, tmp_path):
         os.write(fd, bytes(321))
         os.close(fd)
 
-    values, reasons = measure(chosen, nothing, work)
+    measured = [measure(chosen, nothing, work) for _ in range(10)]
     for column, expected in (("read_bytes", 1234), ("written_bytes", 321)):
-        if column in values and column not in reasons:
-            assert values[column] == expected
+        counts = [values[column] for values, _ in measured if values.get(column) is not None]
+        # Now and then threads of the test runner read or write, too.
+        assert min(counts, default=expected) == expected
 
 
 def test_cpu_times_are_those_of_the_clocks(monkeypatch):
@@ -574,6 +575,7 @@ def test_ctrl_c_at_any_moment_of_opening_and_closing_leaves_nothing_open():
     chosen = Instrumentation(
         select([name for name in METER_SETS["full"] if name != "instructions"])
     )
+    gc.collect()  # what earlier tests left open
     before = [*gc.callbacks], os.listdir("/proc/self/fd")
     for moment in itertools.count(1):
         interrupted = _interrupted_at(moment, lambda: executor.begin(chosen, None), executor.close)

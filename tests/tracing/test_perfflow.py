@@ -56,16 +56,18 @@ def test_five_threads_of_three_calls_give_fifteen_slices_on_five_threads(traced)
 def test_five_asynchronous_calls_are_five_finished_slices_with_ids_of_their_own(traced):
     @critical_path(pointcut="around_async")
     async def work(i):
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
         return i
 
     async def main():
         return await asyncio.gather(*map(work, range(5)))
 
     assert asyncio.run(main()) == [0, 1, 2, 3, 4]
-    ends = {e["id"]: e["ts"] for e in traced.events("e")}
-    assert len(ends) == 5
-    assert all(ends[e["id"]] - e["ts"] >= 1000 for e in traced.events("b"))
+    begins, ends = ({e["id"]: e["ts"] for e in traced.events(ph)} for ph in "be")
+    assert begins.keys() == ends.keys()
+    assert len(begins) == 5
+    # All had begun when the first went on.
+    assert max(begins.values()) <= min(ends.values())
 
 
 def test_before_begins_and_after_ends_a_span_of_the_thread(traced):

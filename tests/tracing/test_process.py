@@ -250,15 +250,16 @@ def test_an_event_takes_no_more_than_80_bytes(traced):
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    for _ in range(20_000):
+    for _ in range(100_000):
         noop()
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    assert grown / 20_000 <= 80
+    # The list has some room to spare, and threads of the test runner allocate, too.
+    assert grown / 100_000 <= 80
 
 
 def test_buffers_of_threads_that_are_over_are_dropped_and_none_of_ours_is_started(traced):
-    before = threading.enumerate()
+    before = {*threading.enumerate()}
     for _ in range(20):
         thread = threading.Thread(target=noop)
         thread.start()
@@ -266,7 +267,8 @@ def test_buffers_of_threads_that_are_over_are_dropped_and_none_of_ours_is_starte
     assert len(traced.events()) == 20
     flush()
     assert len(recorder._threads) < 5
-    assert threading.enumerate() == before
+    # Threads of earlier tests may still be ending.
+    assert before.issuperset(threading.enumerate())
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no such signals")
