@@ -59,17 +59,13 @@ def why_not(number, threads=(10,)):
     return str(raised.value)
 
 
-def counter_of_faults():
-    """Return a counter of page faults, which every machine has unless that is forbidden."""
-    try:
-        return EventCounter(PAGE_FAULTS)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-
-
 @pytest.fixture
 def page_faults():
-    counter = counter_of_faults()
+    """Counts page faults, which every machine can, unless that is forbidden."""
+    try:
+        counter = EventCounter(PAGE_FAULTS)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
     yield counter
     counter.close()
 
@@ -202,6 +198,7 @@ def test_page_faults_of_this_thread_and_of_those_that_it_starts_are_counted_once
     assert 4 * PAGES <= page_faults.stop() < 5 * PAGES
 
 
+@pytest.mark.usefixtures("page_faults")
 def test_threads_that_run_before_the_counter_is_opened_are_counted():
     meet = threading.Barrier(3)
 
@@ -210,10 +207,10 @@ def test_threads_that_run_before_the_counter_is_opened_are_counted():
         touch()
         meet.wait()
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
+    threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
         thread.start()
-    counter = counter_of_faults()
+    counter = EventCounter(PAGE_FAULTS)
     counter.start()
     meet.wait()
     meet.wait()
