@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, printable, render
 from dagprofiler.analysis.compare import WAY_OUT, compare_profiles
 from dagprofiler.cli import _output
@@ -96,7 +97,7 @@ def compare(arguments: argparse.Namespace) -> int:
             if (reasons := condition.holds(comparison))
         }
     if arguments.json:
-        _output.print_json({"comparisons": list(map(_finite, comparisons))})
+        _output.print_json({"comparisons": list(map(_as_json, comparisons))})
     elif arguments.markdown:
         _output.print_text("\n\n".join(map(_markdown, comparisons)))
     else:
@@ -113,9 +114,10 @@ def compare(arguments: argparse.Namespace) -> int:
     return _NOT_COMPARABLE if unsure else 0
 
 
-def _finite(comparison: ProfileComparison) -> dict[str, Any]:
-    """Return a comparison for JSON, which has no infinite percentages."""
+def _as_json(comparison: ProfileComparison) -> dict[str, Any]:
+    """Return a comparison for JSON, which holds no infinite percentages and few kinds of values."""
     found = dict(comparison)
+    found["config_diff"] = {n: jsonable(both)[0] for n, both in comparison["config_diff"].items()}
     for key in ("node_weight_diff", "edge_weight_diff"):
         found[key] = {
             name: {**entry, "pct": entry["pct"] if isfinite(entry["pct"]) else None}

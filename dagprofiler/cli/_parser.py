@@ -182,14 +182,14 @@ def _measuring(
     _add(rounds, "--busy-cores N", "number of other cores to keep busy", type=int)
 
 
-def _executor(parser: argparse.ArgumentParser) -> None:
-    text = "dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
-    _add(parser, "--executor WHERE", f"serial (the default), threads:4, processes:4, {text}")
+def _executor(parser: argparse.ArgumentParser, text: str = "serial (the default), ") -> None:
+    known = "threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
+    _add(parser, "--executor WHERE", text + known)
 
 
 def _schedule(parser: argparse.ArgumentParser) -> None:
-    text = 'JSON file with {"node": ["task", ...]}: keep this assignment and order'
-    _add(parser, "--schedule FILE", f"{text}; each node is one worker")
+    text = 'JSON file with {"node": ["task", ...]}: keep this assignment and order; each node is'
+    _add(parser, "--schedule FILE", f"{text} a worker: a process, unless --executor is threads")
 
 
 def _where(parser: argparse.ArgumentParser) -> None:
@@ -262,7 +262,7 @@ def _compare(parser: argparse.ArgumentParser) -> None:
 
 def _sweep(parser: argparse.ArgumentParser) -> None:
     _add(parser, "TARGET", "as for run")
-    text = "a parameter and its values, three or more for fit; repeatable"
+    text = "a parameter and its values, three or more for fit; once for each parameter"
     _add(parser, "--over NAME=VALUE,VALUE,...", text, action="append", required=True)
     _measuring(parser, parser.add_argument_group("rounds"), usual="5")
     _executor(parser)
@@ -291,8 +291,7 @@ def _simulate(parser: argparse.ArgumentParser) -> None:
     _add(parser, "--speed NODE=FACTOR", text, **_MANY)
     text = "of the links between the nodes of a schedule, in bits per ms; 1 Gbit/s is 1e6"
     _add(parser, "--bandwidth BITS", text, type=float)
-    text = "calibrate this executor first, and count what it adds"
-    _add(parser, "--executor WHERE", text)
+    _executor(parser, "calibrate this executor first, and count what it adds: ")
     _files(parser)
 
 

@@ -223,8 +223,8 @@ def as_schedule(schedule: Any) -> dict[str, list[str]]:
     if not (is_a(schedule, Mapping) and schedule):
         raise refused(f"schedule must be {{node: [tasks]}}, got {short_repr(schedule)}")
     return {
-        node: names(f"schedule: node {node!r}", tasks, "names of tasks")
-        for node, tasks in schedule.items()
+        node: names(f"schedule: node {node!r}", schedule[node], "names of tasks")
+        for node in names("schedule", schedule)
     }
 
 

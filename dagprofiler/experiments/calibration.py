@@ -154,7 +154,8 @@ def calibrate_engine(executor: Any) -> Engine:
     workers = len(nodes) or len({worker for (_, worker), _ in _rows(run(waiting))})
     chain = _probes(_CHAIN, 1.0, steps=[1])
     spans = ([span for _, span in _rows(profile)] for profile in _rounds(chain, run))
-    chain_ms = median([_mean(_between(several)) for several in spans])
+    # Where clocks of hosts differ a record may come before it was sent.
+    chain_ms = max(0.0, median([_mean(_between(several)) for several in spans]))
     driver_ms, worker_ms, always = _cpu(run, workers)
     # What it does beside its threads is no more than what a chain waits for.
     driver_ms = min(driver_ms, chain_ms)
@@ -283,7 +284,7 @@ def _busy_gap_ms(run: Callable[[DAG], Profile], engine: Engine) -> float:
     # The least: other programs only take time.
     between_ms = min(several[-1] - several[0] for several in begun)
     each = _WAIT_S * 1e3, share
-    return busy_gap_ms(engine.costs(), engine.workers, count, each, between_ms)
+    return busy_gap_ms(engine, count, each, between_ms)
 
 
 def _error(run: Callable[..., Profile], engine: Engine) -> float:

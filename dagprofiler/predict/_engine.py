@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from itertools import chain
+from typing import Any, ClassVar
 
-from dagprofiler.errors import ProfileError, describe, short_repr
-from dagprofiler.predict._replay import Demands, EngineCosts, replay
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from dagprofiler._util.checks import boolean, integer, number
+from dagprofiler.errors import ProfileError, ValidationError, describe, is_a, refused, short_repr
 
 
 @dataclass(frozen=True)
@@ -92,11 +91,9 @@ class Engine:
     arrays: float = 1.0
 
     def __post_init__(self) -> None:
-        pairs = self.write_ms, self.read_ms, self.contention_range
-        if not self.contention or {*map(len, pairs)} != {2}:
-            raise TypeError(
-                "write_ms, read_ms and contention_range need two numbers, contention at least one"
-            )
+        for each in fields(self):
+            name, value = f"engine: {each.name}", getattr(self, each.name)
+            object.__setattr__(self, each.name, _checked(name, str(each.type), value))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the engine as stored in a profile's section ``engine``."""
@@ -115,17 +112,9 @@ class Engine:
             If a field is missing, unknown or of the wrong type.
         """
         try:
-            fields: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in data.items()
-            }
-            return cls(**fields)
-        except (AttributeError, TypeError) as error:
+            return cls(**data)
+        except (TypeError, ValidationError) as error:
             raise ProfileError(f"engine {short_repr(data)}: {describe(error)}") from error
-
-    def costs(self) -> EngineCosts:
-        """Return its figures as the simulation takes them."""
-        return EngineCosts(**{name: getattr(self, name) for name in EngineCosts._fields})
 
     def handing_over_ms(self, size_bytes: float) -> tuple[float, float]:
         """Return the times to write and to read a value, by lines between the sizes measured."""
@@ -150,20 +139,23 @@ class Engine:
         )
 
 
-def busy_gap_ms(
-    costs: EngineCosts, workers: int, count: int, task: tuple[float, float], between_ms: float
-) -> float:
-    """Return the gap with which, if simulated, the last task begins so long after the first.
-
-    The run has `count` tasks without edges, each with the time and the share of a core of `task`.
-    At most all that the engine does for a task: the rest is what other programs took.
-    """
-    least, most = costs.gap_ms, costs.gap_ms + costs.latency_ms + costs.driver_ms + costs.worker_ms
-    demands = Demands(*([each] * count for each in task))
-    for _ in range(20):
-        gap_ms = (least + most) / 2
-        tried = costs._replace(busy_gap_ms=gap_ms)
-        begun = replay([], [0] * (count + 1), demands, [1.0] * workers, tried).begun
-        late = max(begun) - min(begun) > between_ms
-        least, most = (least, gap_ms) if late else (gap_ms, most)
-    return least
+def _checked(name: str, kind: str, value: Any) -> Any:
+    """Return the value of a field of this type, or raise a ValidationError."""
+    if kind == "int":
+        return integer(name, value, 1)
+    if kind == "float":
+        return number(name, value, zero=True)
+    if kind == "bool":
+        return boolean(name, value)
+    if kind.startswith("tuple"):
+        wanted = "at least one number" if "..." in kind else "two numbers"
+        if not is_a(value, (list, tuple)) or not value or ("..." not in kind and len(value) != 2):
+            raise refused(f"{name} must be {wanted}, got {short_repr(value)}")
+        return tuple(number(name, each, zero=name.endswith("_ms")) for each in value)
+    if kind == "str":
+        if not is_a(value, str):
+            raise refused(f"{name} must be text, got {short_repr(value)}")
+        return value
+    if not is_a(value, Mapping) or not all(is_a(text, str) for text in chain(*value.items())):
+        raise refused(f"{name} must be {{name: text}}, got {short_repr(value)}")
+    return dict(value)

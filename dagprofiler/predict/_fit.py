@@ -23,7 +23,7 @@ from dagprofiler.errors import ProfileError, did_you_mean, is_a, refused, short_
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.predict._normal_form import Fit, fit_points, longest_line
-from dagprofiler.predict._simulate import sources_of
+from dagprofiler.predict._simulate import HUGE, sources_of
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
@@ -38,9 +38,6 @@ _DRIFT = 0.03
 
 #: From this ratio to the largest measured value on a prediction is not trusted.
 _FAR = 4.0
-
-#: Largest value of a parameter; its inverse is the least one. Powers of more overflow.
-_HUGE = 1e30
 
 #: Share of all times from which on a doubtful model makes a prediction doubtful.
 _WEIGHTY = 0.05
@@ -351,10 +348,10 @@ def _varied(runs: Sequence[Profile]) -> dict[str, tuple[float, ...]]:
         if all(same_parameter(value, values[0]) for value in values):
             continue
         numbers = [plain_number(value) for value in values]
-        if any(number is None or not 1 / _HUGE <= number <= _HUGE for number in numbers):
+        if any(number is None or not 1 / HUGE <= number <= HUGE for number in numbers):
             raise refused(
                 f"fit: parameter {name!r} differs and has values that are no numbers from "
-                f"{1 / _HUGE:g} to {_HUGE:g}: {', '.join(map(short_repr, values[:5]))}"
+                f"{1 / HUGE:g} to {HUGE:g}: {', '.join(map(short_repr, values[:5]))}"
             )
         found[name] = tuple(sorted({float(number) for number in numbers if number is not None}))
     if not found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,45 +13,7 @@ from dagprofiler.graph.wiring import JOBS_PER_WORKER, ready_queue, ready_queue_a
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-
-class EngineCosts(NamedTuple):
-    """What an engine adds to the times of tasks.
-
-    Attributes
-    ----------
-    latency_ms
-        From sending a job to an idle worker until its record is back, without the job and
-        without `driver_ms`; half of it each way.
-    gap_ms
-        Between two jobs of a worker that has the second one already.
-    busy_gap_ms
-        The same while tasks compute on all other cores.
-    start_ms
-        What the first job of each worker takes more.
-    driver_ms
-        CPU time of the process that drives the run for each job, half of it to send it and half
-        for its record. It does one thing at a time.
-    worker_ms
-        CPU time of a worker's process for each job, beside its task: no worker waits for it, but
-        it takes a core.
-    always
-        Cores that the engine uses all the time, for each worker.
-    cores
-        Cores that workers and driver share; infinite if each has one of its own.
-    contention
-        How many times longer a computation takes while 1, 2, 3 ... workers compute; the last
-        entry holds for more.
-    """
-
-    latency_ms: float = 0.0
-    gap_ms: float = 0.0
-    driver_ms: float = 0.0
-    worker_ms: float = 0.0
-    cores: float = inf
-    contention: Sequence[float] = (1.0,)
-    busy_gap_ms: float = 0.0
-    start_ms: float = 0.0
-    always: float = 0.0
+    from dagprofiler.predict._engine import Engine
 
 
 class Demands(NamedTuple):
@@ -76,7 +39,7 @@ class Replay(NamedTuple):
     Attributes
     ----------
     makespan_ms
-        When the last record was handled.
+        When the last record was handled; infinite if a time is too large for a float.
     worker
         The worker of each task.
     begun, ended
@@ -119,7 +82,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     first_target: Sequence[int],
     demands: Demands,
     speeds: Sequence[float],
-    costs: EngineCosts,
+    engine: Engine,
     *,
     ranked: Sequence[int] | None = None,
     orders: Sequence[Sequence[int]] | None = None,
@@ -136,8 +99,8 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     ----------
     targets, first_target
         The successors of all tasks, and where those of each task begin.
-    demands, costs
-        Of the tasks and of the engine.
+    demands, engine
+        What the tasks need, and what the engine adds.
     speeds
         Of each worker, above 0.
     ranked
@@ -168,20 +131,20 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         pop, done = ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
         home, capacity = [], JOBS_PER_WORKER * workers
     work_ms, core, gil = demands
-    latency_ms, gap_ms, driver_ms, beside_ms, cores, contention, busy_gap_ms, start_ms, always = (
-        costs
-    )
-    busy_gap_ms = max(gap_ms, busy_gap_ms)
-    each_way_ms, half_ms = latency_ms / 2, driver_ms / 2
+    gap_ms, beside_ms, always = engine.gap_ms, engine.worker_ms, engine.always
+    cores, contention = engine.cores, engine.contention
+    busy_gap_ms = max(gap_ms, engine.busy_gap_ms)
+    # Half of what the driver does for a job is to send it, half of it is for its record.
+    each_way_ms, half_ms = engine.latency_ms / 2, engine.driver_ms / 2
     begun, ended = [0.0] * count, [0.0] * count
     worker_of = [0] * count
     queues: list[deque[int]] = [deque() for _ in range(workers if orders is not None else 1)]
     idle = list(range(workers))  # a heap: the lowest number takes the next job
-    is_idle, free_ms, starts_ms = [True] * workers, [0.0] * workers, [start_ms] * workers
+    is_idle, free_ms, starts_ms = [True] * workers, [0.0] * workers, [engine.start_ms] * workers
     inbox: deque[int] = deque()
     events: list[tuple[float, int, int, int]] = []
-    engine = _Share(1.0, 0.0, rate=1.0)
-    shares = {(engine.core, engine.gil): engine}
+    beside = _Share(1.0, 0.0, rate=1.0)
+    shares = {(beside.core, beside.gil): beside}
     links: dict[tuple[int, int], _Share] = {}
     #: How many transfers a task waits for.
     awaited = Counter(target for moves in (transfers or {}).values() for target, _ in moves)
@@ -224,7 +187,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         nonlocal core_sum
         core_sum += 1.0
         settle()
-        heappush(engine.ends, (engine.done + ms, kind))
+        heappush(beside.ends, (beside.done + ms, kind))
 
     def drive() -> None:
         """Let the driver do what it does next: submit, or handle a record."""
@@ -360,4 +323,22 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         else:
             inbox.append(i)
             drive()
-    return Replay(makespan, worker_of, begun, ended)
+    return Replay(inf if running else makespan, worker_of, begun, ended)
+
+
+def busy_gap_ms(engine: Engine, count: int, task: tuple[float, float], between_ms: float) -> float:
+    """Return the gap with which, if simulated, the last task begins so long after the first.
+
+    The run has `count` tasks without edges, each with the time and the share of a core of `task`.
+    At most all that the engine does for a task: the rest is what other programs took.
+    """
+    least = engine.gap_ms
+    most = least + engine.latency_ms + engine.driver_ms + engine.worker_ms
+    demands = Demands(*([each] * count for each in task))
+    for _ in range(20):
+        gap_ms = (least + most) / 2
+        tried = replace(engine, busy_gap_ms=gap_ms)
+        begun = replay([], [0] * (count + 1), demands, [1.0] * engine.workers, tried).begun
+        late = max(begun) - min(begun) > between_ms
+        least, most = (least, gap_ms) if late else (gap_ms, most)
+    return least

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, islice
@@ -14,7 +15,7 @@ import numpy as np
 
 from dagprofiler._document.rounds import MOMENTS, measured_of
 from dagprofiler._document.table import entries_of_tasks
-from dagprofiler._util.checks import integer, number
+from dagprofiler._util.checks import integer, names, number
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity
 from dagprofiler.engine.options import orders_of, ranking
@@ -23,12 +24,12 @@ from dagprofiler.formats.saga import network_of
 from dagprofiler.graph.wiring import NumberedGraph, numbered
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.predict._engine import Engine
-from dagprofiler.predict._replay import Demands, EngineCosts, Replay, replay
+from dagprofiler.predict._replay import Demands, Replay, replay
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 #: Student's t for 95 % and 1, 2, 3 ... degrees of freedom; the last entry serves for more.
 _T95 = (12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.2, 2.18, 2.16, 2.14, 2.13)
@@ -161,6 +162,13 @@ _CLASSES = 10
 #: Most numbers of workers, and the largest of them.
 _COUNTS, _WORKERS = 1000, 1_000_000
 
+#: Largest number by which a cost is multiplied; its inverse is the least one, and it is the longest
+#: makespan in milliseconds. Powers and products of more overflow.
+HUGE = 1e30
+
+#: What workers are that cost nothing and have a core each.
+_FREE = Engine("", "", 1, latency_ms=0, gap_ms=0, driver_ms=0, cores=2**62)
+
 #: Fewest rounds for an interval.
 _LEAST_ROUNDS = 3
 
@@ -283,8 +291,10 @@ def _counts(workers: Any) -> list[int | None]:
     """Return the numbers of workers to simulate; ``[None]`` for the default."""
     if workers is None:
         return [None]
-    several = is_a(workers, Iterable) and not is_a(workers, str)
-    counts = [*islice(workers, _COUNTS + 1)] if several else []
+    counts = []
+    if not is_a(workers, (str, bytes, bytearray, Mapping)):
+        with suppress(TypeError):
+            counts = [*islice(workers, _COUNTS + 1)]
     if len(counts) > _COUNTS:
         raise refused(f"workers: at most {_COUNTS:,} numbers, got more in {short_repr(workers)}")
     return [integer("workers", count, 1, _WORKERS) for count in counts or [workers]]
@@ -325,22 +335,26 @@ class _Case:
         return len(self.ratios)
 
     def play(
-        self, factors: Callable[[int], float] = lambda _: 1.0, costs: EngineCosts | None = None
+        self, factors: Callable[[int], float] = lambda _: 1.0, engine: Engine | None = None
     ) -> Replay:
         """Simulate the run; `factors` scale the time of each task."""
         work = [sum(times) * factors(i) for i, times in enumerate(self.times)]
-        if costs is None:
-            costs = EngineCosts() if self.engine is None else self.engine.costs()
-        return replay(
+        found = replay(
             self.graph.targets,
             self.graph.first_target,
             Demands(work, self.core, self.gil),
             [*self.nodes.values()],
-            costs,
+            engine or self.engine or _FREE,
             ranked=self.ranked,
             orders=self.orders,
             transfers=self.transfers,
         )
+        if found.makespan_ms > HUGE:
+            raise refused(
+                f"simulate: the makespan would exceed {HUGE:g} ms; expected shorter times in the "
+                "profile and the engine, higher speeds, or more bandwidth"
+            )
+        return found
 
     def interval_ms(self, makespan_ms: float) -> tuple[float, float]:
         if self.rounds < _LEAST_ROUNDS:
@@ -353,7 +367,7 @@ class _Case:
         chance = random.Random(count)  # noqa: S311  (a simulation: the same each time)
         whole = [sum(times) for times in self.times]
         total = sum(whole) or 1.0
-        slow = [sum(r * ms for r, ms in zip(row, whole)) / total for row in self.ratios]
+        slow = [sum(r * ms for r, ms in zip(row, whole)) / total or 1.0 for row in self.ratios]
         # How long tasks hold the interpreter's lock is not known: from never to all the time.
         cases = [self] if self.gil is None else [self, replace(self, gil=None)]
         found = []
@@ -398,14 +412,13 @@ class _Case:
             found[name] = shorter_ms / makespan_ms if makespan_ms else 0.0
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
-    def _varied(self, chance: random.Random) -> EngineCosts:
-        """Return the engine's costs with contention as of some kind of work."""
+    def _varied(self, chance: random.Random) -> Engine | None:
+        """Return the engine with contention as of some kind of work."""
         if self.engine is None:
-            return EngineCosts()
-        costs = self.engine.costs()
-        by = chance.uniform(*self.engine.contention_range) / (costs.contention[-1] or 1.0)
-        others = (max(1.0, factor * by) for factor in costs.contention[1:])
-        return costs._replace(contention=[1.0, *others])
+            return None
+        first, *others = self.engine.contention
+        by = chance.uniform(*self.engine.contention_range) / [first, *others][-1]
+        return replace(self.engine, contention=(1.0, *(max(1.0, factor * by) for factor in others)))
 
     def reasons(self) -> tuple[str, ...]:
         """Return why the prediction may not be trusted."""
@@ -593,12 +606,16 @@ def _transfers(
 
 
 def _numbers(what: str, given: Any) -> dict[str, float]:
-    """Return numbers above 0 by name."""
+    """Return numbers by name, from 1e-30 to 1e30."""
     if not (is_a(given, Mapping) and given):
         raise refused(f"{what} must be {{name: number}}, got {short_repr(given)}")
-    return {
-        name: float(number(f"{what}: that of {name!r}", value)) for name, value in given.items()
-    }
+    found = {}
+    for name in names(what, given):
+        found[name] = float(number(f"{what}: that of {name!r}", given[name]))
+        if not 1 / HUGE <= found[name] <= HUGE:
+            limits = f"from {1 / HUGE:g} to {HUGE:g}, got {found[name]!r}"
+            raise refused(f"{what}: that of {name!r} must be {limits}")
+    return found
 
 
 def _factors(names: Sequence[str], faster: Mapping[str, float] | None) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isclose
+from math import isclose, nan
 
 import pytest
 from hypothesis import given
@@ -17,8 +17,9 @@ FORK = {"a": 2, "b": 3, "c": 5}, [("a", "b"), ("a", "c")]
 
 
 def engine(**figures):
-    known = {"latency_ms": 0.0, "gap_ms": 0.0, "driver_ms": 0.0, "cores": 99}
-    return Engine("pool", "here", **{"workers": 2, **known, **figures})
+    known = {"executor": "pool", "host": "here", "workers": 2, "cores": 99}
+    times = {"latency_ms": 0.0, "gap_ms": 0.0, "driver_ms": 0.0}
+    return Engine(**{**known, **times, **figures})
 
 
 def chain(count, ms=1):
@@ -145,6 +146,8 @@ def test_tasks_that_wait_need_no_core_and_no_lock():
 
 
 def test_the_interval_widens_with_the_samples_and_needs_three_rounds():
+    nothing = simulate(profile_of({"a": 0, "b": 1}, rounds=[0.0, 0.0, 0.0]), workers=2)
+    assert nothing.interval_ms == (0, 0)
     steady = simulate(profile_of(*FORK, rounds=[1.0, 1.0, 1.0]), workers=2)
     assert steady.interval_ms == pytest.approx((7, 7))
     noisy = simulate(profile_of(*FORK, rounds=[0.9, 1.0, 1.1, 1.0, 1.0]), workers=2)
@@ -250,13 +253,17 @@ def test_reasons_for_distrust_are_named(given_engine, reason):
         ({"workers": range(1, 10**9)}, ["workers", "1,000", "range(1, 1000000000)"]),
         ({"workers": 10**9}, ["workers", "1000000000"]),
         ({"workers": 2, "speeds": {"a": 1}}, ["workers", "speeds"]),
+        ({"workers": b"2"}, ["workers", "b'2'"]),
         ({"speeds": {"x": 0}}, ["'x'", "0"]),
+        ({"speeds": {"x": 1e-320}}, ["speeds", "'x'", "1e-30", "1e-320"]),
+        ({"speeds": {1: 1}}, ["speeds", "1", "string"]),
         ({"speeds": {}}, ["speeds", "{}"]),
         ({"faster": ["a"]}, ["faster", "['a']"]),
         ({"engine": {"workers": 2}}, ["engine", "{'workers': 2}"]),
         ({"bandwidth": 5}, ["bandwidth", "schedule"]),
         ({"faster": {"q": 2}}, ["faster", "'q'"]),
         ({"faster": {"a": 0}}, ["faster", "'a'"]),
+        ({"faster": {3: 2}}, ["faster", "3", "string"]),
         ({"schedule": {"x": ["a", "b", "k"]}}, ["'x'", "'k'"]),
         ({"schedule": {"x": ["a", "b"]}}, ["'c'"]),
         ({"schedule": {"x": ["a", "b", "c"], "y": ["a"]}}, ["'a'", "'x'", "'y'"]),
@@ -264,13 +271,15 @@ def test_reasons_for_distrust_are_named(given_engine, reason):
         ({"schedule": {"x": "abc"}}, ["'x'", "names of tasks", "'abc'"]),
         ({"schedule": {"x": None}}, ["'x'", "names of tasks", "None"]),
         ({"schedule": ["a"]}, ["schedule"]),
+        ({"schedule": {1: ["a", "b", "c"]}}, ["schedule", "1", "string"]),
+        ({"schedule": {"x": ["a", "b"], "y": ["c"]}, "bandwidth": 1e-300}, ["1e+30", "bandwidth"]),
         ({"schedule": {"x": ["a", "b", "c"]}, "speeds": {"y": 1}}, ["'x'", "speed"]),
         ({"schedule": {"x": ["a", "b", "c"]}, "priorities": {"a": 1}}, ["priorities"]),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_by_name(options, words):
     with pytest.raises(ValidationError) as caught:
-        simulate(profile_of(*FORK), **options)
+        simulate(profile_of(*FORK, wire=1), **options)
     assert all(word in str(caught.value) for word in words)
 
 
@@ -281,11 +290,25 @@ def test_orders_of_two_nodes_that_wait_for_each_other_are_refused():
     assert all(f"'{name}'" in str(caught.value) for name in "abcd")
 
 
-def test_a_task_without_a_time_and_a_broken_engine_are_refused():
+def test_a_task_without_a_time_and_an_unknown_field_of_an_engine_are_refused():
     partial = profile_of(*FORK).to_dict()
     del partial["execution_metrics"][0]
     with pytest.raises(ProfileError, match="'a'"):
         simulate(Profile.from_dict(partial))
-    for name, value in (("contention", []), ("write_ms", [1]), ("read_ms", [1, 2, 3]), ("q", 1)):
-        with pytest.raises(ProfileError, match=f"engine .*: TypeError: .*{name}"):
-            Engine.from_dict({**engine().to_dict(), name: value})
+    with pytest.raises(ProfileError, match="'q'"):
+        Engine.from_dict({**engine().to_dict(), "q": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("workers", 0), ("cores", 1.5), ("latency_ms", "x"), ("gap_ms", nan), ("driver_ms", -1)),
+        *(("contention", []), ("contention", [0]), ("write_ms", [1]), ("read_ms", [1, 2, 3])),
+        *(("executor", None), ("shares_memory", 1), ("allocator", ["x"]), ("allocator", {"x": 1})),
+    ],
+)
+def test_what_no_engine_can_have_is_refused_by_field(name, value):
+    with pytest.raises(ValidationError, match=f"engine: {name} .*got "):
+        engine(**{name: value})
+    with pytest.raises(ProfileError, match=f"engine .*{name} .*got "):
+        Engine.from_dict({**engine().to_dict(), name: value})
