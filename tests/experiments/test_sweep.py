@@ -62,10 +62,8 @@ def test_what_cannot_be_swept_is_refused_by_name(over, options, words):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(calibration, "_RUNS", 1)
-    monkeypatch.setattr(calibration, "_CHAIN", 5)
-    monkeypatch.setattr(calibration, "_LONG_S", 0.02)
-    monkeypatch.setattr(calibration, "_TURNS", 2)
+    for name, value in {"_RUNS": 1, "_CHAIN": 5, "_LONG_S": 0.02, "_TURNS": 2}.items():
+        monkeypatch.setattr(calibration, name, value)
 
 
 @pytest.mark.parametrize("pinned", [False, True])

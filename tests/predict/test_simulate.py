@@ -180,10 +180,18 @@ def test_classes_are_ranked_by_what_all_gains_if_they_are_twice_as_fast():
     assert "b_* twice as fast: 25.0% shorter" in str(found)
 
 
-def test_errors_of_earlier_predictions_on_the_engine_widen_the_interval():
-    source = profile_of(*chain(5, 20), rounds=[1.0, 1.0, 1.0])
-    found = simulate(source, engine=engine(error=0.1))
-    assert found.interval_ms == pytest.approx((100 - 19.6, 100 + 19.6))
+@pytest.mark.parametrize(
+    ("figures", "ends"),
+    [
+        ({"error": 0.1}, (7 - 1.372, 7 + 1.372)),
+        ({"allocator": {"MALLOC_ARENA_MAX": "1"}, "arrays": 3.0}, (7, 21)),
+        ({"arrays": 3.0}, (7, 7)),
+    ],
+)
+def test_earlier_errors_and_another_allocator_widen_the_interval(figures, ends):
+    sections = {"environment": {"allocator_settings": {}}}
+    source = profile_of(*FORK, rounds=[1.0, 1.0, 1.0], sections=sections)
+    assert simulate(source, engine=engine(**figures)).interval_ms == pytest.approx(ends)
 
 
 @pytest.mark.parametrize(("processes", "makespan_ms"), [([5, 5], 10), ([5, 6], 20), ([], 20)])
@@ -214,14 +222,6 @@ def test_a_predicted_profile_is_read_as_any_other_and_never_passes_for_a_measure
     assert "predicted" in predicted._repr_html_().lower()
     assert Engine.from_dict(predicted.sections["engine"]) == costs
     assert simulate(predicted).makespan_ms == pytest.approx(found.makespan_ms)
-
-
-def test_an_interval_reaches_to_where_another_allocator_makes_all_tasks_slower():
-    sections = {"environment": {"allocator_settings": {}}}
-    source = profile_of(*FORK, rounds=[1.0, 1.0, 1.0], sections=sections)
-    other = engine(allocator={"MALLOC_ARENA_MAX": "1"}, arrays=3.0)
-    assert simulate(source, engine=other).interval_ms == (7.0, 21.0)
-    assert simulate(source, engine=engine(arrays=3.0)).interval_ms == (7.0, 7.0)
 
 
 @pytest.mark.parametrize(
