@@ -120,33 +120,27 @@ __all__ = [
 
 #: Names that are imported at their first use: a program that only runs needs none of them.
 _LATER = {
-    "Analysis": "analysis.critical_path",
-    "Calibration": "_document",
-    "CeleryExecutor": "executors.celery",
-    "DaskExecutor": "executors.dask",
-    "Executor": "executors",
-    "Journal": "journal",
-    "Meter": "measure.meters",
-    "PoolExecutor": "executors.pools",
-    "Progress": "engine.progress",
-    "RayExecutor": "executors.ray",
-    "Rule": "rules",
-    "Rules": "rules",
-    "RunComparison": "experiments",
-    "Weights": "analysis.weights",
-    "analyze": "analysis.critical_path",
-    "calibrate": "measure.calibrate",
-    "calibrate_engine": "experiments",
-    "compare_runs": "experiments",
-    "fit": "predict",
-    "import_profile": "formats",
-    "map_over": "rules",
-    "reduce": "rules",
-    "rule": "rules",
-    "simulate": "predict",
-    "sweep": "experiments",
-    "span": "tracing",
-    "trace": "tracing",
+    name: module
+    for module, names in {
+        "_document": ("Calibration",),
+        "analysis.critical_path": ("Analysis", "analyze"),
+        "analysis.weights": ("Weights",),
+        "engine.progress": ("Progress",),
+        "executors": ("Executor",),
+        "executors.celery": ("CeleryExecutor",),
+        "executors.dask": ("DaskExecutor",),
+        "executors.pools": ("PoolExecutor",),
+        "executors.ray": ("RayExecutor",),
+        "experiments": ("RunComparison", "calibrate_engine", "compare_runs", "sweep"),
+        "formats": ("import_profile",),
+        "journal": ("Journal",),
+        "measure.calibrate": ("calibrate",),
+        "measure.meters": ("Meter",),
+        "predict": ("fit", "simulate"),
+        "rules": ("Rule", "Rules", "map_over", "reduce", "rule"),
+        "tracing": ("span", "trace"),
+    }.items()
+    for name in names
 }
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import DeclarationError, did_you_mean, short_repr
 
-__all__ = ["Config"]
-
 
 class Config(Mapping[str, Any]):
     """Parameters that tasks compute with and that cost models scale by.

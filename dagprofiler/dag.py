@@ -77,8 +77,6 @@ if TYPE_CHECKING:
     Inputs = Mapping[str, Mapping[str, Any]]
     Edge = Union[tuple[str, str], tuple[str, str, Any], Sequence[Any]]
 
-__all__ = ["DAG", "ORDER_ONLY", "read_dag", "read_mapping"]
-
 #: The fields of an edge that carries none: its target only runs after its source.
 ORDER_ONLY: tuple[str, ...] = ()
 
@@ -120,37 +118,26 @@ def read_mapping(path: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
 def _mapping(file: IO[Any], name: str) -> dict[str, Any]:
     with needs_extra("DAG.from_yaml", "yaml"):
         import yaml
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc,unused-ignore]  # PyYAML may have no types
+        """Refuses a mapping with two equal keys, of which PyYAML would drop the first."""
+
+        def compose_mapping_node(self, anchor: Any) -> Any:
+            node = super().compose_mapping_node(anchor)
+            keys = set()
+            for key, _ in node.value:
+                if isinstance(key.value, str) and key.value in keys:
+                    problem = f"key {short_repr(key.value)} occurs twice"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                keys.add(str(key.value))
+            return node
+
     try:
-        root = yaml.compose(file, yaml.SafeLoader)
-        document = None if root is None else _constructed(yaml, root)
+        document = yaml.load(file, Loader)  # noqa: S506  (it is a SafeLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise GraphError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
     mapping: dict[str, Any] = _typed(document, dict, name)
     return mapping
-
-
-def _constructed(yaml: Any, root: Any) -> Any:
-    """Return the document of a node; of two equal keys PyYAML would drop the first."""
-    nodes, seen = [root], set()
-    for node in nodes:
-        # An alias stands for the same node, which may even be in itself.
-        if node in seen:
-            continue
-        seen.add(node)
-        if not isinstance(node, yaml.MappingNode):
-            nodes += node.value if isinstance(node, yaml.SequenceNode) else ()
-            continue
-        keys = set()
-        for key, value in node.value:
-            nodes.append(value)
-            if not isinstance(key.value, str):
-                continue
-            if key.value in keys:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"key {short_repr(key.value)} occurs twice", key.start_mark
-                )
-            keys.add(key.value)
-    return yaml.SafeLoader("").construct_document(root)
 
 
 def _name(path: Any) -> Any:

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from dagprofiler.serializers import Serializer
 
 
-__all__ = ["dag", "task"]
-
-
 def task(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,

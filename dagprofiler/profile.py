@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
     PathLike = Union[str, os.PathLike[str]]
 
-__all__ = ["Profile"]
-
 #: Sections whose every value the schema describes.
 _TABLES = {
     "configuration",

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
 
-__all__ = ["PROFILE_SCHEMA", "SCHEMA_VERSION", "validate_profile"]
-
 #: The newest ``metadata.schema_version`` that this reader knows.
 SCHEMA_VERSION = 1
 

@@ -7,29 +7,7 @@ from functools import partial
 from typing import Any, Protocol, Union, runtime_checkable
 
 from dagprofiler._util.interpreter import imported
-from dagprofiler.errors import (
-    DeclarationError,
-    class_name,
-    is_a,
-    needs_extra,
-    short_repr,
-)
-
-__all__ = [
-    "PICKLED_AS_COUNTED",
-    "ArrowSerializer",
-    "CloudpickleSerializer",
-    "FrameList",
-    "Frames",
-    "MsgpackSerializer",
-    "OutOfBandPickle",
-    "PickleSerializer",
-    "Serializer",
-    "check_serializer",
-    "frames_bytes",
-    "is_array",
-    "payload_bytes",
-]
+from dagprofiler.errors import DeclarationError, class_name, is_a, needs_extra, short_repr
 
 #: What a serializer returns: bytes, or a list of buffers.
 Frames = Union[bytes, list[Any]]

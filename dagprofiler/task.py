@@ -20,14 +20,7 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.graph.edges import field_problem
-from dagprofiler.measure.pipeline import (
-    Contract,
-    Parameters,
-    Record,
-    Work,
-    perform,
-    signature_of,
-)
+from dagprofiler.measure.pipeline import Contract, Parameters, Record, Work, perform, signature_of
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.serializers import (
     FrameList,
@@ -45,8 +38,6 @@ if TYPE_CHECKING:
     from dagprofiler.config import Config
     from dagprofiler.measure.pipeline import Codec
 
-
-__all__ = ["Task", "check_declarations", "check_tags", "contract_of", "estimate", "instance_of"]
 
 _MAX_INT = 2**63 - 1
 

@@ -459,15 +459,13 @@ class Figures(NamedTuple):
 
 def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
     """Return the figures of at least one round: its own, or the medians of several."""
-    decoding, computing, encoding = (
-        [phase_s(round_log, start) for round_log in rounds] for start in (0, 2, 4)
-    )
+    phases = [[phase_s(round_log, start) for round_log in rounds] for start in (0, 2, 4)]
     if len(rounds) == 1:
-        only = rounds[0]
+        only, ((decode_s,), (compute_s,), (encode_s,)) = rounds[0], phases
         return Figures(
-            decoding[0],
-            computing[0],
-            encoding[0],
+            decode_s,
+            compute_s,
+            encode_s,
             only.wire_bytes,
             only.payload_bytes,
             only.undeclared_bytes,
@@ -487,14 +485,8 @@ def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
         undeclared_bytes[task] = _middle(
             [round_log.undeclared_bytes.get(task, 0) for round_log in seen]
         )
-    return Figures(
-        _medians(decoding),
-        _medians(computing),
-        _medians(encoding),
-        wire_bytes,
-        payload_bytes,
-        undeclared_bytes,
-    )
+    decode_s, compute_s, encode_s = map(_medians, phases)
+    return Figures(decode_s, compute_s, encode_s, wire_bytes, payload_bytes, undeclared_bytes)
 
 
 def phase_s(round_log: RoundLog, start: int) -> Column:
@@ -801,10 +793,7 @@ def environment(*, thorough: bool = False) -> dict[str, Any]:
         **({"cores_quota": cores_quota(), "blas_threads": blas_threads()} if thorough else {}),
         "thread_settings": {name: os.environ.get(name) for name in _THREAD_SETTINGS},
         "allocator_settings": allocator_settings(),
-        "versions": {
-            "numpy": numpy,
-            **(versions(frozenset(sys.modules)) if thorough else {}),
-        },
+        "versions": {"numpy": numpy, **(versions(frozenset(sys.modules)) if thorough else {})},
         **({} if command is None else {"command": command}),
         **({"git": {**origin}} if origin else {}),
     }

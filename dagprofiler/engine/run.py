@@ -465,11 +465,7 @@ class Plan:
     """
 
     def __init__(
-        self,
-        options: RunOptions,
-        is_precise: Callable[[float], bool],
-        *,
-        allocation: bool = False,
+        self, options: RunOptions, is_precise: Callable[[float], bool], *, allocation: bool = False
     ) -> None:
         self.single = not options.several and not allocation
         self.ended_by: str | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.rounds import (
@@ -499,7 +500,10 @@ class Tables:
             yield "samples", self._samples
             if len(log.rounds) > 1:
                 yield "statistics", statistics_of(self._samples, differing_outputs(log))
-        columns, records = list(TIMELINE_COLUMNS), Table(self._timeline())
+        columns, records = (
+            list(TIMELINE_COLUMNS),
+            Table(chain.from_iterable(starmap(self._timeline, enumerate(log.rounds)))),
+        )
         yield "timeline", {"workers": log.workers, "columns": columns, "records": records}
         if any(round_log.spans for round_log in log.rounds):
             yield "spans", self._spans()
@@ -690,12 +694,8 @@ class Tables:
             reasons["reference_time_ms"] = NOT_CALIBRATED
         return reasons
 
-    def _timeline(self) -> Iterator[Columns]:
-        """Yield the rows of the tasks that started, round by round, in execution order."""
-        for number, round_log in enumerate(self.log.rounds):
-            yield from self._round_timeline(number, round_log)
-
-    def _round_timeline(self, number: int, round_log: RoundLog) -> Iterator[Columns]:
+    def _timeline(self, number: int, round_log: RoundLog) -> Iterator[Columns]:
+        """Yield the rows of the tasks that started in a round, in execution order."""
         wiring, since_start_ms = self.log.wiring, self.log.since_start_ms
         started, ended = round_log.times[::6], round_log.times[5::6]
         targets, first_target = wiring.targets, wiring.first_target

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from dagprofiler.executors.jobs import JobResult
 
 
-__all__ = ["Executor"]
-
-
 class RoundReport(NamedTuple):
     """What only the executor knows about a round.
 

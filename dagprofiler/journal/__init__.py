@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from dagprofiler.task import Task
 
 
-__all__ = ["Journal"]
-
 _RECORDS = "journal"
 
 

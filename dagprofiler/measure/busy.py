@@ -8,7 +8,7 @@ import threading
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from dagprofiler.errors import DagProfilerError, GraphError, ValidationError, short_repr
+from dagprofiler.errors import DagProfilerError, counted, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,13 +80,16 @@ def busy(cores: int) -> Iterator[None]:
     with ExitStack() as ends:
         if not _alone.acquire(blocking=False):
             raise DagProfilerError(
-                f"busy_cores={short_repr(cores)}: another run of this process keeps cores "
-                "busy, and the two "
+                f"busy_cores={cores}: another run of this process keeps cores busy, and the two "
                 "would disturb each other"
             )
         ends.callback(_alone.release)
         usable = _usable_cores()
-        _check(cores, len(usable))
+        if cores >= len(usable):
+            raise refused(
+                f"busy_cores={cores}: this process may use {counted(len(usable), 'core')}, and one "
+                "must be left to measure on"
+            )
         left, taken = usable[:-cores], usable[-cores:]
         # Start all before waiting for the first.
         burners = [ends.enter_context(_burner(core)) for core in taken]
@@ -103,18 +106,6 @@ def _can_pin() -> bool:
 
 def _usable_cores() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if _can_pin() else [*range(os.cpu_count() or 1)]
-
-
-def _check(cores: int, usable: int) -> None:
-    if cores < 0:
-        problem = "expected a number of cores, at least 0"
-    elif cores >= usable:
-        # At least one core is usable, so that 0 never comes here.
-        may_use = "1 core" if usable == 1 else f"{usable} cores"
-        problem = f"this process may use {may_use}, and one must be left to measure on"
-    else:
-        return
-    raise ValidationError([GraphError(f"busy_cores={short_repr(cores)}: {problem}")])
 
 
 @contextmanager

@@ -10,13 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol
 
 from dagprofiler._util.interpreter import here, sink
-from dagprofiler.errors import (
-    OutputError,
-    SerializationError,
-    class_name,
-    describe,
-    short_repr,
-)
+from dagprofiler.errors import OutputError, SerializationError, class_name, describe, short_repr
 from dagprofiler.measure.random import leave_stream
 from dagprofiler.serializers import PICKLED_AS_COUNTED, FrameList, frames_bytes, payload_bytes
 

@@ -7,7 +7,7 @@ rule can fire, and a body, which then appends to the graph.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from dagprofiler._util.checks import integer
 from dagprofiler.errors import DeclarationError, class_name, short_repr
@@ -232,61 +232,50 @@ def map_over(
         Further tags of the tasks, in addition to `name`.
     """
     name = _name_of(task) if name is None else name
-    edges = edges_of(after, name)
-    return _map_rule(
-        source, field, task, name, into, edges, (name, *check_tags(tags, f"map {name!r}: tags"))
-    )
+    tags = (name, *check_tags(tags, f"map {name!r}: tags"))
+    return _Map(source, field, task, name, into, edges_of(after, name), tags).rule()
 
 
-def _map_rule(
-    source: str,
-    field: str,
-    task: Task | type[Task],
-    name: str,
-    into: str | None,
-    after: list[tuple[str, Any]],
-    tags: tuple[str, ...],
-) -> Rule:
-    return Rule(
-        partial(_can_map, source, after),
-        partial(_map, source, field, task, name, into, after, tags),
-        name=f"map {name}",
-        adds=tags,
-        reads=[source, *(name for name, _ in after)],
-    )
+class _Map(NamedTuple):
+    """A map, over one task or over each with a tag; the fields as for :func:`map_over`."""
 
+    source: str
+    field: str
+    task: Task | type[Task]
+    name: str
+    into: str | None
+    after: list[tuple[str, Any]]
+    tags: tuple[str, ...]
 
-def _can_map(source: str, after: list[tuple[str, Any]], graph: GraphView) -> bool:
-    _see(after, graph)
-    if graph.is_tag(source):
-        return not graph.can_come(source)
-    return graph[source].succeeded
+    def rule(self) -> Rule:
+        """Return the rule that adds its tasks."""
+        reads = [self.source, *(name for name, _ in self.after)]
+        return Rule(self.is_due, self.add, name=f"map {self.name}", adds=self.tags, reads=reads)
+
+    def is_due(self, graph: GraphView) -> bool:
+        """Tell whether the source has succeeded, or all tasks with that tag exist."""
+        _see(self.after, graph)
+        if graph.is_tag(self.source):
+            return not graph.can_come(self.source)
+        return graph[self.source].succeeded
+
+    def add(self, graph: GraphEditor) -> None:
+        """Add its tasks, or a map over each task with the tag."""
+        source, field, task, name, into, after, tags = self
+        if not graph.is_tag(source):
+            graph.map(source, field, task, name, into=into, after=after, tags=tags)
+            return
+        for number, mapped in enumerate(graph.tasks(source)):
+            # The map over process[3] is called name[3].
+            item = mapped.name.startswith(f"{source}[")
+            place = mapped.name[len(source) :] if item else f"[{number}]"
+            graph.add_rule(self._replace(source=mapped.name, name=f"{name}{place}").rule())
 
 
 def _see(after: list[tuple[str, Any]], graph: GraphView) -> None:
     """Keep a predicate from holding until all sources of edges exist."""
     for name, _ in after:
         graph[name]
-
-
-def _map(
-    source: str,
-    field: str,
-    task: Task | type[Task],
-    name: str,
-    into: str | None,
-    after: list[tuple[str, Any]],
-    tags: tuple[str, ...],
-    graph: GraphEditor,
-) -> None:
-    if not graph.is_tag(source):
-        graph.map(source, field, task, name, into=into, after=after, tags=tags)
-        return
-    for number, mapped in enumerate(graph.tasks(source)):
-        # The map over process[3] is called name[3].
-        item = mapped.name.startswith(f"{source}[")
-        place = mapped.name[len(source) :] if item else f"[{number}]"
-        graph.add_rule(_map_rule(mapped.name, field, task, f"{name}{place}", into, after, tags))
 
 
 def reduce(

@@ -196,7 +196,6 @@ def test_ctrl_c_ends_the_burners_with_the_body_and_not_before():
     [
         *((cores, 2, "this process may use 2 cores, and one must") for cores in (2, 9)),
         (1, 1, "this process may use 1 core, and one must"),
-        (-1, 2, "expected a number of cores, at least 0"),
     ],
 )
 def test_more_cores_than_there_are_to_spare_are_refused(monkeypatch, cores, usable, problem):
