@@ -462,14 +462,8 @@ def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
     phases = [[phase_s(round_log, start) for round_log in rounds] for start in (0, 2, 4)]
     if len(rounds) == 1:
         only, ((decode_s,), (compute_s,), (encode_s,)) = rounds[0], phases
-        return Figures(
-            decode_s,
-            compute_s,
-            encode_s,
-            only.wire_bytes,
-            only.payload_bytes,
-            only.undeclared_bytes,
-        )
+        sizes = only.wire_bytes, only.payload_bytes, only.undeclared_bytes
+        return Figures(decode_s, compute_s, encode_s, *sizes)
     wire_bytes, payload_bytes, undeclared_bytes = [], {}, {}
     for slot, task in enumerate(wiring.owner):
         seen = [round_log for round_log in rounds if round_log.succeeded(task)]
