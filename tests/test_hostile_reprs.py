@@ -125,7 +125,7 @@ def serialized(value):
 
 
 class Meter:
-    name, unit, reason = "own", "J", None
+    name, unit, reason, reading = "own", "J", None, 1
 
     def __init__(self, **attributes):
         vars(self).update(attributes)
@@ -134,7 +134,19 @@ class Meter:
         pass
 
     def stop(self):
-        return vars(self).get("reading", 1)
+        return self.reading
+
+
+def metered(**attributes):
+    small().run(meters=[Meter(**attributes)], rounds=2).dumps()
+
+
+def linked(fields):
+    return DAG({"a": source(), "b": sink()}, [("a", "b", fields)])
+
+
+def traced(**options):
+    return trace(**options)(lambda: None)
 
 
 def by_rule(**arguments):
@@ -178,7 +190,15 @@ OPTIONS = (
     *("instance_name", "version", "base", "missing", "unknown"),
 )
 
+#: Each takes one value.
+PLAIN = (
+    *(DAG, DAG.from_yaml, Config, giving, costing, failing, serialized, task, rule, Rules),
+    *(Journal, analyze, calibrate, import_profile, trace, validate_profile, linked),
+    *(Profile.load, Profile.loads, Profile.from_dict),
+    *(PROFILE.save, PROFILE.export, PROFILE.compare),
+)
 CALLS = {
+    **{call.__qualname__: call for call in PLAIN},
     **keywords(small().run, "seed", "inputs", "rounds", "meters", "executor", "priorities"),
     **keywords(small().run, "timeout", "hooks", "keep", "on_error"),
     **keywords(Rounds, "n", "warmup", "max_rounds", "max_time_s", "precision"),
@@ -194,6 +214,11 @@ CALLS = {
     **keywords(PROFILE.draw, "nodes", "cost", "statistic"),
     **keywords(PROFILE.report, "path", "base", "cost", "statistic"),
     **keywords(by_rule, "answer", "returned", "task", "edge"),
+    **keywords(partial(DAG, {"a": source()}), "edges", "config", "rules"),
+    **keywords(metered, "name", "unit", "reading", "reason"),
+    **keywords(partial(map_over, source="a", field="x", task=source()), "source", "field", "task"),
+    **keywords(partial(compare_runs, base=small(), new=small()), "base", "new"),
+    **keywords(traced, "name", "category"),
     **{
         f"export({form}, {option}=)": lambda value, form=form, option=option: PROFILE.export(
             io.StringIO(), form, **{option: value}
@@ -201,25 +226,18 @@ CALLS = {
         for form in exporter_names()
         for option in OPTIONS
     },
-    "DAG(tasks)": DAG,
     "DAG(a task)": lambda value: DAG({"a": value}),
     "DAG(a name)": lambda value: DAG({value: source()}),
     "a long name of no task": lambda _: DAG({LONG: 3}),
     "a long name of a task without its input": lambda _: DAG({LONG: sink()}).run(),
     "a long name of a task that fails": lambda _: DAG({LONG: task(outputs=["x"])(len)()}).run(),
-    "DAG(edges)": lambda value: DAG({"a": source()}, value),
     "DAG(an edge)": lambda value: DAG({"a": source()}, [value]),
     "DAG(an end)": lambda value: DAG({"a": source()}, [("a", value)]),
-    "DAG(fields)": lambda value: DAG({"a": source(), "b": sink()}, [("a", "b", value)]),
-    "DAG(a field)": lambda value: DAG({"a": source(), "b": sink()}, [("a", "b", [value])]),
-    "DAG(a map)": lambda value: DAG({"a": source(), "b": sink()}, [("a", "b", {"x": value})]),
-    "DAG(config)": lambda value: DAG({"a": source()}, [], value),
-    "DAG(rules)": lambda value: DAG({"a": source()}, rules=value),
+    "DAG(a field)": lambda value: linked([value]),
+    "DAG(a map)": lambda value: linked({"x": value}),
     "DAG(a rule)": lambda value: DAG({"a": source()}, rules=[value]),
-    "DAG.from_yaml()": DAG.from_yaml,
     "DAG.resume()": lambda value: small().resume(value),
     "dag.tasks": lambda value: small().tasks.update(a=value) or small().run(),
-    "Config()": Config,
     "Config(value)": lambda value: small(Config(value=value)).run().dumps() and None,
     "Config.attribute": lambda value: getattr(Config(a=value), "b"),  # noqa: B009
     "run(inputs of a task)": lambda value: small().run(inputs={"a": value}),
@@ -230,64 +248,30 @@ CALLS = {
     "run(a meter)": lambda value: small().run(meters=[value]),
     "run(a kept task)": lambda value: small().run(keep=[value]),
     "run(a priority)": lambda value: small().run(priorities={"a": value, "b": 1}),
-    "meter's name": lambda value: small().run(meters=[Meter(name=value)]),
-    "meter's unit": lambda value: small().run(meters=[Meter(unit=value)]),
-    "meter's reading": lambda value: (
-        small().run(meters=[Meter(reading=value)], rounds=2).dumps() and None
-    ),
-    "meter's reason": lambda value: (
-        small().run(meters=[Meter(reason=value)], rounds=2).dumps() and None
-    ),
-    "outputs": giving,
     "an output": lambda value: giving({"x": value}),
     "outputs' names": lambda value: giving({"x": 1, value: 1}),
-    "cost": costing,
-    "exception": failing,
-    "serialized": serialized,
     "Task(name)": lambda value: source(name=value),
     "config_deps": lambda value: declared(config_deps=[value]),
     "an input's name": lambda value: declared(inputs=[value]),
-    "@task": task,
     "dag(a task)": lambda value: make_dag([value]),
     "Rule(when)": lambda value: Rule(value, lambda draft: None),
     "Rule(then)": lambda value: Rule(lambda graph: True, value),
-    "@rule": rule,
-    "Rules(rules)": Rules,
-    "map_over(source)": lambda value: map_over(value, "x", source()),
-    "map_over(field)": lambda value: map_over("a", value, source()),
-    "map_over(task)": lambda value: map_over("a", "x", value),
     "reduce(task)": lambda value: reduce("a", value),
-    "Journal()": Journal,
     "PoolExecutor()": lambda value: small().run(executor=PoolExecutor(value)),
-    "compare_runs(base)": lambda value: compare_runs(value, small()),
-    "compare_runs(new)": lambda value: compare_runs(small(), value),
-    "analyze()": analyze,
-    "calibrate()": calibrate,
     "Calibration": lambda value: Calibration.from_dict({"score": value}),
-    "import_profile()": import_profile,
     "import_profile(format)": lambda value: import_profile(io.StringIO("{}"), value),
-    "Profile.load": Profile.load,
-    "Profile.loads": Profile.loads,
-    "Profile.from_dict": Profile.from_dict,
-    "Profile.save": PROFILE.save,
-    "Profile.export": PROFILE.export,
     "Profile.export(format)": lambda value: PROFILE.export(io.StringIO(), value),
-    "Profile.compare": PROFILE.compare,
     "a section": profile_with("own"),
     "a weight": profile_with("node_weights", "a"),
     "a weight's name": lambda value: Profile.from_dict({**DOCUMENT, "node_weights": {value: 1}}),
     "a timestamp": profile_with("metadata", "timestamp"),
     "a parameter": profile_with("configuration", "own"),
-    "validate_profile": validate_profile,
     "validate_profile(part)": lambda value: validate_profile({**DOCUMENT, "node_weights": value}),
     "check_consistency": lambda value: check_consistency({**DOCUMENT, "node_weights": {value: 1}}),
     "weights_of": lambda value: weights_of(PROFILE, value),
     "WeightError": lambda value: str(WeightError(value, [], "")),
     "Weights": lambda value: Weights({}, value, "", "", "").unit,
     "span": lambda value: span(value).__enter__(),
-    "trace(name)": lambda value: trace(name=value)(lambda: None),
-    "trace(category)": lambda value: trace(category=value)(lambda: None),
-    "@trace": trace,
     "describe": lambda value: describe(ValueError(value)),
     "did_you_mean": lambda value: did_you_mean(value, ["a"]),
     "json_path": lambda value: json_path([value]),
@@ -331,10 +315,10 @@ class NoHash:
         raise RuntimeError("no hash")
 
 
-LOOKS = [name for name in CALLS if name.startswith(("DAG(", "DAG.run(", "run(a kept"))]
+LOOKS = {"DAG", "linked", *(n for n in CALLS if n.startswith(("DAG(", "DAG.run(", "run(a kept")))}
 
 
-@pytest.mark.parametrize("name", sorted({*LOOKS} - {"DAG(a name)", "DAG.run(priorities=)"}))
+@pytest.mark.parametrize("name", sorted(LOOKS - {"DAG(a name)", "DAG.run(priorities=)"}))
 def test_an_argument_that_raises_when_it_is_looked_at_is_refused(name):
     for hostile in (NoClass(), NoHash()):
         with pytest.raises(DagProfilerError):

@@ -13,13 +13,14 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+from handmade import handmade
 from saga import Network, TaskGraph, schedulers
 from saga.schedulers import HeftScheduler, SMTScheduler
 from saga.schedulers.data import ProblemInstance
 from saga.schedulers.stochastic import EstimateStochasticScheduler
 from saga.stochastic import StochasticNetwork, StochasticTaskGraph
 
-from dagprofiler import DAG, Config, DAGMetrics, EdgeMetrics, Profile, Rounds, task
+from dagprofiler import DAG, EdgeMetrics, Profile, Rounds, task
 from dagprofiler.formats.saga import to_network, to_task_graph
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "docs" / "examples"
@@ -39,16 +40,8 @@ NAMES = ['a "b"\'', "Grüße\n$x", "\ud800", "x" * 300, '"}],"<&>']
 
 def profile_of(costs, sizes):
     """Return a profile of tasks with costs and edges with sizes in bytes, as loaded from a file."""
-    metrics = DAGMetrics(
-        [],
-        [EdgeMetrics(a, b, [], size) for (a, b), size in sizes.items()],
-        costs,
-        {f"{a}->{b}": 8 * size for (a, b), size in sizes.items()},
-        1.0,
-    )
-    edges = [{"source": a, "target": b} for a, b in sizes]
-    structure = {"nodes": list(costs), "edges": edges, "execution_order": list(costs)}
-    return Profile.loads(Profile(Config(), structure, metrics, hostname="lab-7").dumps())
+    edges = [EdgeMetrics(a, b, [], size) for (a, b), size in sizes.items()]
+    return Profile.loads(handmade(costs, edges, weights=costs, hostname="lab-7").dumps())
 
 
 def load(profile, folder, **options):

@@ -33,9 +33,7 @@ def read(networkx_pythons, tmp_path):
         profile.export(files[0], "node_link")
         profile.export(files[1], "graphml")
         for python in networkx_pythons:
-            command = [python, "-c", PROGRAM, *files]
-            done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-            yield json.loads(done.stdout)
+            yield json.loads(subprocess.check_output([python, "-c", PROGRAM, *files]))
 
     return read_all
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 import json
 
 import pytest
-from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of, rendered
+from sample_profiles import (
+    HOSTILE,
+    golden_profile,
+    large_profile,
+    profile_of,
+    rendered,
+    sink,
+    source,
+)
 
-from dagprofiler import DAG, task
+from dagprofiler import DAG
 from dagprofiler.formats._graph import legible
 
 pytestmark = pytest.mark.external
@@ -27,16 +35,6 @@ def loaded(trace_processor):
     return lambda profile: trace_processor.load(rendered("chrome_trace", profile).encode())
 
 
-@task(inputs=[], outputs=["x"])
-def source():
-    return {"x": list(range(1000))}
-
-
-@task(inputs=["x"], outputs=["y"])
-def sink(x):
-    return {"y": len(x)}
-
-
 def shown(name):
     """A name as Perfetto shows it: without a quote in it, all JSON escapes stay."""
     text = legible(name)
@@ -48,10 +46,8 @@ def shown(name):
 def test_the_golden_profile_is_loaded_as_it_is(loaded):
     rows = loaded(golden_profile())
     spans = rows("select name, ts, dur from slice where category = 'task' order by ts")
-    assert spans[:2] == [
-        ("load", 1_000_000, 6_125_000),
-        ('the "join" <&>', 8_000_000, 1_235_750_000),
-    ]
+    join = 'the "join" <&>', 8_000_000, 1_235_750_000
+    assert spans[:2] == [("load", 1_000_000, 6_125_000), join]
     assert len(spans) == 7
     phases = rows(
         "select p.name above, s.name below "

@@ -24,18 +24,13 @@ def passes(tmp_path):
     """Return a function that runs a program in SAGA's environment; it has to succeed."""
     python = found("DAGPROFILER_SAGA_PYTHON", os.environ.get("DAGPROFILER_SAGA_PYTHON"))
     # Its environment has its own libraries, but the dagprofiler under test.
-    path = f"{ROOT}{os.pathsep}{ROOT / 'docs' / 'examples'}"
+    path = os.pathsep.join(map(str, [ROOT, ROOT / "docs" / "examples", ROOT / "tests"]))
+    env = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
 
     def run(*words):
-        done = subprocess.run(
-            [python, *words],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"},
-            capture_output=True,
-            check=False,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        done = subprocess.run([python, *words], cwd=tmp_path, env=env, check=False, **pipes)
+        assert done.returncode == 0, done.stdout
 
     return run
 

@@ -15,7 +15,7 @@ import pytest
 from platforms import found
 
 from dagprofiler import DAG, Config, task
-from dagprofiler.formats import exporter, import_profile
+from dagprofiler.formats import import_profile
 from dagprofiler.formats.wfformat import identifiers
 
 pytestmark = pytest.mark.external
@@ -31,19 +31,11 @@ def read(tmp_path):
     python = found(name, os.environ.get(name))
 
     def read_all(profile):
-        files = []
-        for version in ("1.4", "1.5", "1.6"):
-            path = tmp_path / f"{version}.json"
-            path.write_text(exporter("wfformat").render(profile, version=version).text)
-            files.append(path)
-        command = [
-            python,
-            HERE / "check_wfcommons.py",
-            DATA / "wfformat" / "schema-1.5.json",
-            *files,
-        ]
-        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=tmp_path)
-        return json.loads(done.stdout)
+        files = [tmp_path / f"{version}.json" for version in ("1.4", "1.5", "1.6")]
+        for path in files:
+            profile.export(path, "wfformat", version=path.stem)
+        command = [python, HERE / "check_wfcommons.py", DATA / "wfformat" / "schema-1.5.json"]
+        return json.loads(subprocess.check_output([*command, *files], cwd=tmp_path))
 
     return read_all
 
@@ -52,11 +44,11 @@ def agrees(profile, seen):
     """Tell whether programs found the graph, the sizes and the times of a profile."""
     names = profile.dag_structure["nodes"]
     times = profile.weights("wall_time").values
+    imported = profile.sections.get("imported", {}).get("ids", {})
     for version, read in seen.items():
-        known = {} if version == "1.4.json" else profile.sections.get("imported", {}).get("ids", {})
-        ids = identifiers(names, known)
         # SAGA takes neither a time nor a size of 0.
-        least = 1e-9 if version == "1.4.json" else 0
+        known, least = ({}, 1e-9) if version == "1.4.json" else (imported, 0)
+        ids = identifiers(names, known)
         expected = {ids[name]: max(least, times[name] / 1e3) for name in names}
         assert read["nodes"] == pytest.approx(expected)
         sizes = {
