@@ -71,11 +71,7 @@ def test_of_a_long_cycle_the_message_names_some_tasks():
     [
         ("a", ["a"], "task 'a' failed: OSError: x"),
         ("a", "abcdef", "task 'a' failed: OSError: x (and 5 more: 'b', 'c', 'd', 'e', 'f')"),
-        (
-            "a",
-            "abcdefg",
-            "task 'a' failed: OSError: x (and 6 more: 'b', 'c', 'd', 'e', 'f', ...)",
-        ),
+        ("a", "abcdefg", "task 'a' failed: OSError: x (and 6 more: 'b', 'c', 'd', 'e', 'f', ...)"),
         (None, ["Beside.task_finished"], "hook Beside.task_finished failed: OSError: x"),
     ],
 )

@@ -5,13 +5,7 @@ from handmade import handmade
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler import (
-    CycleError,
-    EdgeMetrics,
-    TaskMetrics,
-    ValidationError,
-    WeightError,
-)
+from dagprofiler import CycleError, EdgeMetrics, TaskMetrics, ValidationError, WeightError
 from dagprofiler.analysis.critical_path import analyze
 
 #: The worked example of the documentation: wall times in ms, payloads in bytes.

@@ -6,13 +6,7 @@ from handmade import handmade, strict
 from hypothesis import given
 from sample_profiles import golden_profile, names, profile_of, sink, source
 
-from dagprofiler import (
-    DAG,
-    CycleError,
-    EdgeMetrics,
-    MissingExtraError,
-    Rounds,
-)
+from dagprofiler import DAG, CycleError, EdgeMetrics, MissingExtraError, Rounds
 from dagprofiler.errors import FormatError, WeightError
 from dagprofiler.formats import exporter
 from dagprofiler.formats.saga import network_of, to_network, to_task_graph

@@ -2,6 +2,8 @@ import io
 import json
 import random
 import re
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import jsonschema
@@ -10,6 +12,7 @@ import pytest
 from handmade import handmade, paths
 from hypothesis import example, given
 from hypothesis import strategies as st
+from sample_profiles import sink
 
 from dagprofiler import (
     DAG,
@@ -106,21 +109,11 @@ def made(names, edges, times_ms=None, **options):
 
 @pytest.fixture(scope="module")
 def measured():
-    @task(inputs=[], outputs=["x", "y"], estimate_fn=lambda cfg: 100)
-    def source(cfg):
-        return {"x": list(range(cfg.n)), "y": 1.5}
-
-    @task(inputs=["x"], outputs=["z"], estimate_fn=lambda cfg: 10)
-    def middle(x):
-        return {"z": sum(x)}
-
-    @task(inputs=["y", "z"], outputs=["w"], estimate_fn=lambda cfg: 1)
-    def sink(y, z):
-        return {"w": y * z}
-
-    edges = [("source", "middle"), ("source", "sink"), ("middle", "sink")]
-    tasks = {"source": source, "middle": middle, "sink": sink}
-    return DAG(tasks, edges, Config(n=1000)).run(seed=7, rounds=Rounds(3), meters="full")
+    both = task(outputs=["x", "y"])(lambda: {"x": list(range(50)), "y": 1.5})
+    last = task(outputs=["w"], gathers=["y"])(lambda y: {"w": y})
+    edges = [("first", "middle"), ("first", "last", ["y"]), ("middle", "last")]
+    dag = DAG({"first": both, "middle": sink, "last": last}, edges, Config(n=1000))
+    return dag.run(seed=7, rounds=Rounds(3), meters="full")
 
 
 # What is written
@@ -149,15 +142,9 @@ def test_version_1_5_holds_specification_and_execution_1_4_everything_with_the_t
     profile = made(["a", "b"], {("a", "b"): 24})
     workflow = instance(profile, version="1.4", workflow="mine")["workflow"]
     assert workflow["makespanInSeconds"] == 0.01025
-    assert workflow["tasks"][1] == {
-        "name": "b",
-        "id": "b",
-        "type": "compute",
-        "parents": ["a"],
-        "children": [],
-        "files": [{"name": "a/b", "sizeInBytes": 24, "link": "input"}],
-        "runtimeInSeconds": 0.0015,
-    }
+    file = {"name": "a/b", "sizeInBytes": 24, "link": "input"}
+    known = {"name": "b", "id": "b", "type": "compute", "parents": ["a"], "children": []}
+    assert workflow["tasks"][1] == {**known, "files": [file], "runtimeInSeconds": 0.0015}
 
 
 @pytest.mark.parametrize("version", ["1.5", "1.6"])
@@ -180,42 +167,21 @@ def test_what_was_metered_and_what_the_machine_is_is_written_as_far_as_known():
     }
 
     def written(**other):
-        samples = {
-            "rounds": ["warm_up", "measured", "measured", "measured"],
-            "tasks": {"a": {**row, **other}},
-        }
-        return executed(made(["a"], {}, sections={"samples": samples}))
+        samples = {"rounds": ["warm_up", *["measured"] * 3], "tasks": {"a": {**row, **other}}}
+        (task,) = executed(made(["a"], {}, sections={"samples": samples}))
+        return task
 
-    assert written() == [
-        {
-            "id": "a",
-            "runtimeInSeconds": 0.003,
-            "avgCPU": 50.0,
-            "memoryInBytes": 4096,
-            "readBytes": 0,
-            "machines": ["node-1"],
-        }
-    ]
+    figures = {"runtimeInSeconds": 0.003, "avgCPU": 50.0, "memoryInBytes": 4096, "readBytes": 0}
+    assert written() == {"id": "a", **figures, "machines": ["node-1"]}
     # WRENCH divides by it.
-    assert "avgCPU" not in written(process_cpu_ms=[None, 1e-9] * 2)[0]
-    environment = {
-        "os": "Linux-6.1.0-x86_64",
-        "machine": "x86_64",
-        "cores": 4,
-        "cpu_mhz": 2399.6,
-        "memory_bytes": 2**33,
-    }
+    assert "avgCPU" not in written(process_cpu_ms=[None, 1e-9] * 2)
+    sizes = {"cores": 4, "cpu_mhz": 2399.6, "memory_bytes": 2**33}
+    environment = {"os": "Linux-6.1.0-x86_64", "machine": "x86_64", **sizes}
     profile = made(["a"], {}, sections={"environment": environment})
-    assert instance(profile)["workflow"]["execution"]["machines"] == [
-        {
-            "nodeName": "node-1",
-            "system": "linux",
-            "release": "6.1.0-x86_64",
-            "architecture": "x86_64",
-            "memoryInBytes": 2**33,
-            "cpu": {"coreCount": 4, "speedInMHz": 2400},
-        }
-    ]
+    system = {"system": "linux", "release": "6.1.0-x86_64", "architecture": "x86_64"}
+    sizes = {"memoryInBytes": 2**33, "cpu": {"coreCount": 4, "speedInMHz": 2400}}
+    (machine,) = instance(profile)["workflow"]["execution"]["machines"]
+    assert machine == {"nodeName": "node-1", **system, **sizes}
     (old,) = instance(profile, version="1.4")["workflow"]["machines"]
     assert old["cpu"] == {"count": 4, "speed": 2400}
     profile.hostname = None
@@ -434,10 +400,8 @@ def test_edges_say_which_files_they_carry_and_tasks_go_by_their_names_if_these_a
     assert metrics.edge_weights == {"read->count": 5120, "read->draw": 5120, "count->draw": 160}
     (edge,) = [edge for edge in metrics.edge_metrics if edge.source == "count"]
     assert edge.data_fields == ["sums", "log"]
-    assert edge.field_bytes == {
-        "sums": {"size_bytes": 16, "wire_bytes": 16},
-        "log": {"size_bytes": 4, "wire_bytes": 4},
-    }
+    sizes = {"sums": 16, "log": 4}
+    assert edge.field_bytes == {n: {"size_bytes": s, "wire_bytes": s} for n, s in sizes.items()}
     profile = load("v15")
     assert profile.dag_structure["nodes"] == ["p/1", "p/2", "d/1", "d/2", "add"]
     assert profile.sections["imported"]["tasks"]["d/1"]["name"] == "DIFF"
@@ -477,13 +441,8 @@ def test_the_only_machine_is_the_environment_and_several_are_none():
     assert profile.hostname == "laptop"
     environment = profile.sections["environment"]
     environment.pop("not_measured")
-    assert environment == {
-        "os": "macos-25.1",
-        "machine": "arm64",
-        "cores": 10,
-        "cpu_mhz": 3200,
-        "memory_bytes": 17179869184,
-    }
+    sizes = {"cores": 10, "cpu_mhz": 3200, "memory_bytes": 17179869184}
+    assert environment == {"os": "macos-25.1", "machine": "arm64", **sizes}
     profile = load("v15")
     assert profile.hostname is None
     assert set(profile.sections["environment"]) == {"not_measured"}
@@ -562,17 +521,6 @@ def test_what_is_said_beyond_a_profile_is_kept_finite_and_written_again():
     place = r"\$\.workflow\.execution\.tasks\[1\]\.priority: inf is not a finite number"
     with pytest.raises(ProfileError, match=place):
         read(spoiled)
-
-
-def test_it_recognizes_what_has_a_version_and_a_workflow_and_reads_no_key_twice():
-    recognizes = importer("wfformat").recognizes
-    assert recognizes(document("v13"))
-    assert not any(map(recognizes, ([], None, "x", {"schemaVersion": "1.5"}, {"metadata": {}})))
-    text = path_of("v15").read_text(encoding="utf-8")
-    twice = text.replace('"tasks": [', '"tasks": [], "tasks": [', 1)
-    with pytest.raises(ProfileError, match=r"key 'tasks'.*twice"):
-        import_profile(io.StringIO(twice))
-    assert import_profile(io.StringIO(text)) == load("v15")
 
 
 # What is refused
@@ -661,10 +609,8 @@ BROKEN = [
 def test_what_is_wrong_is_refused_with_its_place(changes, place, words):
     spoiled = document("v14" if place.startswith("OLD") else "v15")
     for changed, value in changes.items():
-        holder = spoiled
         *above, last = parts_of(changed)
-        for key in above:
-            holder = holder[key]
+        holder = reduce(getitem, above, spoiled)
         if value is GONE:
             del holder[last]
         elif last == "+":
@@ -678,9 +624,16 @@ def test_what_is_wrong_is_refused_with_its_place(changes, place, words):
 
 
 @pytest.mark.parametrize("thing", [None, [], "1.5", 7, {}, {"schemaVersion": {}, "workflow": {}}])
-def test_what_is_no_instance_at_all_is_refused(thing):
+def test_what_is_no_instance_at_all_or_holds_a_key_twice_is_refused(thing):
     with pytest.raises(FormatError, match=r"^\$"):
         read(thing)
+    recognizes = importer("wfformat").recognizes
+    assert recognizes(document("v13"))
+    assert not any(map(recognizes, ([], None, "x", {"schemaVersion": "1.5"}, {"metadata": {}})))
+    text = path_of("v15").read_text(encoding="utf-8")
+    twice = text.replace('"tasks": [', '"tasks": [], "tasks": [', 1)
+    with pytest.raises(ProfileError, match=r"key 'tasks'.*twice"):
+        import_profile(io.StringIO(twice))
 
 
 JUNK = [None, True, -1, 0, 1.5, 10**30, "", "x", "a->b", [], [None], {}, {"id": 1}]
@@ -692,10 +645,8 @@ def test_a_spoiled_instance_is_refused_or_read_and_never_breaks_or_changes(name)
     pick = random.Random(name)
     refusals = []
     for *above, last in paths(json.loads(whole)):
-        holder = spoiled = json.loads(whole)
-        for key in above:
-            holder = holder[key]
-        holder[last] = pick.choice(JUNK)
+        spoiled = json.loads(whole)
+        reduce(getitem, above, spoiled)[last] = pick.choice(JUNK)
         before = json.dumps(spoiled)
         try:
             profile = read(spoiled)
