@@ -86,20 +86,11 @@ def test_every_format_is_written_by_its_ending_and_says_its_losses(profile, name
     assert name in ("saga", "csv") or "not measured" in guess.text
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "options"),
-    [
-        ("chrome_trace", "profile.trace.json", {}),
-        ("csv", "profile.csv", {}),
-        ("csv", "profile-edges.csv", {"table": "edges"}),
-        ("dot", "profile.dot", {}),
-        ("graphml", "profile.graphml", {}),
-        ("mermaid", "profile.mmd", {}),
-        ("node_link", "profile.node_link.json", {}),
-    ],
-)
-def test_the_golden_files_are_what_is_written(name, file, options):
-    assert rendered(name, golden_profile(), **options) == golden(file)
+@pytest.mark.parametrize("name", ["chrome_trace", "csv", "dot", "graphml", "mermaid", "node_link"])
+def test_the_golden_files_are_what_is_written(name):
+    assert rendered(name, golden_profile()) == golden(f"profile{exporter(name).extension}")
+    if name == "csv":
+        assert rendered(name, golden_profile(), table="edges") == golden("profile-edges.csv")
 
 
 @pytest.mark.parametrize(
@@ -184,14 +175,9 @@ def test_a_file_is_imported_in_the_format_that_fits_and_loading_it_names_that(pr
         assert import_profile(file) == imported
     with open(path, "rb") as file:
         assert import_profile(file, "wfformat") == imported
-    path = tmp_path / "x.json"
-    profile.export(path, "wfformat")
     text = path.read_text()
-    for load, given in [
-        (Profile.load, path),
-        (Profile.loads, text),
-        (Profile.from_dict, json.loads(text)),
-    ]:
+    loads = (Profile.load, path), (Profile.loads, text), (Profile.from_dict, json.loads(text))
+    for load, given in loads:
         with pytest.raises(ProfileError, match=r"not a profile but wfformat, .*import_profile\(\)"):
             load(given)
 

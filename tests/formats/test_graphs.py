@@ -216,8 +216,7 @@ NODE = re.compile(r'    t(\d+)\["([^"\n]*)<br/>[^<"]*"\]')
 
 
 def plain(text):
-    # html.unescape replaces references to what HTML forbids; browsers and Mermaid do not come
-    # into it, as these characters are not what this is about.
+    # html.unescape replaces references to what HTML forbids.
     return re.sub("[\r\ufdd0-\ufdef]|[^\x00-\uffff]", "", text)
 
 
