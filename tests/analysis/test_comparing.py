@@ -45,8 +45,7 @@ def test_rounds_in_fresh_processes_and_rounds_in_pairs_get_verdicts(factor, verd
     entry = task_a(mine, theirs, paired=paired)
     assert list(entry)[:4] == ["quantity", "base_ms", "new_ms", "ratio"]
     assert entry["new_ms"] / entry["base_ms"] == pytest.approx(factor)
-    assert entry["verdict"] == verdict
-    assert entry["quantity"] == "wall_ms"
+    assert (entry["verdict"], entry["quantity"]) == (verdict, "wall_ms")
     assert entry["ratio"] == pytest.approx(factor)
     assert entry["low"] <= entry["ratio"] <= entry["high"]
     assert entry["coverage"] > 0.95
@@ -284,13 +283,11 @@ def test_a_calibration_that_is_none_is_refused_where_it_stands(none, path):
 @pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("time", [1.7e308, 5e-324])
 def test_ratios_that_no_float_holds_are_none_and_say_why(time, paired):
-    extreme, usual = (
-        profile_of(
-            {"a": {"wall_ms": times}, "b": {}},
-            {"a->b": {"serialize_ms": times, "deserialize_ms": times}},
-        )
-        for times in ([time] * 10, TEN)
-    )
+    def lasting(times):
+        edge = {"serialize_ms": times, "deserialize_ms": times}
+        return profile_of({"a": {"wall_ms": times}, "b": {}}, {"a->b": edge})
+
+    extreme, usual = lasting([time] * 10), lasting(TEN)
     for mine, theirs in ((extreme, usual), (usual, extreme), (extreme, extreme)):
         found = compare_profiles(mine, theirs, paired=paired)
         for entry in (found["task_times"]["a"], found["edge_times"]["a->b"]):
@@ -303,11 +300,9 @@ def test_ratios_that_no_float_holds_are_none_and_say_why(time, paired):
 def test_one_round_beside_another_has_a_ratio_and_no_verdict(kinds):
     row = {"wall_ms": [2.0, None][: len(kinds)]}
     profile = profile_of({"a": row}, kinds=kinds, conditions=None)
+    figures = {"quantity": "wall_ms", "base_ms": 2.0, "new_ms": 2.0, "ratio": 1.0}
     assert task_a(profile, profile, paired=True) == {
-        "quantity": "wall_ms",
-        "base_ms": 2.0,
-        "new_ms": 2.0,
-        "ratio": 1.0,
+        **figures,
         **dict.fromkeys(("low", "high", "coverage")),
         "verdict": INCONCLUSIVE,
         "reason": "1 round is too few for 1 comparison: at least 5 of each are needed",

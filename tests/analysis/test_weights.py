@@ -62,22 +62,24 @@ def sampled(columns=("wall_ms", "corrected_ms", "cpu_ms", "instructions"), **sec
 
 
 @pytest.mark.parametrize(
-    ("source", "unit", "values"),
+    ("source", "unit", "medians", "a", "b"),
     [
         # A median of two counts is no half instruction.
-        ("counted", "instructions", {"a": 102, "b": 2000}),
-        ("estimated", "instructions", {"a": 50, "b": 70}),
-        ("reference_time", "reference ms", {"a": 8.0, "b": 40.0}),
-        ("cpu_time", "ms", {"a": 2.0, "b": 2.0}),
-        ("wall_time", "ms", {"a": 4.5, "b": 20.0}),
+        ("counted", "instructions", (102, 2000), [100, 101, 103, 104], [1000, 2000, 3000]),
+        ("estimated", "instructions", (50, 70), [50], [70]),
+        ("reference_time", "reference ms", (8.0, 40.0), [8.0, 4, 12, 8], [20.0, 40, 60]),
+        ("cpu_time", "ms", (2.0, 2.0), [3.0, 1, 2, 2], [1.0, 2, 3]),
+        ("wall_time", "ms", (4.5, 20.0), [4.0, 2, 9, 5], [10.0, 20, 30]),
     ],
 )
-def test_each_source_gives_medians_of_the_measured_rounds_in_its_unit(source, unit, values):
+def test_each_source_gives_medians_of_the_samples_of_measured_rounds_in_its_unit(
+    source, unit, medians, a, b
+):
     weights = weights_of(sampled(), source)
-    assert (weights.values, weights.unit) == (values, unit)
-    assert (weights.source, weights.statistic) == (source, "median")
-    assert all(type(value) is type(values["a"]) for value in weights.values.values())
-    assert list(weights.values) == ["a", "b"]
+    assert [*weights.values.items()] == [*zip("ab", medians)]
+    assert (weights.unit, weights.source, weights.statistic) == (unit, source, "median")
+    assert {*map(type, weights.values.values())} == {type(medians[0])}
+    assert samples_behind(sampled(), weights) == {"a": a, "b": b}
 
 
 @pytest.mark.parametrize(
@@ -145,10 +147,9 @@ def test_times_of_two_machines_are_on_one_scale_by_their_scores_or_by_a_declared
     assert half.unit == "reference units (0.5 a second)"
     with pytest.raises(WeightError, match=r"dagprofiler\.calibrate\(\) .* rate"):
         weights_of(none, "reference_time")
-    wrong = sampled(environment={"calibration": {**CALIBRATION, "score": 0.5}})
-    wrong.sections["environment"]["calibration"]["score"] = 0.0
+    slow.sections["environment"]["calibration"]["score"] = 0.0
     with pytest.raises(ProfileError, match="score"):
-        weights_of(wrong, "reference_time")
+        weights_of(slow, "reference_time")
 
 
 def test_reference_times_are_wall_times_where_no_delay_was_measured_and_finite():
@@ -380,20 +381,6 @@ def test_best_takes_the_source_that_lacks_fewest_and_says_what_stands_against_ea
     assert lines[0] == "weights from 'best': no source has a value for every task:"
     assert [line.split("'")[1] for line in lines[1:]] == list(SOURCES)
     assert lines[2] == "  - weights from 'estimated': none for 'a': the task has no cost model"
-
-
-@pytest.mark.parametrize(
-    ("source", "a", "b"),
-    [
-        ("counted", [100, 101, 103, 104], [1000, 2000, 3000]),
-        ("estimated", [50], [70]),
-        ("reference_time", [8.0, 4.0, 12.0, 8.0], [20.0, 40.0, 60.0]),
-        ("wall_time", [4.0, 2.0, 9.0, 5.0], [10.0, 20.0, 30.0]),
-    ],
-)
-def test_samples_are_in_the_unit_of_their_weights(source, a, b):
-    profile = sampled()
-    assert samples_behind(profile, weights_of(profile, source)) == {"a": a, "b": b}
 
 
 @pytest.mark.parametrize("statistic", ["median", "mean"])

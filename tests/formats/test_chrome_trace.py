@@ -35,9 +35,8 @@ def check_nesting(events):
     for event in events:
         if event["ph"] == "X":
             start = round(event["ts"] * 1000)
-            threads[event["pid"], event["tid"]].append(
-                (start, start + round(event["dur"] * 1000), event)
-            )
+            end = start + round(event["dur"] * 1000)
+            threads[event["pid"], event["tid"]].append((start, end, event))
     for spans in threads.values():
         for kind in ("round", "task", "phase"):
             some = sorted((start, end) for start, end, event in spans if event["cat"] == kind)
@@ -78,12 +77,10 @@ def test_a_run_is_nested_its_arrows_find_their_spans_and_overlaps_are_put_side_b
     profile = DAG({"a": source, "b": sink, "c": sink}, [("a", "b"), ("a", "c")]).run(rounds=3)
     events = events_of(profile)
     check_nesting(events)
-    rounds = range(len(profile.sections["samples"]["rounds"]))
-    check_flows(events, [("a", target, number) for number in rounds for target in "bc"])
+    kinds = profile.sections["samples"]["rounds"]
+    check_flows(events, [("a", target, i) for i in range(len(kinds)) for target in "bc"])
     names = [e["name"] for e in events if e["ph"] == "X" and e["cat"] == "round"]
-    assert names == [
-        f"round {i} ({kind})" for i, kind in enumerate(profile.sections["samples"]["rounds"])
-    ]
+    assert names == [f"round {i} ({kind})" for i, kind in enumerate(kinds)]
     events = events_of(with_timeline([["a", 0, 0, 0, *range(6)], ["b", 0, 0, 0, *range(6)]]))
     assert len(check_nesting(events)) == 3
     assert "thread 5 (2)" in [e["args"]["name"] for e in events if e["name"] == "thread_name"]
@@ -104,22 +101,16 @@ def test_processes_and_threads_have_names_also_where_no_worker_is_known():
 
 def test_a_failed_task_ends_with_the_last_moment_that_is_known_and_says_why():
     profile = with_timeline([["a", 0, 0, 0, 1, 2, 3, 4, None, None], ["b", 0, None, *[None] * 7]])
-    error = "ValueError: \ud800"
-    profile.sections["run"] = {
-        "state": "partial",
-        "tasks": {"a": {"state": "failed", "error": error}, "b": {"state": "cancelled"}},
-    }
+    failed = {"state": "failed", "error": "ValueError: \ud800"}
+    tasks = {"a": failed, "b": {"state": "cancelled"}}
+    profile.sections["run"] = {"state": "partial", "tasks": tasks}
     export = exporter("chrome_trace").render(profile)
     events = json.loads(export.text)["traceEvents"]
     spans = {e["name"]: e for e in events if e["ph"] == "X"}
     assert spans.keys() == {"round 0", "a", "deserialize", "compute"}
     assert (spans["a"]["ts"], spans["a"]["dur"]) == (1000, 3000)
-    assert spans["a"]["args"] == {
-        "round": 0,
-        "ready_ms": 0,
-        "state": "failed",
-        "error": "ValueError: \\ud800",
-    }
+    failed["error"] = "ValueError: \\ud800"
+    assert spans["a"]["args"] == {"round": 0, "ready_ms": 0, **failed}
     assert "1 record of the timeline has no start, and so no span" in export.losses
     assert "1 task never began: no span" in export.losses
 
