@@ -14,17 +14,7 @@ from wide_dag import fails, load, wide
 from dagprofiler import DAG, Profile, RunError
 from dagprofiler._util.html import Drawing
 from dagprofiler.report import drawing as drawings
-from dagprofiler.report.drawing import (
-    CRITICAL,
-    Sketch,
-    _ascending,
-    darkness,
-    draw,
-    fold,
-    lay_out,
-    layers_of,
-    scene_of,
-)
+from dagprofiler.report.drawing import CRITICAL, Sketch, darkness, draw, fold, lay_out, layers_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -72,7 +62,7 @@ def test_a_picture_has_no_more_nodes_than_it_may_and_no_other_number_of_them(nod
     with pytest.raises(ValueError, match=r"nodes .* at least 2, got"):
         wide(2).draw(nodes=nodes)
     for most in (2, 3, 10, 26, 60):
-        assert 0 < len(scene_of(LARGE, most).boxes) <= most
+        assert 0 < len(drawings.scene_of(LARGE, most).boxes) <= most
 
 
 def test_a_picture_is_saved_as_svg_and_notebooks_get_three_forms(tmp_path):
@@ -123,7 +113,7 @@ def test_names_are_text_whatever_they_hold(tasks):
 
 
 def test_boxes_do_not_overlap_and_all_is_within_the_picture():
-    scene = scene_of(sketch_of(golden_profile()), 60)
+    scene = drawings.scene_of(sketch_of(golden_profile()), 60)
     for box in scene.boxes:
         assert 0 <= box.x <= box.x + box.width <= scene.width
         assert 0 <= box.y <= box.y + box.height <= scene.height
@@ -134,7 +124,7 @@ def test_boxes_do_not_overlap_and_all_is_within_the_picture():
         assert all(0 <= x <= scene.width and 0 <= y <= scene.height for x, y in wire.points)
         assert len(wire.points) % 3 == 1
     edges = [(i, i + 1) for i in range(6)] + [(0, 6), (0, 5), (1, 6), (0, 4)]
-    scene = scene_of(Sketch([str(i) for i in range(7)], edges), 60)
+    scene = drawings.scene_of(Sketch([str(i) for i in range(7)], edges), 60)
     assert all(0 <= y <= scene.height for wire in scene.wires for _, y in wire.points)
 
 
@@ -256,11 +246,11 @@ def test_the_work_grows_with_the_size_and_no_faster():
 @given(st.lists(st.tuples(st.floats(-100, 100), st.floats(0.01, 10)), max_size=20))
 def test_ascending_numbers_ascend_and_keep_the_mean(pairs):
     values, weights = [v for v, _ in pairs], [w for _, w in pairs]
-    found = _ascending(values, weights)
+    found = drawings._ascending(values, weights)
     assert all(a <= b + 1e-9 for a, b in zip(found, found[1:]))
     before = sum(v * w for v, w in pairs)
     assert sum(v * w for v, w in zip(found, weights)) == pytest.approx(before, abs=1e-6)
-    assert _ascending(sorted(values), weights) == pytest.approx(sorted(values))
+    assert drawings._ascending(sorted(values), weights) == pytest.approx(sorted(values))
 
 
 def fan(width):
@@ -276,23 +266,18 @@ def spelled(count, size=3):
 @pytest.mark.parametrize(
     ("names", "edges", "labels", "sizes"),
     [
+        # Tasks that are alike are one group, of which two of a kind are none.
         (*fan(1000), ["split", "map_*", "merge"], [1, 1000, 1]),
         (["a1", "a2", "b"], [(0, 2), (1, 2)], ["a1", "a2", "b"], [1, 1, 1]),
+        # So are tasks of another layer, and those whose names have nothing in common by layer.
         ([f"x{i}" for i in range(9)], [(i, i + 3) for i in range(6)], ["x*"] * 3, [3, 3, 3]),
         (spelled(2000), [(i, i + 1000) for i in range(1000)], ["level 0", "level 1"], [1000] * 2),
+        # Tasks without edges are by themselves: one group if their names differ.
         (spelled(700), [(0, 1)], ["level 0", "level 1", "without edges"], [1, 1, 698]),
         ([f"t{i}" for i in range(500)], [(0, 1)], ["t0", "t1", "t*"], [1, 1, 498]),
     ],
-    ids=[
-        "tasks that are alike are one group",
-        "two of a kind are none",
-        "tasks of other layers are other groups",
-        "names that have nothing in common are folded by layer",
-        "tasks without edges whose names differ are one group if they are too many",
-        "tasks without edges are by themselves",
-    ],
 )
-def test_groups(names, edges, labels, sizes):
+def test_large_graphs_are_folded_into_groups(names, edges, labels, sizes):
     folding = fold(names, edges)
     assert folding.labels == labels
     assert list(map(len, folding.groups)) == sizes

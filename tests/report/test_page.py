@@ -13,15 +13,8 @@ from sample_profiles import HOSTILE
 from dagprofiler.report import _SCRIPTS, block, page
 
 BREAKING_OUT = [
-    "</script><script>alert(1)</script>",
-    "<!--<script>",
-    "-->",
-    "]]>",
-    "</SCRIPT >",
-    "\u2028\u2029",
-    "${policy} $$ $data",
-    "&lt;/script&gt;",
-    *HOSTILE,
+    *("</script><script>alert(1)</script>", "<!--<script>", "-->", "]]>", "</SCRIPT >"),
+    *("\u2028\u2029", "${policy} $$ $data", "&lt;/script&gt;", *HOSTILE),
 ]
 
 

@@ -68,10 +68,8 @@ def test_a_gantt_has_a_row_for_each_task_or_worker_and_names_them_unless_they_ar
 
 
 def test_a_gantt_is_of_the_round_that_one_asks_for_and_of_what_ran_before_a_failure(profile):
-    first, second = (
-        [bar.get_width() for bars in plot.gantt(profile, round=i).containers for bar in bars]
-        for i in (0, 1)
-    )
+    drawn = [plot.gantt(profile, round=i).containers for i in (0, 1)]
+    first, second = ([bar.get_width() for bars in one for bar in bars] for one in drawn)
     assert first != second
     with pytest.raises(RunError) as caught:
         DAG({"load": load, "fails": fails}, [("load", "fails")]).run()
@@ -81,10 +79,7 @@ def test_a_gantt_is_of_the_round_that_one_asks_for_and_of_what_ran_before_a_fail
 @pytest.mark.parametrize(
     ("draw", "options", "expected"),
     [
-        *(
-            (plot.gantt, {"round": number}, rf"round .*\(0, 1.*{number}")
-            for number in (99, -1, "first")
-        ),
+        *((plot.gantt, {"round": i}, rf"round .*\(0, 1.*{i}") for i in (99, -1, "first")),
         (plot.gantt, {"by": "host"}, "by .*'task' or 'worker'.*'host'"),
         (plot.samples, {"column": "wal_ms"}, "column must be one of .*wall_ms.*did you mean"),
         (plot.samples, {"tasks": ["laod"]}, "no samples of a task 'laod'; did you mean 'load'"),
@@ -134,7 +129,4 @@ def test_matplotlib_is_an_extra_that_is_imported_when_it_draws(profile, monkeypa
         plot.gantt(profile)
     assert caught.value.extra == "plot"
     code = "import sys, dagprofiler.report.plot; print('matplotlib' in sys.modules)"
-    printed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert printed.stdout == "False\n"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"

@@ -118,7 +118,7 @@ def test_tasks_edges_and_their_samples_have_figures_in_columns(profile, found):
 
 def test_timeline_has_phases_of_every_round_and_begins_with_a_typical_one(profile, found):
     timeline = found["timeline"]
-    assert [name for name, _, _ in timeline["phases"]] == ["deserialize", "compute", "serialize"]
+    assert [name for name, *_ in timeline["phases"]] == ["deserialize", "compute", "serialize"]
     assert len(timeline["task"]) == len(profile.sections["timeline"]["records"])
     assert dict(timeline["rounds"])[timeline["first"]] == "measured"
     assert timeline["workers"] == ["worker 0"]
@@ -148,7 +148,7 @@ def test_parameters_of_any_kind_are_shown_as_text():
 
 
 def test_a_partial_run_says_what_failed():
-    @task(inputs=["total"], outputs=[])
+    @task(outputs=[])
     def fail(total):
         raise ValueError("no <b>luck</b>")
 
@@ -275,23 +275,17 @@ def test_numbers_that_no_float_holds_are_cut_and_workers_told_apart_by_what_diff
     assert series._workers([{}, {}]) == ["worker 0", "worker 1"]
 
 
-@pytest.mark.parametrize(
-    ("names", "labels"),
-    [
-        (
-            ["read", *(f"layer{i}_task{j}" for i in range(4) for j in range(5)), "write"],
-            {"read", "write", *(f"layer{i}_task*" for i in range(4))},
-        ),
-        ([f"row{i}_column{j}" for i in range(10) for j in range(2)], {"row*_column*"}),
-    ],
-    ids=["only the last number differs", "it tells too many apart"],
-)
-def test_tasks_whose_names_differ_by_numbers_are_of_one_kind_the_most_expensive_first(
-    names, labels
-):
-    kinds = data_of(profile_of(names))["kinds"]
-    assert {*kinds["labels"]} == labels
-    assert kinds["labels"][kinds["of"][1]].endswith("*")
+def test_tasks_whose_names_differ_by_numbers_are_of_one_kind_the_most_expensive_first():
+    # The last number alone differs, unless it tells too many apart.
+    layers = ["read", *(f"layer{i}_task{j}" for i in range(4) for j in range(5)), "write"]
+    table = [f"row{i}_column{j}" for i in range(10) for j in range(2)]
+    for names, labels in (
+        (layers, {"read", "write", *(f"layer{i}_task*" for i in range(4))}),
+        (table, {"row*_column*"}),
+    ):
+        kinds = data_of(profile_of(names))["kinds"]
+        assert {*kinds["labels"]} == labels
+        assert kinds["labels"][kinds["of"][1]].endswith("*")
     costs = {f"{stem}{i}": 1 + 9 * (stem == "b") for stem in "ab" for i in range(3)}
     assert data_of(profile_of([*costs], costs))["kinds"]["labels"] == ["b*", "a*"]
 
@@ -316,18 +310,12 @@ def test_spans_come_with_their_tasks_and_those_of_the_critical_path_by_name(monk
 
 
 def test_how_a_graph_grew_is_told_step_by_step():
-    @task(inputs=["row"], outputs=["row"])
-    def look(row):
-        return {"row": row}
-
-    @task(inputs=["row"], outputs=["rows"], gathers=["row"])
-    def put_together(row):
-        return {"rows": row}
-
-    rules = [map_over("read", "rows", look), reduce("look", put_together)]
+    look = task(outputs=["row"])(lambda row: {"row": row})(name="look")
+    merge = task(outputs=["rows"], gathers=["row"])(lambda row: {"rows": row})(name="merge")
+    rules = [map_over("read", "rows", look), reduce("look", merge)]
     profile = DAG({"read": read}, config=Config(n=3), rules=rules).run()
     growth, kinds = data_of(profile)["growth"], data_of(profile)["kinds"]
-    assert growth["rules"] == ["map look", "reduce put_together"]
+    assert growth["rules"] == ["map look", "reduce merge"]
     assert growth["at_ms"] == [one["at_ms"] for one in profile.sections["origins"]["fired"]]
     assert growth["of_task"] == [0, 1, 1, 1, 2]
     assert {kinds["labels"][kind] for kind in kinds["of"]} == {"read", *growth["rules"]}
