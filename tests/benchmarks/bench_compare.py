@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 from time import perf_counter
-from typing import NamedTuple
 
 from harness import either, note, print_rows, spread
 from kernels import burners, kernels, milliseconds
@@ -31,57 +30,35 @@ def work(x, unit, loops):
     return {"x": len(x)}
 
 
-class Shape(NamedTuple):
-    """Of a DAG: what its tasks do, and its edges."""
+def drawn(draw, unit_ms, tasks, shortest_ms=SHORTEST_MS):
+    """Return a function that makes a DAG, one of whose tasks may do a tenth more of its work."""
+    does = []
+    for _ in range(tasks):
+        unit = draw.choice([*UNITS])
+        length_ms = shortest_ms * (LONGEST_MS / shortest_ms) ** draw.random()
+        # A tenth more of them has to be a whole number too.
+        does.append((unit, 10 * max(1, round(length_ms / unit_ms[unit] / 10))))
+    edges = [
+        (f"task {source}", f"task {target}")
+        for target in range(1, tasks)
+        for source in draw.sample(range(target), draw.randint(0, min(3, target)))
+    ]
 
-    work: list[tuple[str, int]]
-    edges: list[tuple[str, str]]
+    def dag(slowed=None):
+        loops = [loops * 11 // 10 if i == slowed else loops for i, (_, loops) in enumerate(does)]
+        bound = (work.bind(unit=unit, loops=count) for (unit, _), count in zip(does, loops))
+        return DAG({f"task {i}": task for i, task in enumerate(bound)}, edges)
 
-    @classmethod
-    def draw(cls, draw, unit_ms, tasks, shortest_ms=SHORTEST_MS):
-        work = []
-        for _ in range(tasks):
-            unit = draw.choice([*UNITS])
-            length_ms = shortest_ms * (LONGEST_MS / shortest_ms) ** draw.random()
-            # A tenth more of them has to be a whole number too.
-            work.append((unit, 10 * max(1, round(length_ms / unit_ms[unit] / 10))))
-        edges = [
-            (f"task {source}", f"task {target}")
-            for target in range(1, tasks)
-            for source in draw.sample(range(target), draw.randint(0, min(3, target)))
-        ]
-        return cls(work, edges)
-
-    def dag(self, slowed=None):
-        """Return such a DAG; one task may do a tenth more of its work."""
-        tasks = {
-            f"task {i}": work.bind(unit=unit, loops=loops * 11 // 10 if i == slowed else loops)
-            for i, (unit, loops) in enumerate(self.work)
-        }
-        return DAG(tasks, self.edges)
+    return dag
 
 
-class Pair(NamedTuple):
-    """What came of comparing two DAGs, of one of which a task may have been slowed."""
-
-    #: How much longer that task takes, as it is said, and whether it is called slower.
-    ratio: float
-    found: bool
-    #: What is called different beside it, and what could not be judged.
-    tasks: list[str]
-    edges: list[str]
-    unjudged: list[str]
-    rounds: int
-    seconds: float
-
-
-def compared(shape, slowed, *, swap, saved):
+def compared(dag, slowed, *, swap, saved):
     """Compare a DAG with itself, or with one of which a task was slowed.
 
     Their rounds are interleaved, or, `saved`, each profile is taken by itself.
     """
     # Whichever is slower, it is one time the first and one time the second.
-    base, new = (shape.dag(slowed), shape.dag()) if swap else (shape.dag(), shape.dag(slowed))
+    base, new = (dag(slowed), dag()) if swap else (dag(), dag(slowed))
     begun = perf_counter()
     if saved:
         profiles = [dag.run(rounds=Rounds(7, fresh_process=True)) for dag in (base, new)]
@@ -96,15 +73,17 @@ def compared(shape, slowed, *, swap, saved):
     )
     target = f"task {slowed}"
     ratio = result["task_times"].get(target, {"ratio": 1})["ratio"]
-    return Pair(
-        1 / ratio if swap else ratio,
-        tasks.get(target) == ("faster" if swap else "slower"),
-        [name for name, verdict in tasks.items() if verdict in DIFFERENT and name != target],
-        [name for name, verdict in edges.items() if verdict in DIFFERENT],
-        [name for name, verdict in tasks.items() if verdict == "inconclusive"],
-        profiles[0].sections["run"]["rounds"],
-        seconds,
-    )
+    return {
+        # How much longer that task takes, as it is said, and whether it is called slower.
+        "ratio": 1 / ratio if swap else ratio,
+        "found": tasks.get(target) == ("faster" if swap else "slower"),
+        # What is called different beside it, and what could not be judged.
+        "tasks": [name for name, said in tasks.items() if said in DIFFERENT and name != target],
+        "edges": [name for name, said in edges.items() if said in DIFFERENT],
+        "unjudged": [name for name, said in tasks.items() if said == "inconclusive"],
+        "rounds": profiles[0].sections["run"]["rounds"],
+        "seconds": seconds,
+    }
 
 
 def pairs(*, heavy, saved, pairs, seed):
@@ -118,29 +97,29 @@ def pairs(*, heavy, saved, pairs, seed):
         for number in range(n):
             shortest_ms = LONGEST_MS if heavy else SHORTEST_MS
             tasks = 10 if heavy else draw.randint(10, either(30, 10))
-            shape = Shape.draw(draw, unit_ms, tasks, shortest_ms)
+            dag = drawn(draw, unit_ms, tasks, shortest_ms)
             how = {"swap": bool(number % 2), "saved": saved}
-            same.append(compared(shape, None, **how))
-            slowed.append(compared(shape, draw.randrange(tasks), **how))
+            same.append(compared(dag, None, **how))
+            slowed.append(compared(dag, draw.randrange(tasks), **how))
             note(f"pair {number + 1}: identical {same[-1]}")
             note(f"pair {number + 1}: slowed    {slowed[-1]}")
     both = [*same, *slowed]
     errors = max(1, n // 30)
 
     def of(pairs, key):
-        return f"{sum(bool(getattr(pair, key)) for pair in pairs)} of {len(pairs)}"
+        return f"{sum(bool(pair[key]) for pair in pairs)} of {len(pairs)}"
 
     found = "one task does 10 % more: pairs in which that was found"
     wrong = "identical DAGs: pairs with any task called different"
     yield wrong, f"at most {errors}", of(same, "tasks")
     yield found, "-" if saved else f"at least {n - errors}", of(slowed, "found")
-    ratios = spread([pair.ratio for pair in slowed], "{:.3f}")
+    ratios = spread([pair["ratio"] for pair in slowed], "{:.3f}")
     yield "… by how much it is said to be slower", "-", ratios
     yield "… pairs with any other task called different", "-", of(slowed, "tasks")
     yield "pairs of both kinds with any edge called different", "-", of(both, "edges")
-    yield "tasks that could not be judged", "-", sum(len(pair.unjudged) for pair in both)
-    yield "rounds of each a pair", "-", spread([pair.rounds for pair in both], "{:.0f}")
-    seconds = spread([pair.seconds for pair in both], "{:.1f}")
+    yield "tasks that could not be judged", "-", sum(len(pair["unjudged"]) for pair in both)
+    yield "rounds of each a pair", "-", spread([pair["rounds"] for pair in both], "{:.0f}")
+    seconds = spread([pair["seconds"] for pair in both], "{:.1f}")
     yield "seconds a pair", 20 if heavy else "-", seconds
 
 

@@ -23,7 +23,7 @@ from time import perf_counter
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
-sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tests" / "executors")]
+sys.path[:0] = [str(CHECKOUT), *(str(HERE.parent / room) for room in ("executors", "adapters"))]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dagprofiler-benchmarks"
 QUICK = "--quick" in sys.argv
 
