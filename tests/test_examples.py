@@ -4,6 +4,8 @@ import importlib.util
 import subprocess
 import sys
 import sysconfig
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +27,6 @@ TASKS = {
 def load(name):
     """Import the example `name` by its path, as docs is no package."""
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -46,8 +46,8 @@ NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) fo
 
 KLINGON = b"# -*- coding: klingon -*-\n"
 
-slices = load("slice_scheduler")
-index = load("text_index")
+slices, index = load("slice_scheduler"), load("text_index")
+growing, words = load("growing_graphs"), load("word_counts")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -66,13 +66,13 @@ def test_example_writes_a_profile_into_the_current_folder_or_where_it_is_told_an
 
 
 def test_every_example_is_tested_and_the_quickstart_has_the_weights_of_its_readme():
-    # These are in tests/executors/test_own.py and in test_rules_examples.py.
-    elsewhere = {"own_executor", "growing_graphs", "word_counts"}
-    assert {file.stem for file in EXAMPLES.glob("*.py")} == {*TASKS, *elsewhere}
+    # These are in tests/executors/test_own.py, and below.
+    others = {"own_executor", "growing_graphs", "word_counts"}
+    assert {file.stem for file in EXAMPLES.glob("*.py")} == {*TASKS, *others}
     metrics = load("quickstart").build_dag().run(seed=42).metrics
     assert metrics.node_weights == {"collect": 100_000, "process": 1_000_000, "classify": 0}
-    assert metrics.edge_weights["collect->process"] == 6_400_000
-    assert metrics.edge_weights["process->classify"] == 6_400_000
+    for edge in ("collect->process", "process->classify"):
+        assert metrics.edge_weights[edge] == 6_400_000
 
 
 def outcome(seed=1, **size):
@@ -164,7 +164,7 @@ def test_the_same_seed_schedules_the_same_window_and_another_seed_another():
 
 
 def test_text_index_reads_files_in_the_order_of_their_paths_as_many_as_it_may():
-    folder = Path(sysconfig.get_paths()["stdlib"])
+    folder = Path(sysconfig.get_path("stdlib"))
     paths = [file.relative_to(folder).as_posix() for file in index.source_files(folder, 10_000)]
     assert paths == sorted(set(paths))
     assert {"ast.py", "json/decoder.py", "xml/dom/minidom.py"} <= set(paths)
@@ -172,8 +172,8 @@ def test_text_index_reads_files_in_the_order_of_their_paths_as_many_as_it_may():
     assert len(profile.outputs["read"]["paths"]) == len(profile.outputs["read"]["texts"]) == 7
     weights = profile.metrics.node_weights
     assert [name for name, weight in weights.items() if weight == 0] == ["tfidf"]
-    words = index.words("def parseHTTPHeader(raw_data2, x):")
-    assert words == ["def", "parse", "http", "header", "raw", "data"]
+    found = index.words("def parseHTTPHeader(raw_data2, x):")
+    assert found == ["def", "parse", "http", "header", "raw", "data"]
 
 
 @pytest.mark.parametrize(
@@ -210,3 +210,58 @@ def test_text_index_finds_the_files_that_are_about_the_query_and_none_for_other_
     for query in ("", "zzqxj", "a b c"):
         profile = index.build_dag(max_files=5, query=query).run()
         assert profile.final_outputs["ranking"] == []
+
+
+def edges(profile):
+    return {(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]}
+
+
+def test_files_are_processed_as_they_are_found_and_merged_when_no_more_can_come():
+    profile = growing.files(3).run()
+    assert profile.final_outputs == {"text": "file 0 file 1 file 2"}
+    names = profile.dag_structure["nodes"]
+    assert names == ["download", "process[0]", "process[1]", "process[2]", "merge"]
+    assert growing.files(0).run().final_outputs == {"text": ""}
+    profile = growing.book().run()
+    assert profile.final_outputs == {"book": ["title", "page on rules", "page on graphs"]}
+    fired = [firing["rule"] for firing in profile.sections["origins"]["fired"]]
+    assert fired == ["typeset_chapters", "add_title", "reduce bind"]
+    for quality, branch in ((0.7, "publish"), (0.3, "repair")):
+        assert edges(growing.branches(quality).run()) == {("check", branch)}
+
+
+def test_a_recursion_unrolls_down_to_one_and_a_late_merge_has_all_producers():
+    profile = growing.recursion(6).run(keep=["start", *[f"step {i}" for i in range(1, 9)]])
+    results = [profile.outputs[name]["n"] for name in profile.dag_structure["nodes"]]
+    assert results == [6, 3, 10, 5, 16, 8, 4, 2, 1]
+    assert len(edges(profile)) == 8
+    profile = growing.late_merge().run()
+    assert profile.final_outputs == {"total": 1 + 10 + 20 + 20}
+    assert len(profile.dag_structure["nodes"]) == 7
+    assert len(edges(profile)) == 7
+    assert sum(target == "merge" for _, target in edges(profile)) == 4
+    assert profile.sections["origins"]["never_fired"] == []
+
+
+def test_words_of_the_standard_library_are_counted_by_package_and_letter():
+    folder = Path(sysconfig.get_path("stdlib"))
+    profile = words.build_dag(max_packages=5).run()
+    packages = sorted(file.parent for file in folder.glob("*/__init__.py"))[:5]
+    counted = Counter()
+    for file in (file for package in packages for file in package.glob("*.py")):
+        text = file.read_text(encoding="utf-8", errors="replace").lower()
+        counted.update(words.WORD.findall(text))
+    assert profile.final_outputs["total"] == sum(counted.values())
+    letters = {word[0] for word in counted}
+    assert set(profile.final_outputs["most"]) == letters
+    assert len(profile.dag_structure["nodes"]) == 1 + 5 + len(letters) + 1
+    with ThreadPoolExecutor(2) as pool:
+        again = words.build_dag(max_packages=5).run(executor=pool)
+    assert again.final_outputs == profile.final_outputs
+
+
+def test_programs_run_as_their_readers_run_them(tmp_path):
+    assert "{'total': 51}" in run("growing_graphs", tmp_path)
+    run("word_counts", tmp_path)
+    loaded = Profile.load(str(tmp_path / "word_counts_profile.json"))
+    assert loaded.sections["origins"]["records"]

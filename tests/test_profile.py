@@ -325,28 +325,21 @@ def test_0_1_0_loads_our_files_and_we_load_what_it_makes_of_them(tmp_path, measu
     subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
     profiles = [measured, partial(), example(model=1j).run(), Profile.loads(OLD)]
     paths = [profile.save(tmp_path / f"{i}.json") for i, profile in enumerate(profiles)]
-    done = subprocess.run(
-        [python, "-c", OLD_READER, *paths],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={name: text for name, text in os.environ.items() if name != "PYTHONPATH"},
-    )
-    for profile, path, line in zip(profiles, paths, done.stdout.splitlines()):
+    env = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    where = {"cwd": tmp_path, "env": env, "text": True}
+    lines = subprocess.check_output([python, "-c", OLD_READER, *paths], **where).splitlines()
+    for profile, path, line in zip(profiles, paths, lines):
         config, structure, metrics, seed, timestamp, hostname = strict(line)
         document = profile.to_dict()
-        assert config == document["configuration"]
-        assert structure == profile.dag_structure
+        assert (config, structure) == (document["configuration"], profile.dag_structure)
         assert metrics["task_metrics"] == document["execution_metrics"]
-        assert metrics["node_weights"] == profile.metrics.node_weights
-        assert metrics["edge_weights"] == profile.metrics.edge_weights
-        assert metrics["total_time_ms"] == profile.metrics.total_time_ms
+        for name in ("node_weights", "edge_weights", "total_time_ms"):
+            assert metrics[name] == getattr(profile.metrics, name)
         assert (seed, timestamp, hostname) == (profile.seed, profile.timestamp, profile.hostname)
         rewritten = Profile.load(path)
         assert rewritten.metadata == {"dagprofiler_version": "0.1.0"}
         assert rewritten.metrics.task_metrics == profile.metrics.task_metrics
-    assert len(done.stdout.splitlines()) == len(profiles)
+    assert len(lines) == len(profiles)
 
 
 def changed(change):
@@ -355,38 +348,31 @@ def changed(change):
     return document
 
 
-NEWER = "this dagprofiler reads versions up to 1; upgrade dagprofiler to read it"
-
-
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "place", "says"),
     [
-        (lambda d: d.pop("node_weights"), "'node_weights' is a required property"),
+        (lambda d: d.pop("node_weights"), "$", "'node_weights' is a required"),
         (
             lambda d: d["dag_structure"]["execution_order"].reverse(),
-            (
-                "$.dag_structure.execution_order[1]: 'process' comes before 'collect', "
-                "against the edge 'collect->process'"
-            ),
+            *("$.dag_structure.execution_order[1]", "'process' .* 'collect', .*'collect->process'"),
         ),
         (
             lambda d: (d.clear(), d.update(metadata={"schema_version": 99})),
-            f"$.metadata.schema_version: the profile has schema version 99, {NEWER}",
+            *("$.metadata.schema_version", "version 99, .* up to 1; upgrade"),
         ),
     ],
     ids=["a missing section", "an order against the edges", "a newer format of unknown shape"],
 )
-def test_what_is_no_profile_is_refused_with_the_place(tmp_path, change, message):
+def test_what_is_no_profile_is_refused_with_the_place(tmp_path, change, place, says):
     document = changed(change)
     text = json.dumps(document)
     path = tmp_path / "profile.json"
     path.write_text(text)
     loads = (Profile.load, path), (Profile.loads, text), (Profile.loads, text.encode())
     for load, argument in (*loads, (Profile.from_dict, document)):
-        with pytest.raises(ProfileError) as caught:
+        with pytest.raises(ProfileError, match=says) as caught:
             load(argument)
-        assert str(caught.value) == message
-        assert caught.value.path == (message.partition(": ")[0] if ": " in message else "$")
+        assert caught.value.path == place
 
 
 @pytest.mark.parametrize("document", [None, [], "profile", 3, {}, {"metadata": None}])

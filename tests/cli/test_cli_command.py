@@ -37,24 +37,18 @@ def test_the_version_is_that_of_the_package_and_python_warnings_are_lines(shelf,
     done = command("--version", cwd=shelf.folder, code=0)
     assert done.stdout == f"dagprofiler {dagprofiler.__version__}\n"
     text = "import warnings\nwarnings.warn('old')\nfrom dagprofiler import DAG\ndag = DAG({})\n"
-    path = written("warns.py", text)
-    done = command("run", path, "-q", cwd=shelf.folder, code=0)
+    done = command("run", written("warns.py", text), "-q", cwd=shelf.folder, code=0)
     assert done.stderr == "dagprofiler: warning: UserWarning: old\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise there")
 def test_a_reader_that_has_enough_ends_the_command_without_a_word(shelf):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dagprofiler", "show", shelf.profile, "--json"],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    process.stdout.close()
-    said = process.stderr.read()
-    process.stderr.close()
-    assert said == b""
-    assert process.wait() == 141
+    words = [sys.executable, "-m", "dagprofiler", "show", shelf.profile, "--json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(words, env=environment(), **pipes) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")

@@ -8,12 +8,8 @@ from cli_runner import command
 from dagprofiler import Profile
 
 
-@pytest.fixture(scope="module")
-def text(shelf):
-    return Path(shelf.profile).read_text(encoding="utf-8")
-
-
-def test_report_writes_a_page_beside_the_profile_or_to_standard_output(shelf, text):
+def test_report_writes_a_page_beside_the_profile_or_to_standard_output(shelf):
+    text = Path(shelf.profile).read_text(encoding="utf-8")
     done = command("report", "profile.json", "--base", shelf.profile, cwd=shelf.folder, code=0)
     assert done.stdout == "written: profile.html\n"
     page = (shelf.folder / "profile.html").read_text(encoding="utf-8")
@@ -47,7 +43,8 @@ def test_import_reads_what_export_wrote(cli, shelf, folder):
     assert set(Profile.loads(done.stdout).dag_structure["nodes"]) == {"read", "add", "show"}
 
 
-def test_validate_says_of_each_file_whether_it_is_valid(cli, refused, shelf, text, written):
+def test_validate_says_of_each_file_whether_it_is_valid(cli, refused, shelf, written):
+    text = Path(shelf.profile).read_text(encoding="utf-8")
     cut = written("cut.json", '{"metadata": ')
     first, second = cli("validate", shelf.profile, cut, code=1).out.splitlines()
     assert first == f"{shelf.profile}: a valid profile"

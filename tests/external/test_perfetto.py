@@ -1,10 +1,13 @@
-"""Perfetto's trace processor loads what is exported, and finds in it what is there."""
+"""Perfetto's trace processor loads what is exported, with what tracing saw inside of tasks."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
+import traced_programs
 from sample_profiles import (
     HOSTILE,
     golden_profile,
@@ -14,8 +17,9 @@ from sample_profiles import (
     sink,
     source,
 )
+from traced_programs import chain
 
-from dagprofiler import DAG
+from dagprofiler import DAG, Profile, RunError, Tracer
 from dagprofiler.formats._graph import legible
 
 pytestmark = pytest.mark.external
@@ -27,6 +31,14 @@ FLOWS = """
            (select name from slice where id = slice_out) first,
            (select name from slice where id = slice_in) second
     from flow order by flow.id
+"""
+PHASES = """
+    select p.name above, s.name below
+    from slice s join slice p on p.id = s.parent_id order by s.ts
+"""
+WORKERS = """
+    select process.name host, thread.name name from thread join process using (upid)
+    where thread.name is not null and not is_main_thread order by tid
 """
 
 
@@ -49,17 +61,10 @@ def test_the_golden_profile_is_loaded_as_it_is(loaded):
     join = 'the "join" <&>', 8_000_000, 1_235_750_000
     assert spans[:2] == [("load", 1_000_000, 6_125_000), join]
     assert len(spans) == 7
-    phases = rows(
-        "select p.name above, s.name below "
-        "from slice s join slice p on p.id = s.parent_id order by s.ts"
-    )
+    phases = rows(PHASES)
     assert phases[:2] == [("load", "compute"), ("load", "serialize")]
     assert len(phases) == rows("select count(*) from slice where category = 'phase'")[0][0]
-    workers = rows(
-        "select process.name host, thread.name name from thread join process using (upid) "
-        "where thread.name is not null and not is_main_thread order by tid"
-    )
-    assert ("worker-01, pid 4711", "thread 140294440143744") in workers
+    assert ("worker-01, pid 4711", "thread 140294440143744") in rows(WORKERS)
     errors = rows("select display_value from args where key = 'args.error'")
     assert errors == [("ValueError: no <number>",)]
     flows = rows(FLOWS)
@@ -95,3 +100,63 @@ def test_hostile_names_are_told_apart_and_legible(loaded):
     names = rows("select name from slice where category = 'task' order by ts")
     assert [name for (name,) in names] == list(map(shown, HOSTILE))
     assert rows("select count(*) from flow") == [(len(HOSTILE) - 1,)]
+
+
+# What tracing saw inside of tasks
+
+
+def in_pool(pool, programs, **options):
+    with pool(2) as executor:
+        return chain(**programs).run(executor=executor, **options)
+
+
+def failing():
+    with pytest.raises(RunError) as caught:
+        chain(bad=traced_programs.Fails).run(on_error="finish")
+    return caught.value.profile
+
+
+MANY, ILL_NESTED = {"many": traced_programs.Pool}, {"nested": traced_programs.IllNested}
+
+RUNS = {
+    "serial": lambda: chain().run(),
+    "threads": lambda: in_pool(ThreadPoolExecutor, {**MANY, **ILL_NESTED}),
+    "processes": lambda: in_pool(ProcessPoolExecutor, MANY, rounds=2),
+    "a thousand coroutines": lambda: chain(coroutines=1000).run(),
+    "failing": failing,
+    "several rounds": lambda: chain().run(rounds=3),
+    "ill nested": lambda: chain(**ILL_NESTED).run(rounds=2),
+    "counters": lambda: chain(counts=traced_programs.Counts).run(),
+    "hostile names": lambda: chain(hostile=traced_programs.Named(HOSTILE)).run(),
+    "functions": lambda: chain().run(hooks=[Tracer(["textwrap", "json"], floor_ms=0)]),
+}
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_a_run_is_loaded_with_all_that_was_seen_inside(trace_processor, kind):
+    profile = RUNS[kind]()
+    section = profile.sections["spans"]
+    slices, values = Counter(), Counter()
+    for record in section["records"]:
+        label = section["labels"][record[3]]
+        if label["kind"] == "counter":
+            values.update(len(record[7]) * [label["name"]])
+        else:
+            slices[shown(label["name"]), shown(label["category"])] += 1
+
+    trace = rendered("chrome_trace", Profile.loads(profile.dumps()))
+    rows = trace_processor.load(trace.encode())
+
+    inside = "select name, category, count(*) n from slice where category not in {} group by 1, 2"
+    found = {row[:2]: row[2] for row in rows(inside.format("('round', 'task', 'phase')"))}
+    assert found == dict(slices)
+    assert rows("select count(*) from counter") == [(sum(values.values()),)]
+    ran = len(profile.sections["timeline"]["records"])
+    assert rows("select count(*) from slice where category = 'task'") == [(ran,)]
+    # What a thread did lies in its task, at whatever depth.
+    homeless = """
+        select count(*) from slice s join thread_track t on t.id = s.track_id
+        where s.category = 'span' and s.dur > 0 and s.name in ('read', 'fill', 'fails')
+        and not exists (select 1 from ancestor_slice(s.id) a where a.category = 'task')
+    """
+    assert rows(homeless) == [(0,)]
