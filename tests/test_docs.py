@@ -175,7 +175,6 @@ def test_profile_format_page_has_every_field_of_the_schema_with_its_type():
     assert words >= named
 
 
-
 MEASUREMENTS = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
 
 

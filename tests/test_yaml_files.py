@@ -87,6 +87,10 @@ def test_a_file_that_is_no_text_is_refused_and_a_missing_pyyaml_names_the_extra(
     assert caught.value.extra == "yaml"
 
 
+def tasks_of(module, name="A"):
+    return f"tasks: {{a: {{module: {module}, class: {name}}}}}"
+
+
 NEEDED = "task 'a': expected 'module' and 'class', got "
 ENDS = "edge 2: expected 'source' and 'target', got {"
 
@@ -107,19 +111,10 @@ ENDS = "edge 2: expected 'source' and 'target', got {"
         ("!!python/object:os.system {}", "not YAML: "),
         *((f"tasks: {{a: {spec}}}", NEEDED) for spec in ("5", "a.B", "{module: os}", "{class: A}")),
         *((f"tasks: {{a: {spec}}}", NEEDED) for spec in ("[os, path]", "")),
-        (
-            "tasks: {a: {module: no_such_module_here, class: A}}",
-            "task 'a': No module named 'no_such_module_here'",
-        ),
-        (
-            f"tasks: {{a: {{module: {__name__}, class: Nope}}}}",
-            f"task 'a': module {__name__!r} has no attribute 'Nope'",
-        ),
-        *(
-            (f"tasks: {{a: {{module: {module}, class: A}}}}", "task 'a': ")
-            for module in ("''", "5", ".relative", "")
-        ),
-        *((f"tasks: {{a: {{module: os, class: {name}}}}}", "task 'a': ") for name in ("5", "")),
+        (tasks_of("no_such_module"), "task 'a': No module named 'no_such_module'"),
+        (tasks_of(__name__, "Nope"), f"task 'a': module {__name__!r} has no attribute 'Nope'"),
+        *((tasks_of(module), "task 'a': ") for module in ("''", "5", ".relative", "")),
+        *((tasks_of("os", name), "task 'a': ") for name in ("5", "")),
         *(
             (f"{HEAD}edges: [[collect, classify], {edge}]", ENDS)
             for edge in ("{source: a}", "{target: a}", "{data: []}", "{}")
@@ -145,10 +140,7 @@ def test_what_is_no_dag_is_refused_with_the_place_in_the_file(path, text, expect
             )
         ),
         ("tasks: {}\ntasks: {}\n", r"dag\.yaml: .*'tasks' occurs twice.*line 2"),
-        (
-            "tasks:\n  a: {module: m, class: C}\n  a: {module: m, class: C}\n",
-            r"dag\.yaml: .*'a' occurs twice.*line 3",
-        ),
+        ("tasks:\n  a: {class: C}\n  a: {class: C}\n", r"dag\.yaml: .*'a' occurs twice.*line 3"),
     ],
 )
 def test_names_and_edges_are_checked_as_those_of_the_constructor(path, text, expected):
@@ -159,4 +151,4 @@ def test_names_and_edges_are_checked_as_those_of_the_constructor(path, text, exp
 @pytest.mark.parametrize("name", ["HEAD", "pytest"])
 def test_what_is_imported_must_be_a_task_class(path, name):
     with pytest.raises(TypeError, match=r"^task 'a': expected a Task .*, got "):
-        read(path, f"tasks: {{a: {{module: {__name__}, class: {name}}}}}")
+        read(path, tasks_of(__name__, name))
