@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +22,6 @@ from dagprofiler.errors import (
     ProfileError,
     counted,
     json_path,
-    listed,
     short_repr,
     shorten,
 )
@@ -165,18 +163,27 @@ class Instance:
         self._losses: list[str] = []
 
     def _lay_out_edges(self) -> None:
-        pairs = edges_of(self._profile)
-        sizes = self._sizes(pairs)
-        ids = self._ids
+        ids, metrics = self._ids, self._profile.metrics
+        wire = {(edge.source, edge.target): edge.wire_bytes for edge in metrics.edge_metrics}
         self._parents: dict[str, list[str]] = {name: [] for name in self._nodes}
         self._children: dict[str, list[str]] = {name: [] for name in self._nodes}
         self._inputs: dict[str, list[str]] = {}
         self._outputs: dict[str, list[str]] = {}
         self._file_bytes: dict[str, int] = {}
         self._unknown_sizes = 0
-        for (source, target), size_bytes in zip(pairs, sizes):
+        for source, target in edges_of(self._profile):
             self._parents[target].append(ids[source])
             self._children[source].append(ids[target])
+            bits = metrics.edge_weights.get(f"{source}->{target}")
+            # 0.1.0 may have written bits that are not whole bytes.
+            size_bytes = None if bits is None else -(-bits // 8)
+            if self._size == "wire":
+                size_bytes = wire.get((source, target))
+                if size_bytes is None and bits is not None:
+                    raise FormatError(
+                        "size='wire': the profile holds no wire size of the edge "
+                        f"{source!r} -> {target!r}; size='spec' takes the payload"
+                    )
             if size_bytes is None:
                 self._unknown_sizes += 1
                 continue
@@ -184,26 +191,6 @@ class Instance:
             self._file_bytes[file] = size_bytes
             self._outputs.setdefault(source, []).append(file)
             self._inputs.setdefault(target, []).append(file)
-
-    def _sizes(self, pairs: Sequence[tuple[str, str]]) -> list[int | None]:
-        """Return the size of each edge in bytes, None if unknown."""
-        metrics = self._profile.metrics
-        bits = [metrics.edge_weights.get(f"{source}->{target}") for source, target in pairs]
-        # 0.1.0 may have written bits that are not whole bytes.
-        sizes = [None if size is None else -(-size // 8) for size in bits]
-        if self._size == "spec":
-            return sizes
-        wire = {(edge.source, edge.target): edge.wire_bytes for edge in metrics.edge_metrics}
-        lacking = [
-            pair for pair, size in zip(pairs, sizes) if size is not None and wire.get(pair) is None
-        ]
-        if lacking:
-            edges = listed(lacking, 1, lambda pair: " -> ".join(map(repr, pair)))
-            raise FormatError(
-                f"size='wire': the profile holds no wire size of the edge {edges}; size='spec' "
-                "takes the payload"
-            )
-        return [wire.get(pair) for pair in pairs]
 
     def document(self, workflow: str | None) -> dict[str, Any]:
         """Return the instance."""
@@ -632,55 +619,6 @@ class ExecutedTask(NamedTuple):
     extras: dict[str, Any]
 
 
-@dataclass
-class ReadInstance:
-    """A workflow instance of at least one task."""
-
-    version: str
-    tasks: list[ExecutedTask]
-    #: Size of each file, in bytes; None if the instance lists no files.
-    file_bytes: dict[str, int] | None
-    total_ms: float | None
-    #: As the instance has it.
-    executed_at: str | None
-    #: In the words of 1.5, each with a ``nodeName``.
-    machines: list[dict[str, Any]]
-    #: Name, description, date, author and runtime system of the instance.
-    kept: dict[str, Any]
-    #: Numbers of source and target to the files between them.
-    edges: dict[tuple[int, int], list[str]] = field(default_factory=dict)
-    #: What the files say that parents and children do not.
-    notes: list[str] = field(default_factory=list)
-
-
-def read_instance(document: Any) -> ReadInstance:
-    """Return the instance in a document; raise a FormatError with the place if invalid."""
-    top = _Entry(document)
-    version = document.get("schemaVersion")
-    if version not in VERSIONS:
-        known = ", ".join(VERSIONS)
-        what = "it is no WfFormat" if version is None else f"got {short_repr(version)}"
-        raise top.error(f"expected a version of WfFormat ({known}); {what}", "schemaVersion")
-    workflow = execution = top.object("workflow")
-    parts = {key: top.optional(key, kind) for key, (_, kind) in _KEPT_OF_ALL.items()}
-    kept = {_KEPT_OF_ALL[key][0]: part for key, part in parts.items() if part is not None}
-    old: _OldNumbers = {}
-    if version in NESTED:
-        execution = _Entry(workflow.optional("execution", dict) or {}, *workflow.path, "execution")
-        tasks, file_bytes = _nested(workflow.object("specification"), execution)
-    else:
-        # Before 1.4 these were in kilobytes, except in files of Pegasus.
-        in_bytes = "pegasus" in str(kept.get("runtime_system", {}).get("name")).lower()
-        old = _old_numbers(1 if in_bytes else 1000)
-        tasks, file_bytes = _flat(workflow, old)
-    total_ms = _ms(execution.number("makespanInSeconds", old))
-    executed_at, machines = execution.optional("executedAt", str), _machines(execution, old)
-    instance = ReadInstance(version, tasks, file_bytes, total_ms, executed_at, machines, kept)
-    _check_machines(instance)
-    _find_edges(instance)
-    return instance
-
-
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else shifted(seconds, 3)
 
@@ -699,22 +637,37 @@ def _nested(
     specification: _Entry, execution: _Entry
 ) -> tuple[list[ExecutedTask], dict[str, int] | None]:
     """Return tasks and sizes of files of 1.5 and 1.6."""
-    file_bytes = _file_sizes(specification) if specification.has("files") else None
-    executed = _executed(execution)
+    file_bytes = None
+    if specification.has("files"):
+        files = _by_name(specification.objects("files", least=0), "id", "file")
+        file_bytes = {name: file.size("sizeInBytes") for name, file in files.items()}
+    executed = _by_name(execution.objects("tasks") if execution.value else (), "id", "task")
+    for identifier, entry in executed.items():
+        if not entry.has("runtimeInSeconds"):
+            what = "has no runtimeInSeconds; one that did not run is not listed here"
+            raise entry.error(f"task {short_repr(identifier)} {what}")
     tasks = []
-    for entry in specification.objects("tasks"):
-        identifier = entry.text("id")
+    for identifier, entry in _by_name(specification.objects("tasks"), "id", "task").items():
         attributes = executed.pop(identifier, None) or _Entry({}, *entry.path)
-        files = entry.texts("inputFiles"), entry.texts("outputFiles")
+        used = entry.texts("inputFiles"), entry.texts("outputFiles")
         if file_bytes is not None:
             _check_files(entry, file_bytes)
-        tasks.append(
-            _task(entry, attributes, identifier, entry.text("name"), identifier, files, {})
-        )
-    _check_distinct(tasks)
+        tasks.append(_task(entry, attributes, identifier, entry.text("name"), identifier, used, {}))
     for identifier, entry in executed.items():
         raise entry.error(f"there is no task {short_repr(identifier)}", "id")
     return tasks, file_bytes
+
+
+def _by_name(entries: Iterable[_Entry], key: str, what: str) -> dict[str, _Entry]:
+    """Return the entries by the text under a key, which is to be distinct."""
+    found: dict[str, _Entry] = {}
+    for entry in entries:
+        name = entry.text(key)
+        first = found.setdefault(name, entry)
+        if first is not entry:
+            before = f"is listed before, at {json_path(first.path)}"
+            raise entry.error(f"{what} {short_repr(name)} {before}", key)
+    return found
 
 
 def _task(
@@ -738,34 +691,18 @@ def _task(
     return ExecutedTask(entry, reference, name, identifier, *files, wall_ms, figures, extras)
 
 
-def _executed(execution: _Entry) -> dict[str, _Entry]:
-    """Return the entry of each executed task by its identifier."""
-    found: dict[str, _Entry] = {}
-    for entry in execution.objects("tasks") if execution.value else ():
-        identifier = entry.text("id")
-        if identifier in found:
-            first = json_path(found[identifier].path)
-            raise entry.error(f"task {short_repr(identifier)} is listed before, at {first}", "id")
-        if not entry.has("runtimeInSeconds"):
-            what = "has no runtimeInSeconds; one that did not run is not listed here"
-            raise entry.error(f"task {short_repr(identifier)} {what}")
-        found[identifier] = entry
-    return found
-
-
 def _flat(workflow: _Entry, old: _OldNumbers) -> tuple[list[ExecutedTask], dict[str, int]]:
     """Return tasks and sizes of files of 1.3 and 1.4."""
     file_bytes: dict[str, int] = {}
     tasks = []
-    for entry in workflow.objects("tasks"):
-        reference, files = entry.text("name"), _linked_files(entry, file_bytes)
+    for reference, entry in _by_name(workflow.objects("tasks"), "name", "task").items():
+        files = _linked_files(entry, file_bytes)
         name = entry.optional("originalName", str)
         name = reference if name is None else name
         task = _task(entry, entry, reference, name, text_in(entry.value, "id"), files, old)
         if entry.has("machine"):
             task.extras["machines"] = [entry.text("machine")]
         tasks.append(task)
-    _check_distinct(tasks)
     return tasks, file_bytes
 
 
@@ -791,16 +728,6 @@ def _linked_files(
     return list(files["input"]), list(files["output"])
 
 
-def _file_sizes(specification: _Entry) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for file in specification.objects("files", least=0):
-        name = file.text("id")
-        if name in sizes:
-            raise file.error(f"file {short_repr(name)} is listed before", "id")
-        sizes[name] = file.size("sizeInBytes")
-    return sizes
-
-
 def _machines(execution: _Entry, old: _OldNumbers) -> list[dict[str, Any]]:
     """Return the machines in the words of 1.5."""
     new_names = _NEW_CPU_NAMES if old else {}
@@ -816,15 +743,6 @@ def _machines(execution: _Entry, old: _OldNumbers) -> list[dict[str, Any]]:
     return machines
 
 
-def _check_distinct(tasks: Sequence[ExecutedTask]) -> None:
-    first: dict[str, ExecutedTask] = {}
-    for task in tasks:
-        other = first.setdefault(task.reference, task)
-        if other is not task:
-            what = f"task {short_repr(task.reference)} is listed before"
-            raise task.entry.error(f"{what}, at {json_path(other.entry.path)}")
-
-
 def _check_files(entry: _Entry, sizes: Mapping[str, int]) -> None:
     """Raise an error if a task reads or writes a file that is not listed."""
     for key in ("inputFiles", "outputFiles"):
@@ -834,25 +752,25 @@ def _check_files(entry: _Entry, sizes: Mapping[str, int]) -> None:
                 raise entry.error(f"file {short_repr(file)} is not in {where}", key, i)
 
 
-def _check_machines(instance: ReadInstance) -> None:
+def _check_machines(tasks: Sequence[ExecutedTask], machines: Sequence[Mapping[str, Any]]) -> None:
     """Raise an error if a task ran on an unlisted machine, if any are listed."""
-    names = {machine["nodeName"] for machine in instance.machines}
-    for task in instance.tasks:
-        machines = task.extras.get("machines")
-        if machines is None:
+    known = {machine["nodeName"] for machine in machines}
+    for task in tasks:
+        names, which = task.extras.get("machines"), f"task {short_repr(task.reference)}"
+        if names is None:
             continue
-        which = f"task {short_repr(task.reference)}"
-        if not isinstance(machines, list) or not all(isinstance(name, str) for name in machines):
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise task.entry.error(f"machines of {which} are no list")
-        for name in machines:
-            if names and name not in names:
+        for name in names:
+            if known and name not in known:
                 where = f"{short_repr(name)}, which is not among the machines"
                 raise task.entry.error(f"{which} ran on {where}")
 
 
-def _find_edges(instance: ReadInstance) -> None:
-    """Find the edges of an instance, and the files that travel on each."""
-    tasks = instance.tasks
+def _edges(
+    tasks: Sequence[ExecutedTask],
+) -> tuple[dict[tuple[int, int], list[str]], list[str]]:
+    """Return the edges with the files that travel on each, and what the files say beyond them."""
     edges = _declared(tasks)
     declared = bool(edges)
     parents: dict[int, list[int]] = {}
@@ -877,14 +795,15 @@ def _find_edges(instance: ReadInstance) -> None:
             for source in sources:
                 edges.setdefault((source, i), []).append(file)
             undeclared += len(makers) - (i in makers) - len(sources)
-    instance.edges = edges
+    notes = []
     if edges and not declared:
-        instance.notes.append("no task names parents or children: the edges follow from the files")
+        notes.append("no task names parents or children: the edges follow from the files")
     if undeclared:
-        instance.notes.append(
+        notes.append(
             f"{counted(undeclared, 'time')} a task reads a file of another that is not among its "
             "parents: there is no edge"
         )
+    return edges, notes
 
 
 def _declared(tasks: Sequence[ExecutedTask]) -> dict[tuple[int, int], list[str]]:
@@ -982,9 +901,9 @@ class WfFormatImporter:
         the files. O(tasks + edges + uses of files) time, and for the order O((tasks + edges)
         log tasks).
         """
-        instance = read_instance(document)
+        instance = _Import(document)
         try:
-            return Profile.from_dict(_Import(instance).document())
+            return Profile.from_dict(instance.document())
         except ProfileError:
             # The error is in a part that is kept unchanged; name its place in the file.
             plain_document(document)
@@ -992,21 +911,50 @@ class WfFormatImporter:
 
 
 class _Import:
-    """Converts an instance to a profile."""
+    """Reads an instance of at least one task, and converts it to a profile."""
 
-    def __init__(self, instance: ReadInstance) -> None:
-        self._instance = instance
-        self._tasks = instance.tasks
-        self._names = _names(instance.tasks)
-        self._timed = [task.wall_ms is not None for task in instance.tasks]
+    def __init__(self, document: Any) -> None:
+        top = _Entry(document)
+        self._version = version = document.get("schemaVersion")
+        if version not in VERSIONS:
+            known = ", ".join(VERSIONS)
+            what = "it is no WfFormat" if version is None else f"got {short_repr(version)}"
+            raise top.error(f"expected a version of WfFormat ({known}); {what}", "schemaVersion")
+        workflow = execution = top.object("workflow")
+        parts = {key: top.optional(key, kind) for key, (_, kind) in _KEPT_OF_ALL.items()}
+        #: Name, description, date, author and runtime system of the instance.
+        self._kept = {_KEPT_OF_ALL[key][0]: part for key, part in parts.items() if part is not None}
+        old: _OldNumbers = {}
+        if version in NESTED:
+            values = workflow.optional("execution", dict) or {}
+            execution = _Entry(values, *workflow.path, "execution")
+            tasks, file_bytes = _nested(workflow.object("specification"), execution)
+        else:
+            # Before 1.4 these were in kilobytes, except in files of Pegasus.
+            runtime = str(self._kept.get("runtime_system", {}).get("name")).lower()
+            old = _old_numbers(1 if "pegasus" in runtime else 1000)
+            tasks, file_bytes = _flat(workflow, old)
+        self._tasks = tasks
+        #: Size of each file, in bytes; None if the instance lists no files.
+        self._file_bytes: Mapping[str, int] | None = file_bytes
+        self._total_ms = _ms(execution.number("makespanInSeconds", old))
+        #: As the instance has it.
+        self._executed_at = execution.optional("executedAt", str)
+        #: In the words of 1.5, each with a ``nodeName``.
+        self._machines = _machines(execution, old)
+        _check_machines(tasks, self._machines)
+        #: Numbers of source and target to the files between them; what only the files say.
+        self._edges, self._notes = _edges(tasks)
+        self._names = _names(tasks)
+        self._timed = [task.wall_ms is not None for task in tasks]
         self._not_measured = dict(_NOT_IN_WFFORMAT)
 
     def document(self) -> dict[str, Any]:
         """Return the document of the profile."""
-        instance, names = self._instance, self._names
-        if instance.total_ms is None:
+        names = self._names
+        if self._total_ms is None:
             self._not_measured["total_time_ms"] = "the file holds no makespan"
-        pairs = [(names[source], names[target]) for source, target in instance.edges]
+        pairs = [(names[source], names[target]) for source, target in self._edges]
         carried = self._carried()
         keys = (f"{source}->{target}" for source, target in pairs)
         weighed = ((key, 8 * record[1]) for key, record in zip(keys, carried) if record is not None)
@@ -1027,17 +975,16 @@ class _Import:
             "environment": self._environment(),
             "imported": self._imported(),
         }
-        if instance.total_ms is not None:
-            document["total_time_ms"] = instance.total_ms
+        if self._total_ms is not None:
+            document["total_time_ms"] = self._total_ms
         if any(self._timed):
             document["samples"] = self._samples()
         return document
 
     def _metadata(self) -> dict[str, Any]:
-        instance = self._instance
         dates = [
             text
-            for text in (instance.executed_at, instance.kept.get("created_at"))
+            for text in (self._executed_at, self._kept.get("created_at"))
             if isinstance(text, str) and _ISO_8601.fullmatch(text)
         ]
         if not dates:
@@ -1048,25 +995,25 @@ class _Import:
         # The versions of the writing software come from a new profile.
         blank = Profile(Config(), {}, DAGMetrics([], [], {}, {}, 0.0), timestamp=timestamp)
         metadata = {"timestamp": timestamp, **blank.metadata, "seed": None}
-        if len(instance.machines) == 1:
-            metadata["hostname"] = instance.machines[0]["nodeName"]
+        if len(self._machines) == 1:
+            metadata["hostname"] = self._machines[0]["nodeName"]
         return metadata
 
     def _order(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
         try:
             return kahn_order(self._names, pairs)
         except CycleError as error:
-            place = json_path(self._instance.tasks[0].entry.path[:-1])
+            place = json_path(self._tasks[0].entry.path[:-1])
             raise FormatError(f"{place}: {shorten(str(error))}") from error
 
     def _carried(self) -> list[list[Any] | None]:
         """Return the records of ``edge_metrics``; None for edges whose sizes are unknown."""
-        instance, tasks = self._instance, self._tasks
-        if instance.file_bytes is None:
+        tasks, file_bytes = self._tasks, self._file_bytes
+        if file_bytes is None:
             self._not_measured["size_bytes"] = "the file lists no files, so that no size is known"
-            return [None] * len(instance.edges)
+            return [None] * len(self._edges)
         records: list[list[Any] | None] = []
-        for (source, target), files in instance.edges.items():
+        for (source, target), files in self._edges.items():
             if tasks[source].outputs is None or tasks[target].inputs is None:
                 self._not_measured["size_bytes"] = (
                     "of tasks at the ends of edges without a size the file lists no files"
@@ -1075,7 +1022,7 @@ class _Import:
                 continue
             # A file is the serialized output.
             sizes = {
-                file: dict.fromkeys(("size_bytes", "wire_bytes"), instance.file_bytes[file])
+                file: dict.fromkeys(("size_bytes", "wire_bytes"), file_bytes[file])
                 for file in files
             }
             total = self._total_bytes(files, target)
@@ -1083,7 +1030,7 @@ class _Import:
         return records
 
     def _total_bytes(self, files: Sequence[str] | None, task: int) -> int:
-        sizes = self._instance.file_bytes
+        sizes = self._file_bytes
         if sizes is None or files is None:
             kind = "the file does not say which files all tasks read and write; then it is 0 here"
             self._not_measured.update(bytes_in=kind, bytes_out=kind)
@@ -1112,7 +1059,7 @@ class _Import:
         lacking = f"runtime of {missing:,} of {counted(count, 'task')}"
         if missing == count:
             lacking = "runtimes: nothing was measured"
-        reason = f"imported from WfFormat {self._instance.version}, which holds no {lacking}"
+        reason = f"imported from WfFormat {self._version}, which holds no {lacking}"
         return {"state": "partial", "reason": reason, "rounds": int(missing < count)}
 
     def _weight_sources(self) -> dict[str, Any]:
@@ -1137,13 +1084,12 @@ class _Import:
                 figures = task.figures.items()
                 row.update((METERED[key], value) for key, value in figures if key in METERED)
                 rows[name] = {column: [value] for column, value in row.items()}
-        total_ms = [self._instance.total_ms]
+        total_ms = [self._total_ms]
         return {"rounds": [MEASURED], "total_ms": total_ms, "tasks": rows, "edges": {}}
 
     def _environment(self) -> dict[str, Any]:
         """Return the single machine, if known, and what was not measured."""
-        machines = self._instance.machines
-        machine = machines[0] if len(machines) == 1 else {}
+        machine = self._machines[0] if len(self._machines) == 1 else {}
         cpu = mapping_in(machine, "cpu")
         system = text_in(machine, "system"), text_in(machine, "release")
         known = {
@@ -1157,19 +1103,19 @@ class _Import:
 
     def _imported(self) -> dict[str, Any]:
         """Return the section for data without another place."""
-        instance, tasks = self._instance, dict(zip(self._names, self._tasks))
+        tasks = dict(zip(self._names, self._tasks))
         extras = {
             name: {**task.extras, **({} if task.name == name else {"name": task.name})}
             for name, task in tasks.items()
         }
         kept = {
-            "executed_at": instance.executed_at,
-            "machines": instance.machines,
+            "executed_at": self._executed_at,
+            "machines": self._machines,
             "ids": {name: task.id for name, task in tasks.items() if task.id not in ("", name)},
             "tasks": _known(extras),
-            "notes": instance.notes,
+            "notes": self._notes,
         }
-        return {"format": "wfformat", "version": instance.version, **instance.kept, **_known(kept)}
+        return {"format": "wfformat", "version": self._version, **self._kept, **_known(kept)}
 
 
 def _names(tasks: Sequence[ExecutedTask]) -> list[str]:
