@@ -31,7 +31,7 @@ from dagprofiler.analysis.weights import SOURCES
 from dagprofiler.measure.meters import METER_SETS, select
 from dagprofiler.schema import PROFILE_SCHEMA
 from dagprofiler.stats import FLAGS as FLAGS_OF_A_TASK
-from dagprofiler.stats import median_interval
+from dagprofiler.stats import summarize
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
@@ -210,7 +210,7 @@ def test_measurements_page_has_the_coverage_that_intervals_really_have():
     numbers = re.search(r"^\| n \|(.*)\|$", MEASUREMENTS, re.MULTILINE)[1].split("|")
     ranks, coverages = (row[1:] for row in table("n"))
     for n, rank, percent in zip(map(int, numbers), ranks, coverages):
-        low, high, coverage = median_interval(list(range(1, n + 1)))
+        low, high, coverage = summarize(range(1, n + 1))[2:5]
         assert (low, high) == (int(rank), n + 1 - int(rank))
         assert round(100 * coverage, 1) == float(percent)
 

@@ -9,7 +9,7 @@ from math import isfinite
 from operator import index
 from typing import TYPE_CHECKING, Any, Callable
 
-from dagprofiler.errors import is_a, refused, short_repr
+from dagprofiler.errors import did_you_mean, is_a, refused, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +118,8 @@ def choice(name: str, value: Any, choices: Sequence[Any], *, error: Refuse = ref
             if value == known:
                 return known
     *others, last = map(repr, choices)
-    raise error(f"{name} must be {', '.join(others)} or {last}, got {short_repr(value)}")
+    hint = did_you_mean(value, [known for known in choices if known])
+    raise error(f"{name} must be {', '.join(others)} or {last}, got {short_repr(value)}{hint}")
 
 
 def boolean(name: str, value: Any, *, error: Refuse = refused) -> bool:

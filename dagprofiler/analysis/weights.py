@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 from dagprofiler._document import Calibration, ProfileData
 from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._document.table import default_times, entries_of_tasks
-from dagprofiler._util.checks import number
-from dagprofiler.errors import WeightError, did_you_mean, short_repr
+from dagprofiler._util.checks import choice, number
+from dagprofiler.errors import WeightError, short_repr
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
@@ -336,9 +336,15 @@ def weights_of(
     >>> weights_of(DAG({"source": source}, []).run(), "estimated").values
     {'source': 100}
     """
-    _check_arguments(source, statistic, rate)
+    error = partial(WeightError, source, [])
+    choice("source", source, ["best", *NAMED], error=error)
+    choice("statistic", statistic, [*STATISTICS], error=error)
+    if rate is not None:
+        if source not in ("best", "reference_time"):
+            raise error(f"rate={short_repr(rate)} is for source='reference_time'")
+        number("rate", rate, error=error)
     if fill is not None:
-        number("fill", fill, zero=True, error=partial(WeightError, source, []))
+        number("fill", fill, zero=True, error=error)
     reader = Reader(profile, statistic)
     if source != "best":
         return _from_source(reader, source, rate, fill)
@@ -349,14 +355,14 @@ def weights_of(
             continue
         try:
             return _from_source(reader, name, rate)
-        except WeightError as error:
-            refused.append(f"\n  - {error}")
-            if 0 < len(error.tasks) < len(profile.dag_structure["nodes"]):
-                lacking[name] = len(error.tasks)
+        except WeightError as reason:
+            refused.append(f"\n  - {reason}")
+            if 0 < len(reason.tasks) < len(profile.dag_structure["nodes"]):
+                lacking[name] = len(reason.tasks)
     if fill is not None and lacking:
         return _from_source(reader, min(lacking, key=lacking.__getitem__), rate, fill)
     what = "a value for every task" if fill is None else "a value for any task"
-    raise WeightError(source, [], f"no source has {what}:{''.join(refused)}")
+    raise error(f"no source has {what}:{''.join(refused)}")
 
 
 def known_values(weights: Weights) -> dict[str, Number]:
@@ -406,20 +412,6 @@ def samples_behind(profile: ProfileData, weights: Weights) -> dict[str, list[Num
     calibration = reader.calibration() if source == "reference_time" else None
     factor = 1 if calibration is None else calibration.score
     return {**single, **{name: [value * factor for value in samples[name]] for name in own}}
-
-
-def _check_arguments(source: Any, statistic: Any, rate: Any) -> None:
-    sources, statistics = ["best", *NAMED], list(STATISTICS)
-    for value, known, what in ((source, sources, "source"), (statistic, statistics, "statistic")):
-        if value not in known:
-            words = f"{', '.join(map(repr, known))}, got {short_repr(value)}"
-            hint = did_you_mean(value, known)
-            raise WeightError(source, [], f"{what} must be one of {words}{hint}")
-    if rate is None:
-        return
-    if source not in ("best", "reference_time"):
-        raise WeightError(source, [], f"rate={short_repr(rate)} is for source='reference_time'")
-    number("rate", rate, error=partial(WeightError, source, []))
 
 
 def _from_source(

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util.checks import choice
 from dagprofiler._util.files import COMPRESSED
 from dagprofiler.analysis.summary import PARTS, figures
 from dagprofiler.cli import _output
@@ -148,9 +149,7 @@ def completion(arguments: argparse.Namespace) -> int:
     """Print a completion script for a shell."""
     with needs_extra("shell completion", "cli"):
         import shtab
-    if arguments.shell not in shtab.SUPPORTED_SHELLS:
-        known = ", ".join(shtab.SUPPORTED_SHELLS)
-        raise CommandError(f"completion: expected one of {known}, got {arguments.shell!r}")
+    choice("completion: SHELL", arguments.shell, shtab.SUPPORTED_SHELLS, error=CommandError)
     script = shtab.complete(_completed(build_parser(), shtab.FILE), shell=arguments.shell)
     if arguments.json:
         _output.print_json({"shell": arguments.shell, "script": script})

@@ -23,7 +23,7 @@ from dagprofiler.formats._graph import left_out, legible_names, listed_again, pr
 from dagprofiler.graph.wiring import kahn_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from dagprofiler.profile import Profile
 
@@ -155,6 +155,9 @@ _STOCHASTIC = (
     "needs a StochasticNetwork too"
 )
 
+#: Numbers below it are finite, and within 64 bits.
+_LARGE = 2**63
+
 _BITS_IN = {"bits": 1, "bytes": 8}
 _SIZES = {"spec": "size_bytes", "wire": "wire_bytes"}
 
@@ -236,29 +239,19 @@ class Saga:
 EXPORTER = Saga()
 
 
-def to_task_graph(
-    profile: Profile,
-    *,
-    cost: str = "best",
-    statistic: str = "median",
-    fill: float | None = None,
-    size: str = "spec",
-    size_unit: str = "bits",
-    fill_size: float | None = None,
-    stochastic: bool = False,
-) -> Any:
+def to_task_graph(profile: Profile, **options: Any) -> Any:
     """Return SAGA's ``TaskGraph``, or its ``StochasticTaskGraph`` (extra ``saga``).
 
-    Options, errors and result are those of ``profile.export("x.saga.json")``; see
-    :meth:`Saga.render`.
+    Options, errors and result are those of ``profile.export("x.saga.json")`` without a network;
+    see :meth:`Saga.render`.
 
     Raises
     ------
     MissingExtraError
         If SAGA, which needs Python 3.12, is not installed.
     """
-    graph = _Graph(profile, cost, statistic, fill, size, size_unit, fill_size, stochastic)
-    kind = "stochastic:StochasticTaskGraph" if stochastic else "TaskGraph"
+    graph = _Graph(profile, **options)
+    kind = "stochastic:StochasticTaskGraph" if graph.stochastic else "TaskGraph"
     return _loaded("to_task_graph", kind, graph.document)
 
 
@@ -326,13 +319,13 @@ class _Graph:
     """The task graph of a profile in SAGA's JSON format."""
 
     profile: Profile
-    cost: str
-    statistic: str
-    fill: float | None
-    size: str
-    size_unit: str
-    fill_size: float | None
-    stochastic: bool
+    cost: str = "best"
+    statistic: str = "median"
+    fill: float | None = None
+    size: str = "spec"
+    size_unit: str = "bits"
+    fill_size: float | None = None
+    stochastic: bool = False
 
     def __post_init__(self) -> None:
         choice("size", self.size, [*_SIZES], error=FormatError)
@@ -352,25 +345,16 @@ class _Graph:
         }
 
     def _costs(self) -> Mapping[str, Any]:
-        values = {
-            name: _checked(f"the cost of task {name!r}", [value])
-            for name, value in self._weights.values.items()
-        }
-        if not any(value for (value,) in values.values()):
+        weights = self._weights
+        if not any(weights.values.values()):
             raise FormatError(
-                f"all costs from {self._weights.source!r} are 0, which schedulers cannot handle; "
+                f"all costs from {weights.source!r} are 0, which schedulers cannot handle; "
                 "give cost= another source"
             )
+        samples = {name: [value] for name, value in weights.values.items()}
         if self.stochastic:
-            samples = samples_behind(self.profile, self._weights)
-            values = {name: _checked(f"a cost of task {name!r}", samples[name]) for name in values}
-        return self._written(values)
-
-    def _written(self, values: Mapping[Any, list[Any]]) -> Mapping[Any, Any]:
-        """Return the samples of each task or edge as SAGA has them, or its one value."""
-        if self.stochastic:
-            return {key: {"samples": several} for key, several in values.items()}
-        return {key: several[0] for key, several in values.items()}
+            samples = samples_behind(self.profile, weights)
+        return self._written(samples, "the cost of task {!r}".format)
 
     def _sizes(self, pairs: Sequence[Pair]) -> Mapping[Pair, Any]:
         known = dict(self._known_sizes())
@@ -382,9 +366,22 @@ class _Graph:
                 f"give fill_size= a number of {self.size_unit}"
             )
         known.update({pair: [self.fill_size] for pair in self._without_size})
-        for (source, target), several in known.items():
-            known[source, target] = _checked(f"the size of edge {source!r} -> {target!r}", several)
-        return self._written(known)
+        return self._written(known, lambda pair: "the size of edge {!r} -> {!r}".format(*pair))
+
+    def _written(
+        self, values: Mapping[Any, Sequence[Any]], what: Callable[[Any], str]
+    ) -> Mapping[Any, Any]:
+        """Return the samples of each task or edge as SAGA has them, or its one value."""
+        written: dict[Any, Any] = {}
+        for key, samples in values.items():
+            checked = [
+                value
+                if type(value) in (int, float) and 0 <= value < _LARGE
+                else number(what(key), value, zero=True, error=FormatError)
+                for value in samples
+            ]
+            written[key] = {"samples": checked} if self.stochastic else checked[0]
+        return written
 
     def _known_sizes(self) -> Iterator[tuple[Pair, list[Any]]]:
         """Yield edges with their samples for a stochastic graph, else with their single size."""
@@ -426,10 +423,6 @@ class _Graph:
         structure = profile.dag_structure
         yield from listed_again(len(structure["edges"]) - len(self.document["dependencies"]))
         yield from renamed(self._names)
-
-
-def _checked(what: str, values: Iterable[Any]) -> list[Any]:
-    return [number(what, value, zero=True, error=FormatError) for value in values]
 
 
 def _names(nodes: Sequence[str]) -> dict[str, str]:

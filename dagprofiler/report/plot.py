@@ -339,10 +339,7 @@ def samples(
 def _column(known: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
     columns: dict[str, Mapping[str, Any]] = {column["key"]: column for column in known["columns"]}
     key = next(iter(columns)) if key is None else key
-    if key not in columns:
-        words = f"{', '.join(columns)}, got {short_repr(key)}{did_you_mean(key, list(columns))}"
-        raise ValueError(f"column must be one of {words}")
-    return columns[key]
+    return columns[choice("column", key, [*columns], error=ValueError)]
 
 
 def _chosen(medians: Mapping[str, float], tasks: Sequence[str] | None) -> list[str]:

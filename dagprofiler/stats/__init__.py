@@ -75,8 +75,7 @@ class Summary(NamedTuple):
         In the unit of the samples. `mad` is the raw median absolute deviation,
         `low` and `high` are the ends of the median's confidence interval.
     coverage
-        Probability that the interval covers the median, 0 to 1; see
-        `median_interval`.
+        Probability that the interval covers the median, 0 to 1; see `summarize`.
     n
         Number of samples, at least 1.
     """
@@ -109,17 +108,8 @@ def median(values: Sequence[float]) -> float:
     return middle_of(sorted(values))
 
 
-def mad(values: Sequence[float]) -> float:
-    """Return the raw median absolute deviation from the median.
-
-    Unscaled: divided by 0.6745 it estimates the standard deviation of normal
-    samples.
-    """
-    return _deviation(values, median(values))
-
-
-def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return a 95 % confidence interval of the median, and its actual coverage.
+def summarize(values: Sequence[float]) -> Summary:
+    """Return the statistics of one or more samples.
 
     Parameters
     ----------
@@ -128,11 +118,10 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
 
     Returns
     -------
-    tuple of float
-        ``(low, high, coverage)``: the narrowest symmetric pair of order statistics
-        that covers the median with a probability of at least 0.95. Fewer than 6
-        samples give the smallest and the largest, with a lower coverage:
-        ``1 - 2 ** (1 - n)``, which is 0 for one sample.
+    Summary
+        Its interval is the narrowest symmetric pair of order statistics that covers the median
+        with a probability of at least 0.95. Fewer than 6 samples give the smallest and the
+        largest, with a lower coverage: ``1 - 2 ** (1 - n)``, which is 0 for one sample.
 
     Raises
     ------
@@ -142,23 +131,20 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     Notes
     -----
     The interval that inverts the sign test: David and Nagaraja, Order Statistics,
-    3rd edition, 2003, section 7.1. It needs no assumption on the distribution.
+    3rd edition, 2003, section 7.1. It needs no assumption on the distribution. Divided by 0.6745
+    the deviation estimates the standard deviation of normal samples.
 
     Examples
     --------
-    >>> median_interval([5.0, 1.0, 4.0, 2.0, 6.0, 3.0])
-    (1.0, 6.0, 0.96875)
+    >>> summarize([5.0, 1.0, 4.0, 2.0, 6.0, 3.0])[:5]
+    (3.5, 1.5, 1.0, 6.0, 0.96875)
     """
-    return _interval(sorted(values))
-
-
-def summarize(values: Sequence[float]) -> Summary:
-    """Return the statistics of one or more samples; see `Summary`."""
     ordered = sorted(values)
     middle = middle_of(ordered)
-    low, high, coverage = _interval(ordered)
-    deviation = _deviation(ordered, middle)
-    return Summary(middle, deviation, low, high, coverage, ordered[0], len(ordered))
+    rank, coverage = _median_rank(len(ordered))
+    deviation = middle_of(sorted([abs(value - middle) for value in ordered]))
+    ends = ordered[rank], ordered[-1 - rank]
+    return Summary(middle, deviation, *ends, coverage, ordered[0], len(ordered))
 
 
 def middle_of(ordered: Sequence[float]) -> float:
@@ -170,20 +156,9 @@ def middle_of(ordered: Sequence[float]) -> float:
     return ordered[half] if n % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
-def _deviation(values: Sequence[float], middle: float) -> float:
-    return middle_of(sorted([abs(value - middle) for value in values]))
-
-
-def _interval(ordered: Sequence[float]) -> tuple[float, float, float]:
-    rank, coverage = _median_rank(len(ordered))
-    return ordered[rank], ordered[-1 - rank], coverage
-
-
 @lru_cache(maxsize=1024)
 def _median_rank(n: int) -> tuple[int, float]:
     """Return the number of samples beyond each end of the interval, and its coverage."""
-    if not n:
-        raise ValueError("no samples: an interval needs at least 1")
     ways = below = 1
     rank, coverage = 0, 1 - 2 / 2**n
     for k in range(1, (n + 1) // 2):
