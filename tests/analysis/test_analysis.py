@@ -336,8 +336,8 @@ def test_tasks_without_weights_are_an_error_that_lists_them_unless_fill_stands_i
     ("options", "message"),
     [
         ({"size": "bits"}, "size .*'spec' or 'wire', got 'bits'"),
-        ({"cost": "wall"}, "source must be one of"),
-        ({"statistic": "mode"}, "statistic must be one of"),
+        ({"cost": "wall"}, "source must be 'best'"),
+        ({"statistic": "mode"}, "statistic must be 'median'"),
         ({"fill": -1}, "fill must be a finite number"),
         *(
             ({"bandwidth_bits_per_s": wrong}, f"bandwidth_bits_per_s .* above 0, got {wrong!r:.4}")
