@@ -123,7 +123,8 @@ def build_parser() -> argparse.ArgumentParser:
     _report(command("report", "write a profile as an HTML page that works offline"))
     _export(command("export", "write a profile in another tool's format"))
     _import(command("import", "convert another tool's file to a profile"))
-    _validate(command("validate", "check that files are valid profiles"))
+    validate = command("validate", "check that files are valid profiles")
+    _add(validate, "PROFILE", "files, or - for stdin", nargs="+")
     completion = command("completion", "print a completion script for a shell")
     _add(completion, "SHELL", "bash, zsh, fish, ...")
     return parser
@@ -318,10 +319,6 @@ def _import(parser: argparse.ArgumentParser) -> None:
     _add(parser, "FILE", _ONE_PROFILE)
     _add(parser, "-o --output FILE", _ONE_FILE, default="-")
     _add(parser, "--format NAME", "wfformat; by default detected from the file")
-
-
-def _validate(parser: argparse.ArgumentParser) -> None:
-    _add(parser, "PROFILE", "files, or - for stdin", nargs="+")
 
 
 def _rounds(text: str) -> int | str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.table import default_times, edge_table, task_table
 from dagprofiler._util.text import BITS, quantity, share
-from dagprofiler.analysis.weights import NAMED, STATISTICS, known_weights
+from dagprofiler.analysis.weights import NAMED, STATISTICS, Weights, known_weights
 from dagprofiler.errors import WeightError, counted, listed
 from dagprofiler.formats import Export
 
@@ -28,34 +28,6 @@ _LIGHT, _DARK = (0xF7, 0xFB, 0xFF), (0x6B, 0xAE, 0xD6)
 
 
 @dataclass(frozen=True)
-class Costs:
-    """Known costs of tasks, from one source.
-
-    Attributes
-    ----------
-    values
-        Task name to cost; tasks without one are absent.
-    source
-        Source of all values, one of `dagprofiler.analysis.weights.NAMED`;
-        None if there are none.
-    unit
-        ``"instructions"``, ``"ms"`` or ``"reference ms"``; None if there are none.
-    provenance
-        In words: origin of the values, or why there are none.
-    """
-
-    values: Mapping[str, Any]
-    source: str | None
-    unit: str | None
-    provenance: str
-
-    def __str__(self) -> str:
-        if self.source is None:
-            return f"no weights: {self.provenance}"
-        return f"weights: {self.source} in {self.unit} ({self.provenance})"
-
-
-@dataclass(frozen=True)
 class Graph:
     """A profile as a graph with attributes; unknown attributes are absent.
 
@@ -68,7 +40,7 @@ class Graph:
     edges
         Source and target to the edge's attributes.
     costs
-        What the tasks' ``weight`` is.
+        Weights of the tasks that have one; without any the provenance says why.
     losses
         Sentences on what a graph with attributes cannot hold.
     """
@@ -76,8 +48,16 @@ class Graph:
     attributes: dict[str, Any]
     tasks: dict[str, dict[str, Any]]
     edges: dict[tuple[str, str], dict[str, Any]]
-    costs: Costs
+    costs: Weights
     losses: tuple[str, ...]
+
+    @property
+    def about(self) -> str:
+        """What the weights are, in words."""
+        costs = self.costs
+        if not costs.source:
+            return f"no weights: {costs.provenance}"
+        return f"weights: {costs.source} in {costs.unit} ({costs.provenance})"
 
 
 class GraphExporter:
@@ -171,7 +151,7 @@ def drawn(graph: Graph, names: Mapping[str, str]) -> Iterator[Drawn]:
         yield Drawn((numbers[source], numbers[target]), (quantity(weight, BITS),), part)
 
 
-def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | None) -> Costs:
+def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | None) -> Weights:
     """Return the costs of the tasks; some or all tasks may lack a value.
 
     Parameters
@@ -196,13 +176,13 @@ def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
     except WeightError as error:
         if cost not in ("best", *NAMED) or statistic not in STATISTICS or fill is not None:
             raise
-        return Costs({}, None, None, " ".join(error.reason.split()))
+        return Weights({}, "", "", statistic, " ".join(error.reason.split()))
     provenance, lacking = found.provenance, len(found.filled)
     if lacking:
         what = "none" if fill is None else f"{fill:.12g} given"
         tasks = counted(len(profile.dag_structure["nodes"]), "task")
         provenance += f"; {what} for {lacking:,} of {tasks}"
-    return Costs(found.values, found.source, found.unit, provenance)
+    return replace(found, provenance=provenance)
 
 
 def graph_of(profile: Profile, cost: str | None, statistic: str, fill: float | None) -> Graph:
@@ -215,8 +195,8 @@ def graph_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
         "seed": profile.seed,
         "dagprofiler_version": profile.metadata.get("dagprofiler_version"),
         "total_time_ms": profile.metrics.total_time_ms,
-        "node_weight_source": costs.source,
-        "node_weight_unit": costs.unit,
+        "node_weight_source": costs.source or None,
+        "node_weight_unit": costs.unit or None,
         "node_weight_provenance": costs.provenance,
         "edge_weight_unit": "bits",
     }
@@ -237,7 +217,7 @@ _TASK = (
 _EDGE = ("size_bytes", "wire_bytes", "data_fields")
 
 
-def _tasks(profile: Profile, costs: Costs) -> dict[str, dict[str, Any]]:
+def _tasks(profile: Profile, costs: Weights) -> dict[str, dict[str, Any]]:
     table = task_table(profile)
     columns = {"weight": map(costs.values.get, table["task"]), **{k: table[k] for k in _TASK}}
     return dict(zip(table["task"], _rows(columns)))

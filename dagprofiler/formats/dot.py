@@ -36,7 +36,7 @@ class Dot(GraphExporter):
 
     def text(self, graph: Graph, names: Mapping[str, str]) -> str:
         """Return the graph in Graphviz' language."""
-        lines = [_HEAD.format(label=_label("\n".join(wrap(str(graph.costs), 80))))]
+        lines = [_HEAD.format(label=_label("\n".join(wrap(graph.about, 80))))]
         for ends, words, part in drawn(graph, names):
             label = "\\n".join(map(_label, words))
             look = 'style="dashed"' if part is None else f'penwidth="{1 + 4 * part:.3g}"'

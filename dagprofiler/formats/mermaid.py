@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dagprofiler.formats._graph import PICTURE, Costs, Graph, GraphExporter, drawn, legible, shade
+from dagprofiler.formats._graph import PICTURE, Graph, GraphExporter, drawn, legible, shade
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Mermaid(GraphExporter):
 
     def text(self, graph: Graph, names: Mapping[str, str]) -> str:
         """Return the flowchart."""
-        lines = ["flowchart TD\n", f"    %% {_comment(graph.costs)}\n"]
+        lines = ["flowchart TD\n", f"    %% {_comment(graph.about)}\n"]
         # The last is for tasks without a cost.
         groups: list[list[str]] = [[] for _ in range(_LEVELS + 1)]
         for ends, words, part in drawn(graph, names):
@@ -54,9 +54,9 @@ def _coded(text: str) -> str:
     return _CODED.sub(lambda match: f"#{ord(match[0])};", text)
 
 
-def _comment(costs: Costs) -> str:
-    """Return the description of the costs, escaped for a comment."""
-    return re.sub(r"[^\w .,:;()/'-]", "?", " ".join(legible(str(costs)).split()))
+def _comment(words: str) -> str:
+    """Return words escaped for a comment."""
+    return re.sub(r"[^\w .,:;()/'-]", "?", " ".join(legible(words).split()))
 
 
 def _look(level: int) -> str:

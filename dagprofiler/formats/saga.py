@@ -19,7 +19,14 @@ from dagprofiler._util.json import plain_number
 from dagprofiler.analysis.weights import samples_behind, weights_of
 from dagprofiler.errors import FormatError, did_you_mean, listed, needs_extra, short_repr
 from dagprofiler.formats import Export
-from dagprofiler.formats._graph import left_out, legible_names, listed_again, predicted, renamed
+from dagprofiler.formats._graph import (
+    left_out,
+    legible,
+    legible_names,
+    listed_again,
+    predicted,
+    renamed,
+)
 from dagprofiler.graph.wiring import kahn_order
 
 if TYPE_CHECKING:
@@ -227,9 +234,7 @@ class Saga:
         graph = _Graph(profile, cost, statistic, fill, size, size_unit, fill_size, stochastic)
         document: dict[str, Any] = graph.document
         if network is not None:
-            if not isinstance(instance_name, str):
-                raise FormatError(f"instance_name must be text, got {short_repr(instance_name)}")
-            name = legible_names([instance_name])[instance_name]
+            name = legible(str(instance_name))
             document = {"name": name, "task_graph": document, "network": network_of(network)}
         text = json.dumps(document, allow_nan=False, default=plain_number)
         alone = () if network is not None else (_STOCHASTIC if stochastic else _ALONE,)

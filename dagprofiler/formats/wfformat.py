@@ -262,14 +262,11 @@ class Instance:
             attributes.pop("machines", None)
             task.update((OLD_NAMES.get(key, key), value) for key, value in attributes.items())
             tasks.append(task)
-        workflow = {**self._execution(), "tasks": tasks}
         machines = self._machines()
-        if machines:
-            for machine in machines:
-                cpu = mapping_in(machine, "cpu")
-                machine["cpu"] = {OLD_CPU_NAMES.get(k, k): value for k, value in cpu.items()}
-            workflow["machines"] = machines
-        return workflow
+        for machine in machines:
+            cpu = mapping_in(machine, "cpu")
+            machine["cpu"] = {OLD_CPU_NAMES.get(k, k): value for k, value in cpu.items()}
+        return {**self._execution(), "tasks": tasks, **_known({"machines": machines})}
 
     def _execution(self) -> dict[str, Any]:
         total_ms = self._profile.metrics.total_time_ms
@@ -457,14 +454,12 @@ class WfFormat:
         choice("version", version, _WRITTEN, error=FormatError)
         choice("cost", cost, COSTS, error=FormatError)
         choice("size", size, [*SIZES], error=FormatError)
-        if workflow is not None and not isinstance(workflow, str):
-            raise FormatError(f"workflow must be text, got {workflow!r}")
         if fill is not None:
             fill = number("fill, in milliseconds,", fill, zero=True, error=FormatError)
         if not profile.dag_structure["nodes"]:
             raise FormatError("WfFormat has no workflows without tasks, and this profile has none")
         instance = Instance(profile, version, size, known_weights(profile, cost, statistic, fill))
-        document = instance.document(workflow)
+        document = instance.document(None if workflow is None else str(workflow))
         return Export("".join(_lines(document)) + "\n", tuple(instance.losses()))
 
 
@@ -1067,11 +1062,11 @@ class _Import:
             self._not_measured["wall_time_ms"] = "the file holds no runtimes"
             return {name: {"node_weight": "default"} for name in self._names}
         why = {"reasons": {"wall_time_ms": "the file holds no runtime of the task"}}
-        sources = {}
-        for name, task in zip(self._names, self._tasks):
-            reasons = why if task.wall_ms is None else {}
-            sources[name] = {"node_weight": "default", "wall_time_ms": task.wall_ms, **reasons}
-        return sources
+        times_ms = ((name, task.wall_ms) for name, task in zip(self._names, self._tasks))
+        return {
+            name: {"node_weight": "default", "wall_time_ms": ms, **(why if ms is None else {})}
+            for name, ms in times_ms
+        }
 
     def _samples(self) -> dict[str, Any]:
         """Return the measurements of each task, as one round."""

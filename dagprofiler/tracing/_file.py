@@ -20,15 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from dagprofiler._util.files import open_untricked, replaced, write
 from dagprofiler._util.json import jsonable, mapping_in, trace_json
 from dagprofiler.errors import TraceError, short_repr
-from dagprofiler.tracing._recording import (
-    ASYNC,
-    ASYNC_INSTANT,
-    COUNTER,
-    INSTANT,
-    SPAN,
-    Label,
-    new_id,
-)
+from dagprofiler.tracing._recording import Label, new_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -125,7 +117,7 @@ class Track:
             name, category, args = label, "span", None
         else:
             _, name, category, args, _ = label
-            if label.kind != SPAN:
+            if label.kind != "span":
                 return ""
         head = f'"name": {_quoted(name)}, "cat": {_quoted(category)}, {self._place}"ts": '
         if args is None:
@@ -150,14 +142,14 @@ class Track:
         what = f'"name": {_quoted(label.name)}, "cat": {_quoted(label.category)}, {self._place}'
         begin, finish = f'"ts": {(start - self._zero) * 1e6:.3f}', (end - self._zero) * 1e6
         args = f', "args": {trace_json(label.args)}' if label.args else ""
-        if label.kind == COUNTER:
+        if label.kind == "counter":
             return [f'{{"ph": "C", {what}{begin}{args}}}']
-        if label.kind == INSTANT:
+        if label.kind == "instant":
             return [f'{{"ph": "i", "s": "t", {what}{begin}{args}}}']
         # Numbers are counted in each process.
         number = f"{self._pid:x}.{label.id:x}" if isinstance(label.id, int) else str(label.id)
         what += f'"id": {_quoted(number)}, '
-        if label.kind == ASYNC_INSTANT:
+        if label.kind == "async_instant":
             return [f'{{"ph": "n", {what}{begin}{args}}}']
         return [f'{{"ph": "b", {what}{begin}{args}}}', f'{{"ph": "e", {what}"ts": {finish:.3f}}}']
 
@@ -181,8 +173,8 @@ def _locked(descriptor: int) -> str | None:
 def _apart(label: AnyLabel) -> Label:
     """Return the label of an asynchronous span, which may overlap those of its thread."""
     if isinstance(label, str):
-        return Label(ASYNC, label, "span", None, new_id())
-    return label._replace(kind=ASYNC, id=new_id())
+        return Label("async", label, "span", None, new_id())
+    return label._replace(kind="async", id=new_id())
 
 
 #: The member of the document that Chrome's format does not have: how the file ended.

@@ -10,12 +10,8 @@ from typing import Any, Callable, NamedTuple, overload
 from dagprofiler._util.checks import choice
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import TraceError
-from dagprofiler.tracing._process import at_close, recorder
+from dagprofiler.tracing._process import recorder
 from dagprofiler.tracing._recording import (
-    ASYNC,
-    ASYNC_INSTANT,
-    INSTANT,
-    SPAN,
     Label,
     clock,
     in_event_loop,
@@ -99,7 +95,7 @@ def sync_event(pointcut: str, name: Any, category: Any) -> None:
     """
     choice("pointcut", pointcut, _SYNC, error=TraceError)
     if not state.off:
-        label = Label(SPAN, text_of(name), text_of(category))
+        label = Label("span", text_of(name), text_of(category))
         _open.mark(pointcut, label, label.category, threading.get_ident())
 
 
@@ -128,7 +124,7 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     if not state.off:
         category, scope = text_of(category), text_of(scope or "")
         args = plain({"scope": scope}) if scope else None
-        label = Label(ASYNC, text_of(name), category, args, new_id())
+        label = Label("async", text_of(name), category, args, new_id())
         place = _place() if id is None else text_of(id)
         _open.mark(pointcut, label, place, (category, scope), exact=id is not None)
 
@@ -210,7 +206,7 @@ class _Open:
                 del self._begun[among]
         if pointcut == "instant":
             number = label.id if found is None else found.label.id
-            record(label._replace(kind=ASYNC_INSTANT, id=number), now, now)
+            record(label._replace(kind="async_instant", id=number), now, now)
         elif found is None:
             _instant(label, now, "no 'before' came")
         else:
@@ -221,7 +217,7 @@ class _Open:
         now, note = clock(), {"unfinished": True}
         with self._lock:
             for label, _, start in chain.from_iterable(self._begun.values()):
-                record(label._replace(kind=ASYNC, args=note, id=label.id or new_id()), start, now)
+                record(label._replace(kind="async", args=note, id=label.id or new_id()), start, now)
             self.forget()
 
     def forget(self) -> None:
@@ -249,8 +245,8 @@ def _place() -> Any:
 
 
 def _instant(label: Label, moment: float, why: str) -> None:
-    record(Label(INSTANT, label.name, label.category, {"note": why}), moment, moment)
+    record(Label("instant", label.name, label.category, {"note": why}), moment, moment)
 
 
 _open = _Open()
-at_close(_open.finish, after_fork=_open.forget)
+recorder.by_hand = _open

@@ -12,26 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from time import process_time, sleep, time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler._util.checks import boolean, choice, integer, number
 from dagprofiler._util.interpreter import HOSTNAME, imported, recording, sink
 from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
 from dagprofiler.tracing._file import TraceFile, Track, process_name
-from dagprofiler.tracing._recording import (
-    COUNTER,
-    INSTANT,
-    Buffer,
-    Label,
-    Sink,
-    clock,
-    record,
-    state,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+from dagprofiler.tracing._recording import Buffer, Label, Sink, clock, record, state
 
 _PARTS = ("name", "instance-path", "hostname", "pid")
 
@@ -255,11 +242,11 @@ class Usage:
             return ()
         cpu_s = process_time()
         percent = round(100 * (cpu_s - self._cpu_s) / since, 1)
-        cpu = Label(COUNTER, "cpu_usage", "usage", {"percent": percent})
+        cpu = Label("counter", "cpu_usage", "usage", {"percent": percent})
         rows: tuple[Any, ...] = (cpu, self._last, self._last)
         with suppress(OSError), open("/proc/self/statm", "rb") as file:
             resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-            memory = Label(COUNTER, "memory_usage", "usage", {"kB": resident / 1000})
+            memory = Label("counter", "memory_usage", "usage", {"kB": resident / 1000})
             rows += (memory, now, now)
         self._last, self._cpu_s = now, cpu_s
         return rows
@@ -306,6 +293,8 @@ class Recorder:
         self._complained = False
         #: How many collections are open.
         self.collections = 0
+        #: Work that was begun by hand, once there may be any.
+        self.by_hand: Any = None
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -526,13 +515,13 @@ class Recorder:
         state.sink.set(_anew)
         _sink.buffer.clear()
         _sink.buffer = self.new_buffer()
-        for forget in _forgetters:
-            forget()
+        if self.by_hand is not None:
+            self.by_hand.forget()
 
     def close(self) -> None:
         """Write all spans and mark the file as closed; later spans are written one by one."""
-        for finish in _finishers:
-            finish()
+        if self.by_hand is not None:
+            self.by_hand.finish()
         self.pause()
         self._started = self._over = True
         self._end_file()
@@ -570,17 +559,6 @@ class Recorder:
         return self._file.path if self._file is not None and self._file.is_open else None
 
 
-#: Called before the file is closed, and in a process that was forked.
-_finishers: list[Callable[[], None]] = []
-_forgetters: list[Callable[[], None]] = []
-
-
-def at_close(finish: Callable[[], None], *, after_fork: Callable[[], None]) -> None:
-    """Register `finish`, called before the trace is closed, to record open spans."""
-    _finishers.append(finish)
-    _forgetters.append(after_fork)
-
-
 def switch(collections: int = 0) -> None:
     """Change the number of open collections, and update whether spans are recorded."""
     if collections > 0:
@@ -597,15 +575,7 @@ def note(name: str, /, **args: Any) -> None:
     if state.off:
         return
     now = clock()
-    record(Label(INSTANT, name, "dagprofiler", args), now, now)
-
-
-def _from_environment() -> Options:
-    options, problems = from_environment(os.environ.get("PERFFLOW_OPTIONS"))
-    for problem in problems:
-        with suppress(Exception):
-            print(f"PERFFLOW_OPTIONS: {problem}", file=sys.stderr)  # noqa: T201
-    return options
+    record(Label("instant", name, "dagprofiler", args), now, now)
 
 
 class _Anew:
@@ -618,7 +588,11 @@ class _Anew:
         return buffer
 
 
-recorder = Recorder(_from_environment())
+_options, _problems = from_environment(os.environ.get("PERFFLOW_OPTIONS"))
+for _problem in _problems:
+    with suppress(Exception):
+        print(f"PERFFLOW_OPTIONS: {_problem}", file=sys.stderr)  # noqa: T201
+recorder = Recorder(_options)
 _sink = Sink(recorder)
 _anew = _Anew()
 state.sink = sink

@@ -24,15 +24,13 @@ from dagprofiler.errors import describe, shorten
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextvars import ContextVar
-    from typing import Union
+    from typing import Literal, Union
 
     AnyLabel = Union[str, "Label"]
+    Kind = Literal["span", "async", "instant", "async_instant", "counter"]
 
 #: Seconds of the clock of all spans.
 clock = perf_counter
-
-SPAN, ASYNC, INSTANT = "span", "async", "instant"
-ASYNC_INSTANT, COUNTER = "async_instant", "counter"
 
 
 class Label(NamedTuple):
@@ -41,7 +39,7 @@ class Label(NamedTuple):
     Attributes
     ----------
     kind
-        ``"span"``, ``"async"``, ``"instant"``, ``"async_instant"`` or ``"counter"``.
+        One of `Kind`.
     name, category
         Its name and its category.
     args
@@ -50,7 +48,7 @@ class Label(NamedTuple):
         Of asynchronous spans: an id that is unique in this process, or the user's.
     """
 
-    kind: str
+    kind: Kind
     name: str
     category: str
     args: Mapping[str, Any] | None = None
@@ -153,10 +151,10 @@ def record(label: AnyLabel, start: float, end: float) -> None:
         buffer.owner.full(buffer)
 
 
-def labelled(kind: str, name: str, category: str, args: dict[str, Any] | None) -> Label:
+def labelled(kind: Kind, name: str, category: str, args: dict[str, Any] | None) -> Label:
     """Return a label; asynchronous ones get a number that no other of this process has."""
     # A third of the time that calling the class takes.
-    return _new(Label, (kind, name, category, args, next(_ids) if kind == ASYNC else None))
+    return _new(Label, (kind, name, category, args, next(_ids) if kind == "async" else None))
 
 
 _new = tuple.__new__
@@ -165,7 +163,7 @@ _new = tuple.__new__
 def failed(label: AnyLabel, error: BaseException) -> Label:
     """Return the label of a span that `error` has ended."""
     if isinstance(label, str):
-        label = Label(SPAN, label, "span")
+        label = Label("span", label, "span")
     args = {**(label.args or {}), "error": shorten(describe(error))}
     return label._replace(args=args)
 

@@ -10,10 +10,6 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast, overload
 from dagprofiler.errors import TraceError, short_repr
 from dagprofiler.tracing._process import note
 from dagprofiler.tracing._recording import (
-    ASYNC,
-    COUNTER,
-    INSTANT,
-    SPAN,
     Label,
     clock,
     failed,
@@ -29,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
     from typing_extensions import Self
+
+    from dagprofiler.tracing._recording import Kind
 
 
 class span:  # noqa: N801  (reads as a word of the language)
@@ -94,7 +92,7 @@ class span:  # noqa: N801  (reads as a word of the language)
             if len(buffer) > buffer.limit:
                 buffer.owner.full(buffer)
         else:
-            self._record(ASYNC if apart else SPAN, start, end, error)
+            self._record("async" if apart else "span", start, end, error)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -103,7 +101,7 @@ class span:  # noqa: N801  (reads as a word of the language)
         self.__exit__(kind, error, None)
 
     def _record(
-        self, kind: str, start: float | None, end: float, error: BaseException | None
+        self, kind: Kind, start: float | None, end: float, error: BaseException | None
     ) -> None:
         name = text_of(self.name)
         if start is None:
@@ -131,7 +129,7 @@ class async_span(span):  # noqa: N801  (as span)
         end, start = clock(), self._start
         self._start = None
         if not state.off:
-            self._record(ASYNC, start, end, error)
+            self._record("async", start, end, error)
 
     def begin(self) -> Self:
         """Begin the span and return it."""
@@ -157,7 +155,7 @@ def instant(name: Any, /, **args: Any) -> None:
     if state.off:
         return
     now = clock()
-    record(Label(INSTANT, text_of(name), "instant", plain(args) or None), now, now)
+    record(Label("instant", text_of(name), "instant", plain(args) or None), now, now)
 
 
 def counter(name: Any, value: Any = None, /, **values: Any) -> None:
@@ -191,7 +189,7 @@ def counter(name: Any, value: Any = None, /, **values: Any) -> None:
         right = isinstance(number, (int, float)) and not isinstance(number, bool)
         (numbers if right else others)[key] = number
     if numbers:
-        record(Label(COUNTER, text_of(name), "counter", numbers), now, now)
+        record(Label("counter", text_of(name), "counter", numbers), now, now)
     if others or not given:
         note("counter without a number", name=text_of(name), values=others)
 
@@ -227,7 +225,7 @@ def trace(function: Any = None, /, *, name: str | None = None, category: str | N
     Raises
     ------
     TraceError
-        If `function` is not callable, or `name` or `category` is not a string.
+        If `function` is not callable.
 
     Notes
     -----
@@ -250,9 +248,6 @@ def trace(function: Any = None, /, *, name: str | None = None, category: str | N
     >>> answer()
     42
     """
-    for option, value in (("name", name), ("category", category)):
-        if value is not None and not isinstance(value, str):
-            raise TraceError(f"trace({option}={short_repr(value)}): expected text")
     wrap = partial(wrapped, name=name, category=category)
     if function is None:
         return partial(decorated, what="trace", wrap=wrap)
@@ -294,7 +289,7 @@ def label_of(function: Any, name: str | None = None, category: str | None = None
     """Return the label of a function's spans."""
     own = getattr(function, "__qualname__", None) or type(function).__qualname__
     module = getattr(function, "__module__", None) or "function"
-    return Label(SPAN, name or str(own), category or str(module))
+    return Label("span", text_of(name or own), text_of(category or module))
 
 
 def wrapped(
@@ -309,9 +304,9 @@ def wrapped(
         inner, again = function.__wrapped__, contextmanager
         if inspect.isasyncgenfunction(inner):
             apart, again = True, cast("Any", asynccontextmanager)
-        call = partial(_Call, label._replace(kind=ASYNC) if apart else label)
+        call = partial(_Call, label._replace(kind="async") if apart else label)
         return signed(again(within(inner, call)), function)
-    call = partial(_Call, label._replace(kind=ASYNC))
+    call = partial(_Call, label._replace(kind="async"))
     plain = None if apart else partial(_function, label=label)
     return signed(within(function, call, plain), function)
 
@@ -455,8 +450,8 @@ class _Call:
         end, label = clock(), self.label
         if state.off:
             return
-        if label.kind == ASYNC or in_event_loop():
-            label = labelled(ASYNC, label.name, label.category, None)
+        if label.kind == "async" or in_event_loop():
+            label = labelled("async", label.name, label.category, None)
         # Closing a generator is no error.
         if error is not None and kind is not GeneratorExit:
             label = failed(label, error)

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dagprofiler._util.interpreter import here, recording, workers
 from dagprofiler.errors import TraceError
 from dagprofiler.tracing._process import note, recorder, switch
-from dagprofiler.tracing._recording import SPAN, Buffer, Label, Sink, state
+from dagprofiler.tracing._recording import Buffer, Label, Sink, state
 from dagprofiler.tracing.functions import FunctionCollector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dagprofiler._util.interpreter import TaskThread
+    from dagprofiler.tracing._recording import Kind
 
 #: How many spans of each thread of a task are kept in a round.
 SPANS_OF_A_TASK = 100_000
@@ -53,7 +54,7 @@ class Packed(NamedTuple):
         How many spans exceeded the limit.
     """
 
-    labels: tuple[tuple[str, str, str], ...]
+    labels: tuple[tuple[Kind, str, str], ...]
     threads: tuple[tuple[int, str, bool], ...]
     of_label: array[int]
     of_thread: array[int]
@@ -216,7 +217,7 @@ def _packed(
     threads: Sequence[tuple[int, str, bool]], buffers: Sequence[list[Any]], dropped: int
 ) -> Packed:
     """Return the packed spans of each thread."""
-    labels: dict[tuple[str, str, str], int] = {}
+    labels: dict[tuple[Kind, str, str], int] = {}
     of_label, of_thread, times = array("I"), array("I"), array("d")
     args: dict[int, dict[str, Any]] = {}
     ids: dict[int, int | str] = {}
@@ -224,7 +225,7 @@ def _packed(
         rows = iter(buffer)
         for label, start, end in zip(rows, rows, rows):
             if type(label) is str:
-                key = (SPAN, label, "span")
+                key: tuple[Kind, str, str] = ("span", label, "span")
             else:
                 key = label[:3]
                 if label.args:

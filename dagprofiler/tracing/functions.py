@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._util.checks import number
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
-from dagprofiler.tracing._recording import SPAN, Label, clock, record, state
+from dagprofiler.tracing._recording import Label, clock, record, state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -174,7 +174,7 @@ class FunctionCollector:
                 file = code.co_filename
                 if file == place or (place.endswith(os.sep) and file.startswith(place)):
                     name = getattr(code, "co_qualname", code.co_name)
-                    label = Label(SPAN, name, module)
+                    label = Label("span", name, module)
             # The reference to the code keeps its id valid.
             known = self._seen[id(code)] = (label, code)
         return known[0]

@@ -286,7 +286,6 @@ def test_what_the_format_cannot_hold_is_listed_and_a_profile_without_tasks_refus
         ({"version": "1.3"}, "version .*'1.4', '1.5' or '1.6', got '1.3'"),
         ({"version": 1.5}, "version .*got 1.5"),
         ({"size": "bytes"}, "size .*'spec' or 'wire', got 'bytes'"),
-        ({"workflow": 5}, "workflow must be text, got 5"),
         *(({"fill": fill}, "fill, in milliseconds, must") for fill in (-1, float("nan"), True)),
         *(({"cost": cost}, f"got '{cost}'") for cost in ("counted", "estimated", "walltime")),
         ({"statistic": "mode"}, "statistic"),
