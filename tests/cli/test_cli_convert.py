@@ -66,6 +66,6 @@ def test_completion_knows_the_commands_and_their_options_and_refuses_another_she
         assert word in script
     as_json = json.loads(cli("completion", shell, "--json").out)
     assert as_json == {"shell": shell, "script": script[:-1]}
-    assert "expected one of bash, zsh" in refused("completion", "nope")
+    assert "must be 'bash', 'zsh'" in refused("completion", "nope")
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert 'pip install "dagprofiler[cli]"' in refused("completion", shell)
