@@ -20,8 +20,6 @@ from steps import Calls, Notes, Slow, Timed, always, children, failure, spent_ms
 
 import dagprofiler
 from dagprofiler import DAG, Hook, Profile, Rounds, RunError, Task, TaskMetrics, ValidationError
-from dagprofiler.engine.options import RunOptions
-from dagprofiler.engine.run import Plan
 from dagprofiler.errors import describe
 from dagprofiler.schema import PROFILE_SCHEMA, validate_profile
 from dagprofiler.stats import FLAGS
@@ -38,38 +36,6 @@ def chain():
 
 def kinds(measured, warmup=2):
     return [*["cold", *["warm_up"] * (warmup - 1)][:warmup], *["measured"] * measured]
-
-
-def plan_of(rounds, *, is_precise=lambda _: False, **options):
-    return Plan(RunOptions(rounds=rounds), is_precise, **options)
-
-
-def test_a_single_round_is_all_there_is():
-    plan = plan_of(Rounds(1))
-    assert (plan.single, list(plan), plan.ended_by) == (True, ["measured"], "n")
-    for rounds in (Rounds(2), Rounds(1, warmup=1), Rounds("auto")):
-        assert not plan_of(rounds).single
-    assert not plan_of(1, allocation=True).single
-
-
-def test_auto_takes_six_rounds_even_if_fewer_would_do():
-    asked = []
-    plan = plan_of(
-        Rounds(warmup=0, precision=0.02, max_time_s=1e-9),
-        is_precise=lambda precision: not asked.append(precision),
-    )
-    assert (list(plan), plan.ended_by, asked) == (["measured"] * 6, "precision", [0.02])
-
-
-def test_warm_up_takes_none_of_the_time_for_measuring(monkeypatch):
-    now = 0.0
-    monkeypatch.setattr("dagprofiler.engine.run.perf_counter", lambda: now)
-    plan = plan_of(Rounds(warmup=1, max_time_s=8.0))
-    taken = []
-    for kind in plan:
-        taken.append(kind)
-        now += 100.0 if kind == "cold" else 1.0
-    assert (taken, plan.ended_by) == (kinds(8, warmup=1), "max_time_s")
 
 
 @pytest.mark.parametrize("arguments", [{}, {"rounds": 1}, {"rounds": Rounds(1)}])
@@ -183,13 +149,22 @@ def test_flags_are_shown_and_explained_in_words(clock):
         ([10], {"precision": 1e-9}, 6, "precision"),
         ([9, 11] * 20, {"max_rounds": 50, "max_time_s": 85.0}, 9, "max_time_s"),
         ([9, 11] * 20, {"max_rounds": 50, "max_time_s": 1.0}, 6, "max_time_s"),
+        # Warming up takes none of the time for measuring.
+        (
+            [100, *[9, 11] * 20],
+            {"warmup": 1, "max_rounds": 50, "max_time_s": 85.0},
+            9,
+            "max_time_s",
+        ),
     ],
 )
 def test_auto_takes_the_rounds_that_it_needs(clock, seconds, arguments, rounds, ended_by):
-    asked = Rounds("auto", warmup=0, max_time_s=arguments.pop("max_time_s", 1e6), **arguments)
-    document = DAG({"a": Timed(clock, seconds, outputs=[])}).run(rounds=asked, meters="wall")
-    run = document.to_dict()["run"]
-    assert (run["rounds"], run["ended_by"]) == (rounds, ended_by)
+    asked = Rounds("auto", **{"warmup": 0, "max_time_s": 1e6, **arguments})
+    sections = (
+        DAG({"a": Timed(clock, seconds, outputs=[])}).run(rounds=asked, meters="wall").sections
+    )
+    assert (sections["run"]["rounds"], sections["run"]["ended_by"]) == (rounds, ended_by)
+    assert sections["samples"]["rounds"] == kinds(rounds, asked.warmup)
 
 
 class Meter:
@@ -402,10 +377,10 @@ def three_tasks(first):
     return DAG(tasks, [("a", "b")])
 
 
-@pytest.mark.parametrize("rounds", [{"n": 3}, {"n": 1, "warmup": 1}])
-def test_tasks_whose_outputs_differ_between_rounds_are_flagged_and_no_others(rounds):
+def test_tasks_whose_outputs_differ_between_rounds_are_flagged_and_no_others():
     dag = three_tasks(Calls(lambda k: {"x": k}))
-    assert differing(dag.run(rounds=Rounds(**rounds, check_outputs=True))) == {"a"}
+    for rounds in (Rounds(3, check_outputs=True), Rounds(1, warmup=1, check_outputs=True)):
+        assert differing(dag.run(rounds=rounds)) == {"a"}
     assert differing(dag.run(rounds=3)) == set()
 
 
@@ -666,6 +641,7 @@ def test_what_ends_round_3_of_6_leaves_rounds_1_and_2(clock, error, on_error, re
         (3, {"rounds": "auto"}, "in round 2", 1),
         (0, {"rounds": Rounds(2, warmup=0)}, "in round 1 of 2", 0),
         (4, {"rounds": 2, "meters": "allocation"}, "in the allocation round", 2),
+        (1, {"rounds": 1, "meters": "allocation"}, "in the allocation round", 1),
     ],
 )
 def test_the_reason_says_in_which_round(clock, at, asked, where, measured):

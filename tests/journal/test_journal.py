@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from journal_files import chained, copied, cut_after, parsed, records, rewrite, segment
-from journal_tasks import Last, Source, Total, Twice, ran
+from journal_tasks import last, ran, source, total, twice
 from platforms import posix
 
 from dagprofiler import (
@@ -49,7 +49,7 @@ EDGES = [
     ("source", "total", ["label"]),
     ("total", "last", []),
 ]
-TASKS = {"source": Source, "twice": Twice, "total": Total, "last": Last}
+TASKS = {"source": source, "twice": twice, "total": total, "last": last}
 ASKED = {"seed": 3, "inputs": {"twice": {"offset": 5}}, "keep": ["source", "twice"]}
 
 
@@ -71,7 +71,10 @@ def journal(tmp_path):
 
 
 def plain(profile):
-    return repr(profile.outputs), repr(profile.final_outputs)
+    """Return what does not depend on times."""
+    metrics = profile.metrics
+    sizes = metrics.edge_weights, [one.bytes_out for one in metrics.task_metrics]
+    return profile.seed, sizes, repr(profile.outputs), repr(profile.final_outputs)
 
 
 def resume(directory, count=None):
@@ -80,21 +83,6 @@ def resume(directory, count=None):
         cut_after(directory, count)
     ran.clear()
     return program().resume(directory)
-
-
-@pytest.mark.parametrize("count", range(6))
-def test_what_is_finished_is_not_run_again(journal, count):
-    undisturbed = program().run(**ASKED)
-    profile = resume(journal, count)
-    assert ran == Counter([*TASKS][count:])
-    assert plain(profile) == plain(undisturbed)
-    sizes, expected = (
-        (its.metrics.edge_weights, [one.bytes_out for one in its.metrics.task_metrics])
-        for its in (profile, undisturbed)
-    )
-    assert sizes == expected
-    assert Profile.loads(profile.dumps()) == profile
-    assert profile.seed == 3
 
 
 def test_a_journal_that_is_complete_gives_the_profile_and_runs_nothing(tmp_path):
@@ -111,24 +99,28 @@ def test_a_journal_that_is_complete_gives_the_profile_and_runs_nothing(tmp_path)
     assert (tmp_path / "journal").read_bytes() == before
 
 
+OPENS = "import sys; from dagprofiler.journal._records import RecordFile; RecordFile(sys.argv[1])"
+
+
 def test_a_journal_is_not_resumed_while_its_run_goes_on_and_one_that_is_removed_warns(tmp_path):
-    class Resumes(Hook):
-        def task_started(self, task):
+    def resume_it(task):
+        with pytest.raises(JournalError, match="another run in"):
             program().resume(tmp_path)
+        # The refused one leaves the lock to the one that holds it.
+        if task == "last":
+            command = [sys.executable, "-c", OPENS, tmp_path / "journal"]
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            assert re.search("JournalError.*another process", done.stderr)
 
-    class Removes(Hook):
-        def task_started(self, task):
-            if task == "last":
-                shutil.rmtree(tmp_path)
-
-    undisturbed = plain(program().run(**ASKED))
-    with pytest.raises(RunError, match="another run in"):
-        program().run(**ASKED, hooks=[Journal(tmp_path), Resumes()])
+    hook, undisturbed = Hook(), plain(program().run(**ASKED))
+    hook.task_started = resume_it
+    assert plain(program().run(**ASKED, hooks=[Journal(tmp_path), hook])) == undisturbed
     # It is free again.
     assert plain(program().resume(tmp_path)) == undisturbed
     shutil.rmtree(tmp_path)
+    hook.task_started = lambda task: task == "last" and shutil.rmtree(tmp_path)
     with pytest.warns(DagProfilerWarning, match="removed or replaced"):
-        profile = program().run(**ASKED, hooks=[Journal(tmp_path), Removes()])
+        profile = program().run(**ASKED, hooks=[Journal(tmp_path), hook])
     assert plain(profile) == undisturbed
 
 
@@ -160,13 +152,13 @@ def test_rounds_until_they_are_precise_go_on_where_they_stopped(tmp_path):
     assert ran == {"source": 1, "twice": 1, "total": 2, "last": 2}
 
 
-class Fails(Twice):
+class Fails(twice):
     def compute(self, data, offset):
         raise ValueError("not yet")
 
 
 def test_tasks_that_failed_run_again_and_what_was_to_be_done_on_errors_still_is(tmp_path):
-    tasks = {**TASKS, "twice": Fails, "zz": Last}
+    tasks = {**TASKS, "twice": Fails, "zz": last}
     with pytest.raises(RunError):
         program(tasks=tasks).run(**ASKED, on_error="finish", hooks=[Journal(tmp_path)])
     cut_after(tmp_path, 1)
@@ -177,7 +169,7 @@ def test_tasks_that_failed_run_again_and_what_was_to_be_done_on_errors_still_is(
     assert ran == {"last": 1}
     # What changed has no results that are taken over, so that there is nothing to warn of.
     ran.clear()
-    whole = program(tasks={**TASKS, "zz": Last})
+    whole = program(tasks={**TASKS, "zz": last})
     profile = whole.resume(tmp_path)
     assert ran == {"twice": 1, "total": 1, "last": 1}
     assert profile.sections["run"]["resumed"][-1]["changed"] == ["twice"]
@@ -264,13 +256,13 @@ def test_another_seed_or_input_is_refused(journal, change, says):
 
 
 def test_all_that_differs_is_said_at_once(journal):
-    class Other(Last):
+    class Other(last):
         outputs = ["finished"]
 
-    class Pickled(Total):
+    class Pickled(total):
         serializer = PickleSerializer()
 
-    tasks = {"twice": Twice, "total": Pickled, "last": Other, "more": Source}
+    tasks = {"twice": twice, "total": Pickled, "last": Other, "more": source}
     other = DAG(tasks, [("more", "twice", ["data"])], Config(N=5, M=1))
     with pytest.raises(JournalError) as caught:
         other.resume(journal, seed=1)
@@ -342,24 +334,6 @@ def test_one_of_two_runs_that_begin_at_once_is_refused(tmp_path, monkeypatch):
     ran.clear()
     program().resume(tmp_path)
     assert not ran
-
-
-def test_a_journal_that_is_open_is_refused_here_and_in_another_process(journal):
-    path = journal / "journal"
-    code = (
-        "import sys; from dagprofiler.journal._records import RecordFile; RecordFile(sys.argv[1])"
-    )
-    ledger = RecordFile(str(path))
-    try:
-        with pytest.raises(JournalError, match="another run in"):
-            program().resume(journal)
-        # The refused one leaves the lock to the one that holds it.
-        command = [sys.executable, "-c", code, path]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        assert "JournalError" in done.stderr
-        assert "another process" in done.stderr
-    finally:
-        ledger.close()
 
 
 def test_a_file_of_the_journals_name_that_is_none_is_refused_and_left_alone(tmp_path):
@@ -521,10 +495,9 @@ def test_what_there_is_no_room_for_is_an_error_that_can_be_gone_on_from(tmp_path
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A journal that is complete, made once, and the outputs of its run."""
+    """A journal that is complete, made once, and what is plain of its run."""
     directory = tmp_path_factory.mktemp("made") / "journal"
-    profile = program().run(**ASKED, hooks=[Journal(directory)])
-    return directory, plain(profile)
+    return directory, plain(program().run(**ASKED, hooks=[Journal(directory)]))
 
 
 quickly = settings(
@@ -533,25 +506,29 @@ quickly = settings(
 )
 
 
+@pytest.mark.parametrize("whole", range(-1, 7))
 @quickly
 @given(st.data())
-def test_records_may_be_cut_off_anywhere(made, tmp_path, data):
+def test_what_is_finished_is_not_run_again_wherever_records_were_cut_off(
+    made, tmp_path, whole, data
+):
     directory = copied(made[0], tmp_path / "copy")
-    header, *ends = accumulate(map(len, records(directory)))
-    offset = data.draw(st.integers(header - 1, ends[-1]) | st.just(ends[-1]))
-    os.truncate(directory / "journal", offset)
-    ran.clear()
-    if offset < header:
+    ends = [*accumulate(map(len, records(directory))), None]
+    torn_bytes = 0
+    if whole < 0:
+        os.truncate(directory / "journal", data.draw(st.integers(0, ends[0] - 1)))
         with pytest.raises(JournalError, match="it has no header"):
             program().resume(directory)
         return
-    profile = program().resume(directory)
-    whole = sum(end <= offset for end in ends)
+    if ends[whole + 1]:
+        torn_bytes = data.draw(st.integers(0, ends[whole + 1] - ends[whole] - 1))
+        os.truncate(directory / "journal", ends[whole] + torn_bytes)
+    profile = resume(directory)
     assert ran == Counter([*TASKS][whole:])
     assert plain(profile) == made[1]
-    torn = [] if whole == len(ends) else [offset - [header, *ends][whole]]
+    assert Profile.loads(profile.dumps()) == profile
     resumed = profile.sections["run"].get("resumed", [])
-    assert [one["torn_bytes"] for one in resumed] == torn
+    assert [one["torn_bytes"] for one in resumed] == ([torn_bytes] if ends[whole + 1] else [])
     assert plain(resume(directory)) == made[1]
     assert not ran
 

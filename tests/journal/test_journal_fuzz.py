@@ -10,50 +10,36 @@ from types import SimpleNamespace
 import pytest
 from journal_files import chained, copied, parsed, rewrite
 
-from dagprofiler import DAG, Config, Journal, JournalError, Profile, Rounds, Task, Tracer
+from dagprofiler import DAG, Config, Journal, JournalError, Profile, Rounds, Tracer, task
 from dagprofiler.journal.past import check_shape
 from dagprofiler.rules import map_over, reduce
 from dagprofiler.tracing import span
 
 
-class Source(Task):
-    outputs = ["numbers", "name"]
-
-    def compute(self, cfg, more):
-        with span("count", n=cfg.n):
-            return {"numbers": list(range(cfg.n + more)), "name": "source"}
+@task(outputs=["numbers", "name"])
+def source(cfg, more):
+    with span("count", n=cfg.n):
+        return {"numbers": list(range(cfg.n + more)), "name": "source"}
 
 
-class Double(Task):
-    inputs = ["number"]
-    outputs = ["double"]
-
-    def compute(self, number):
-        return {"double": number * 2}
+@task(outputs=["double"])
+def twice(number):
+    return {"double": number * 2}
 
 
-class Total(Task):
-    inputs = ["double"]
-    gathers = ["double"]
-    outputs = ["total"]
-
-    def compute(self, double):
-        return {"total": double}
-
-
-GROWS = [
-    map_over("source", "numbers", Double, name="double", into="number"),
-    reduce("double", Total, name="total"),
-]
+@task(outputs=["total"], gathers=["double"])
+def total(double):
+    return {"total": double}
 
 
 def fixed():
     edges = [("source", "double", {"numbers": "number"}), ("double", "total")]
-    return DAG({"source": Source, "double": Double, "total": Total}, edges, Config(n=2))
+    return DAG({"source": source, "double": twice, "total": total}, edges, Config(n=2))
 
 
 def growing():
-    return DAG({"source": Source}, config=Config(n=2), rules=GROWS)
+    rules = [map_over("source", "numbers", twice, name="double"), reduce("double", total)]
+    return DAG({"source": source}, config=Config(n=2), rules=rules)
 
 
 #: A program, and what it is asked for.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from journal_files import cut_after, segment
+from journal_tasks import last, ran
 
 from dagprofiler import (
     DAG,
@@ -19,82 +19,51 @@ from dagprofiler import (
     Profile,
     Rounds,
     RunError,
-    Task,
     rng,
+    task,
 )
 from dagprofiler.rules import Rule, after, all_succeeded, map_over, rule
 
-#: How often each task has run in this process.
-ran: Counter[str] = Counter()
+
+@task(outputs=["files"])
+def files(cfg):
+    ran["files"] += 1
+    return {"files": [f"{'x' * n}.txt" for n in range(cfg.n)]}
 
 
-class Files(Task):
-    outputs = ["files"]
-
-    def compute(self, cfg):
-        ran["files"] += 1
-        return {"files": [f"{'x' * n}.txt" for n in range(cfg.n)]}
+@task(outputs=["length", "lines"])
+def process(file):
+    ran["process"] += 1
+    return {"length": len(file) + int(rng().integers(1000)), "lines": [file, file.upper()]}
 
 
-class Process(Task):
-    inputs = ["file"]
-    outputs = ["length", "lines"]
-
-    def compute(self, file):
-        ran["process"] += 1
-        return {"length": len(file) + int(rng().integers(1000)), "lines": [file, file.upper()]}
+@task(outputs=["seen"])
+def look(line):
+    ran["look"] += 1
+    return {"seen": line[::-1]}
 
 
-class Look(Task):
-    inputs = ["line"]
-    outputs = ["seen"]
-
-    def compute(self, line):
-        ran["look"] += 1
-        return {"seen": line[::-1]}
-
-
-class Merge(Task):
-    gathers = ["seen", "length"]
-    inputs = ["seen", "length"]
-    outputs = ["all"]
-
-    def compute(self, seen, length):
-        ran["merge"] += 1
-        return {"all": [*seen, *length]}
-
-
-class Done(Task):
-    outputs = ["done"]
-
-    def compute(self):
-        ran["done"] += 1
-        return {"done": True}
+@task(outputs=["all"], gathers=["seen", "length"])
+def merges(seen, length):
+    ran["merge"] += 1
+    return {"all": [*seen, *length]}
 
 
 @rule(all_succeeded("look"), reads=["process"])
 def merge(graph):
     lengths = [(one, ["length"]) for one in graph.tasks("process")]
-    graph.add_task("merge", Merge, after=[*graph.tasks("look"), *lengths])
+    graph.add_task("merge", merges, after=[*graph.tasks("look"), *lengths])
 
 
 @rule(after("merge"))
 def branch(graph):
-    graph.add_task(
-        "many" if len(graph["merge"].output("all")) > 3 else "few", Done, [("merge", [])]
-    )
+    name = "many" if len(graph["merge"].output("all")) > 3 else "few"
+    graph.add_task(name, last, [("merge", [])])
 
 
-def program(n=3, rules=(merge, branch)):
-    return DAG(
-        {"files": Files},
-        config=Config(n=n),
-        rules=[
-            map_over("files", "files", Process, name="process"),
-            map_over("process", "lines", Look, name="look", into="line"),
-            *rules,
-        ],
-    )
+def program(rules=(merge, branch)):
+    maps = [map_over("files", "files", process), map_over("process", "lines", look, into="line")]
+    return DAG({"files": files}, config=Config(n=3), rules=[*maps, *rules])
 
 
 ASKED = {"seed": 3, "keep": ["files", "merge", "look[1][0]"]}
@@ -142,11 +111,8 @@ def test_what_finished_is_not_run_again_and_the_graph_grows_on(journal, count):
 class Ticket:
     """What stands for a value at :class:`Tickets`."""
 
-    alive: weakref.WeakSet[Ticket] = weakref.WeakSet()
-
     def __init__(self, frames):
         self.frames = frames
-        self.alive.add(self)
 
 
 class Tickets(Executor):
@@ -155,16 +121,17 @@ class Tickets(Executor):
     name, capacity, shares_memory = "tickets", 1, True
 
     def __init__(self, threads):
-        self.threads, self.seen = threads, []
+        self.threads, self.alive, self.seen = threads, weakref.WeakSet(), []
 
     def put(self, frames):
-        return Ticket(frames)
+        self.alive.add(ticket := Ticket(frames))
+        return ticket
 
     def fetch(self, handle):
         return handle.frames if isinstance(handle, Ticket) else handle
 
     def submit(self, job, handles):
-        self.seen.append(len(Ticket.alive))
+        self.seen.append(len(self.alive))
         return self.threads.submit(job, list(map(self.fetch, handles)))
 
 
@@ -226,7 +193,7 @@ def test_a_rule_that_failed_is_asked_again(tmp_path):
         program(rules=[merge, fails]).run(**ASKED, hooks=[Journal(tmp_path)])
     ran.clear()
     assert "many" in program().resume(tmp_path).outputs
-    assert ran == {"done": 1}
+    assert ran == {"last": 1}
 
 
 def test_rules_that_do_something_else_now_are_refused(journal):
@@ -235,14 +202,14 @@ def test_rules_that_do_something_else_now_are_refused(journal):
 
     @rule(all_succeeded("look"), name="merge")
     def elsewhere(graph):
-        graph.add_task("merge", Merge, after=graph.tasks("look"))
+        graph.add_task("merge", merges, after=graph.tasks("look"))
 
     with pytest.raises(JournalError, match="task 'merge': after"):
         program(rules=[elsewhere, branch]).resume(journal)
 
     @rule(all_succeeded("look"), name="merge")
     def other(graph):
-        graph.add_task("another", Done, [(graph.tasks("look")[0], [])])
+        graph.add_task("another", last, [(graph.tasks("look")[0], [])])
 
     never = Rule(lambda graph: False, lambda graph: None, "branch")
     with pytest.raises(JournalError, match=r"no rule .* finished before: 'm"):
@@ -250,24 +217,20 @@ def test_rules_that_do_something_else_now_are_refused(journal):
 
 
 def test_bound_values_of_tasks_that_rules_add_are_compared(tmp_path):
-    class Fails(Task):
-        inputs = ["y"]
+    @task(outputs=["z"])
+    def fails(y):
+        raise ValueError(y)
 
-        def compute(self, y):
-            raise ValueError(y)
-
-    class Scale(Task):
-        outputs = ["y"]
-
-        def compute(self, factor):
-            return {"y": factor}
+    @task(outputs=["y"])
+    def scale(factor):
+        return {"y": factor}
 
     def growing(factor):
         def add(graph):
-            graph.add_task("scale", Scale.bind(factor=factor))
-            graph.add_task("fails", Fails, after=["scale"])
+            graph.add_task("scale", scale.bind(factor=factor))
+            graph.add_task("fails", fails, after=["scale"])
 
-        return DAG({"done": Done}, rules=[Rule(after("done"), add)])
+        return DAG({"done": last}, rules=[Rule(after("done"), add)])
 
     with pytest.raises(RunError, match="'fails'"):
         growing([2]).run(hooks=[Journal(tmp_path)])
