@@ -30,7 +30,7 @@ LIMITS = {
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
     "lines of code": 24_990,
-    "lines of tests": 34_989,
+    "lines of tests": 34_757,
     "parameters of Run": 6,
     "attributes of Run": 15,
     "methods of Run": 15,
