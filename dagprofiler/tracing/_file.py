@@ -550,8 +550,9 @@ def _move(source: _Source, events: Iterable[dict[str, Any]], taken: set[int]) ->
         pid = event.get("pid")
         if isinstance(pid, int):
             if pid not in pids:
+                used = taken.union(pids.values())
                 # A step leads above the process ids of all systems.
-                pids[pid] = next(free for free in count(pid, 1 << 22) if free not in taken)
+                pids[pid] = next(free for free in count(pid, 1 << 22) if free not in used)
             if pids[pid] != pid:
                 event["pid"] = pids[pid]
                 if isinstance(event.get("id"), str):

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import json
 import random
@@ -58,6 +56,16 @@ def test_processes_of_one_machine_share_a_clock(traced):
     assert merged.events == len(read(merged.path)["traceEvents"]) == 10
     # Both have an asynchronous span, the first of each process.
     assert len({e["id"] for e in events_of(read(merged.path)) if e["ph"] == "b"}) == 2
+
+
+def test_processes_of_one_machine_share_its_clock_though_the_time_of_day_was_set_back(tmp_path):
+    first = written(tmp_path, "first", clock={"epoch_s": 5001.0})
+    second = written(tmp_path, "second", clock={"zero_s": 101.0})
+    ending = '"closed": false, "lost": 3, "why": "no room"'
+    second.write_text(second.read_text().replace('"closed": true', ending))
+    told = ["is not closed: the process was killed, or still runs", "3 spans were lost: no room"]
+    events = merged_events(second, first, notes=[f"{second}: it {told[0]}", f"{second}: {told[1]}"])
+    assert {e["name"]: e["ts"] for e in events} == {"first": 10.5, "second": 1e6 + 10.5}
 
 
 @pytest.mark.parametrize("boot", ["there", None])
@@ -153,7 +161,11 @@ def test_traces_of_other_tools_are_merged_and_what_is_no_event_is_left_out(tmp_p
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "hello", "3", "{}", '{"traceEvents": 3}', "[1, 2}", "\x00\xff", "[" * 100_000]
+    "text",
+    [
+        *("", "{", "hello", "3", "{}", '{"traceEvents": 3}', "[1, 2}", "\x00\xff", "[" * 100_000),
+        '{3, "traceEvents": [\n]}',
+    ],
 )
 def test_what_is_no_trace_is_refused_by_name(tmp_path, text):
     path = tmp_path / "no.pfw"
@@ -174,9 +186,13 @@ def test_a_head_that_says_nonsense_costs_the_alignment_alone(tmp_path):
 
 def test_a_merge_can_be_merged_and_replace_what_it_reads(tmp_path):
     once = merge([written(tmp_path, "a"), written(tmp_path, "b")], tmp_path / "once.pfw")
-    twice = merge([once.path, written(tmp_path, "c")], once.path)
-    assert [e["name"] for e in read(twice.path)["traceEvents"]] == ["a", "b", "c"]
-    assert len({e["pid"] for e in read(twice.path)["traceEvents"]}) == 3
+    assert [head["pid"] for head in read(once.path)["otherData"]["merged"]] == [7, 7]
+    c = written(tmp_path, "c")
+    turned = merge([c, once.path], tmp_path / "turned.pfw")
+    for merged, names in ((turned, "cab"), (merge([once.path, c], once.path), "abc")):
+        events = read(merged.path)["traceEvents"]
+        assert "".join(e["name"] for e in events) == names
+        assert len({e["pid"] for e in events}) == 3
 
 
 ODD = [
