@@ -218,6 +218,26 @@ def test_the_timeline_is_on_one_clock_across_the_restart_and_times_add_up(journa
     assert spent + sum(run["overhead"].values()) == pytest.approx(metrics.total_time_ms, abs=1e-3)
 
 
+def test_what_earlier_attempts_spent_and_lost_is_in_the_profile_of_the_next(tmp_path):
+    asked = {**ASKED, "rounds": Rounds(2, warmup=0), "meters": "cpu"}
+    program().run(**asked, hooks=[Journal(tmp_path)])
+    header, *_, ended, _, last = kept = parsed(tmp_path)[:8]
+    header["timestamp"] = "2020-01-01T00:00:00.000000Z"
+    ended.update(total_s=50.0, waited_s=7.0, legacy_generators=False)
+    ended["attempts"] = {"source": ["it died"]}
+    last.update(total_s=60.0, costs_s=[1.0, 2.0, 3.0])
+    rewrite(tmp_path, kept)
+    sections = program().resume(tmp_path).sections
+    run, (first_ms, second_ms) = sections["run"], sections["samples"]["total_ms"]
+    assert first_ms == 50_000
+    assert second_ms > 60_000
+    for spent_ms, name in ((1000, "meters"), (2000, "garbage"), (3000, "journal")):
+        assert run["overhead"][f"{name}_ms"] >= spent_ms
+    assert run["attempts"] == {"source": [{"round": 0, "error": "it died"}]}
+    assert run["legacy_generators"] is False
+    assert run["resumed"][0]["gap_ms"] > 1e11
+
+
 def test_an_empty_dag_can_be_resumed_beside_files_of_others(tmp_path):
     (tmp_path / "notes").write_text("mine")
     DAG({}).run(hooks=[Journal(tmp_path)])
