@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from dagprofiler import DAG, Config, DAGMetrics, EdgeMetrics, Profile, TaskMetrics, task

@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-
 class Own:
     """A user's meter that returns, or raises, what the test says."""
 

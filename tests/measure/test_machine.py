@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import importlib.util
 import json
 import math
@@ -71,26 +69,17 @@ def test_what_takes_time_to_find_is_told_on_request_and_known_to_the_schema():
     assert set(thorough) <= set(described["properties"])
 
 
-def test_what_a_process_may_use_is_told_beside_what_there_is(monkeypatch):
-    told = environment()
-    assert told["cores_usable"] is None or 1 <= told["cores_usable"] <= told["cores"]
+def test_cores_and_settings_of_threads_are_told_as_they_are_set(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3}, raising=False)
     assert environment()["cores_usable"] == 1
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert environment()["cores_usable"] is None
-
-
-def test_settings_of_threads_are_told_as_they_are_set(monkeypatch):
-    names = [
-        "OPENBLAS_NUM_THREADS",
-        "OMP_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "OPENBLAS_THREAD_TIMEOUT",
-    ]
     monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     settings = environment()["thread_settings"]
-    assert list(settings) == names
+    assert " ".join(settings) == (
+        "OPENBLAS_NUM_THREADS OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_THREAD_TIMEOUT"
+    )
     assert (settings["OMP_NUM_THREADS"], settings["MKL_NUM_THREADS"]) == ("4,2", None)
 
 
@@ -146,7 +135,11 @@ def told_anew():
     return machine.machine.__wrapped__()
 
 
-def test_the_processor_is_read_from_what_linux_says(files):
+def test_the_processor_is_read_from_what_linux_says_and_else_the_platform(files, monkeypatch):
+    for name in ("Z80", ""):
+        monkeypatch.setattr(platform, "processor", lambda name=name: name)
+        assert told_anew()["cpu"] == (name or None)
+
     def told(text):
         files["/proc/cpuinfo"] = text
         environment = told_anew()
@@ -161,13 +154,6 @@ def test_the_processor_is_read_from_what_linux_says(files):
     # The highest frequency comes before the one of the moment.
     files["/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"] = "3500000\n"
     assert told("cpu MHz\t: 800.000\n") == (None, 3500.0)
-
-
-def test_where_linux_says_nothing_the_platform_is_asked(files, monkeypatch):
-    monkeypatch.setattr(platform, "processor", lambda: "Z80")
-    assert told_anew()["cpu"] == "Z80"
-    monkeypatch.setattr(platform, "processor", lambda: "")
-    assert told_anew()["cpu"] is None
 
 
 VERSION_1 = {"cpu/cpu.cfs_period_us": "100000"}

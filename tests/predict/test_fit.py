@@ -1,7 +1,5 @@
 """Cost models: which form is found, how far it carries, and what a prediction says of itself."""
 
-from __future__ import annotations
-
 from math import log2
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a simulated run says of a profile on other workers, and what it refuses."""
 
-from __future__ import annotations
-
 from math import isclose, nan
 
 import pytest

@@ -4,8 +4,6 @@ DAGPROFILER_KEEP_TRACES
     A folder into which the traces of all tests are copied.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

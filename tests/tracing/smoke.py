@@ -1,7 +1,5 @@
 """Programs like those of PerfFlowAspect's smoke tests, and one with many coroutines."""
 
-from __future__ import annotations
-
 SMOKE = """
 from dagprofiler.tracing import critical_path
 import time

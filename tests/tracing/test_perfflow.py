@@ -1,7 +1,5 @@
 """PerfFlowAspect's own smoke tests, as behaviour, and each of its defects."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections import Counter

@@ -1,7 +1,5 @@
 """What happens to programs that are traced: they fork, are killed, or their disk is full."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """What tracing sees inside the tasks of a run, and where that can be looked at."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import gc

@@ -1,7 +1,5 @@
 """Traces as JSON, which has to be strict."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

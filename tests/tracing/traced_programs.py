@@ -1,7 +1,5 @@
 """Tasks with something to see inside, in a module so that they travel to other processes."""
 
-from __future__ import annotations
-
 import asyncio
 import textwrap
 import threading

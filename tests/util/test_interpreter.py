@@ -1,7 +1,5 @@
 """What of its process a run depends on: threads and tasks, modules, what the program asked for."""
 
-from __future__ import annotations
-
 import asyncio.events
 import os
 import subprocess
