@@ -5,6 +5,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from handmade import structure_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,14 +20,11 @@ DATA = Path(__file__).parent.parent / "data"
 
 def profile(nodes, edges, order=None, *, version=1, **sections):
     """Return a document of the graph that agrees with itself, `sections` apart."""
+    order = nodes if order is None else order
     document = {
         "metadata": {"timestamp": "2026-11-20T23:59:32Z", "dagprofiler_version": "0.2.0"},
         "configuration": {},
-        "dag_structure": {
-            "nodes": list(nodes),
-            "edges": [{"source": source, "target": target} for source, target in edges],
-            "execution_order": list(nodes if order is None else order),
-        },
+        "dag_structure": {**structure_of(nodes, edges), "execution_order": [*order]},
         "node_weights": dict.fromkeys(nodes, 0),
         "edge_weights": {f"{source}->{target}": 64 for source, target in edges},
         "execution_metrics": [metrics(name) for name in nodes],
@@ -254,7 +252,7 @@ def whole():
 
 
 def edges(*pairs):
-    return [{"source": source, "target": target} for source, target in pairs]
+    return structure_of("", pairs)["edges"]
 
 
 #: What is said of a source of a weight, and one of which that is wrong where the weight is 7.

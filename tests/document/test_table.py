@@ -1,20 +1,19 @@
 import pytest
+from handmade import handmade
 
-from dagprofiler import DAG, Config, DAGMetrics, EdgeMetrics, Profile, TaskMetrics, task
+from dagprofiler import DAG, EdgeMetrics, TaskMetrics, task
 from dagprofiler._document.table import default_times, entries_of_tasks, label_of, unit_of
-
-STRUCTURE = {
-    "nodes": ["b", "a"],
-    "edges": [{"source": "a", "target": "b"}, {"source": "a", "target": "b"}],
-    "execution_order": ["a", "b"],
-}
 
 
 def profile_of(*names, metadata=None, **sections):
     times = [TaskMetrics(name, 8.0 + i, 0.5, 0.25, 10, 20) for i, name in enumerate(names)]
-    edges = [EdgeMetrics("a", "b", ["x"], 5, 7)]
-    metrics = DAGMetrics(times, edges, {"a": 3, "b": 0}, {"a->b": 41}, 20.0)
-    return Profile(Config(), STRUCTURE, metrics, sections=sections, metadata=metadata)
+    edges, weights = [EdgeMetrics("a", "b", ["x"], 5, 7)], {"a": 3, "b": 0}
+    options = {"times": times, "weights": weights, "metadata": metadata, "sections": sections}
+    # An edge may be listed twice.
+    profile = handmade("ba", edges, edges=["ab", "ab"], **options)
+    profile.dag_structure["execution_order"] = ["a", "b"]
+    profile.metrics.edge_weights["a->b"] = 41
+    return profile
 
 
 def measured(**columns):

@@ -2,7 +2,9 @@
 
 from statistics import median
 
-from dagprofiler import Config, DAGMetrics, EdgeMetrics, Profile, TaskMetrics
+from handmade import handmade
+
+from dagprofiler import Config, EdgeMetrics, Profile, TaskMetrics
 
 
 def profile_of(
@@ -12,34 +14,23 @@ def profile_of(
 
     With `rounds`, each a factor on the times, it has samples.
     """
-    names, middle = [*times_ms], float(median(rounds or [1.0]))
-    structure = {
-        "nodes": names,
-        "edges": [{"source": a, "target": b} for a, b in edges],
-        "execution_order": names,
-    }
-    metrics = DAGMetrics(
-        [TaskMetrics(name, ms * middle, 0.0, 0.0, 0, wire) for name, ms in times_ms.items()],
-        [EdgeMetrics(a, b, ["x"], wire, wire) for a, b in edges],
-        dict.fromkeys(names, 0),
-        {f"{a}->{b}": 8 * wire for a, b in edges},
-        None,
-    )
     sections = {**(sections or {})}
     if rounds:
-        columns = {"wall_ms": 1.0, "cpu_ms": cpu}
-        tasks = {
-            name: {
-                column: [ms * factor * share for factor in rounds]
-                for column, share in columns.items()
-                if share is not None
-            }
-            for name, ms in times_ms.items()
-        }
-        for name, ms in times_ms.items() if delay is not None else ():
-            tasks[name]["delay_ms"] = [ms * delay] * len(rounds)
+        tasks = {name: {"wall_ms": [ms * one for one in rounds]} for name, ms in times_ms.items()}
         sections["samples"] = {"rounds": ["measured"] * len(rounds), "tasks": tasks}
-    profile = Profile(
-        Config(**config or {}), structure, metrics, hostname="here", sections=sections
+        for name, columns in tasks.items():
+            if cpu is not None:
+                columns["cpu_ms"] = [ms * cpu for ms in columns["wall_ms"]]
+            if delay is not None:
+                columns["delay_ms"] = [times_ms[name] * delay] * len(rounds)
+    middle = float(median(rounds or [1.0]))
+    profile = handmade(
+        [*times_ms],
+        [EdgeMetrics(*edge, ["x"], wire, wire) for edge in edges],
+        times=[TaskMetrics(name, ms * middle, 0.0, 0.0, 0, wire) for name, ms in times_ms.items()],
+        total_ms=None,
+        config=Config(**config or {}),
+        hostname="here",
+        sections=sections,
     )
     return Profile.loads(profile.dumps())

@@ -1,18 +1,14 @@
 """Traces as JSON, which has to be strict."""
 
-import json
 from pathlib import Path
+
+from handmade import strict
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def read(path):
-    """Return a trace, which has to be strict JSON."""
-
-    def refused(word):
-        raise ValueError(word)
-
-    return json.loads(Path(path).read_text("utf-8"), parse_constant=refused)
+    return strict(Path(path).read_text("utf-8"))
 
 
 def events_of(document):
