@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-from contextlib import suppress
 from functools import partialmethod
 
 import pytest
@@ -142,21 +140,3 @@ def spent_ms(document):
             if end is not None:
                 phases += end - start
     return phases + sum(document["run"]["overhead"].values())
-
-
-def processes():
-    """Return state, parent and group of each process, by its number."""
-    found = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        # A process may have ended meanwhile.
-        with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-            state, parent, group = (
-                file.read().decode(errors="replace").rpartition(")")[2].split()[:3]
-            )
-            found[int(name)] = state, int(parent), int(group)
-    return found
-
-
-def children():
-    """Return the processes that this one has started and not seen off."""
-    return [pid for pid, (_, parent, _) in processes().items() if parent == os.getpid()]

@@ -16,7 +16,8 @@ import types
 from pathlib import Path
 
 import pytest
-from steps import Notes, children, failure, processes
+from processes import children, processes
+from steps import Notes, failure
 
 import dagprofiler
 from dagprofiler import (
@@ -157,7 +158,7 @@ def _none_is_left(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     monkeypatch.setenv("TMPDIR", str(folder))
-    before = {*children()}
+    before = children()
     yield
     assert before.issuperset(children())
     assert os.listdir(folder) == []

@@ -16,7 +16,8 @@ from statistics import median
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
-from steps import Calls, Notes, Slow, Timed, always, children, failure, spent_ms
+from processes import children
+from steps import Calls, Notes, Slow, Timed, always, failure, spent_ms
 
 import dagprofiler
 from dagprofiler import DAG, Hook, Profile, Rounds, RunError, Task, TaskMetrics, ValidationError
@@ -715,11 +716,11 @@ needs_two_cores = pytest.mark.skipif(
 @needs_two_cores
 @pytest.mark.parametrize("fails", [False, True])
 def test_other_cores_are_busy_while_rounds_are_taken_and_idle_afterwards(fails):
-    cores, before = os.sched_getaffinity(0), {*children()}
+    cores, before = os.sched_getaffinity(0), children()
     seen = []
 
     def looks(call):
-        seen.append((len({*children()} - before), len(cores) - len(os.sched_getaffinity(0))))
+        seen.append((len(children() - before), len(cores) - len(os.sched_getaffinity(0))))
         if fails and call == 1:
             raise ValueError("boom")
         return {"x": 1}

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
+from processes import children
 
 from dagprofiler import DagProfilerError, ValidationError
 from dagprofiler.measure import busy as load
@@ -19,21 +20,6 @@ USABLE = len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1
 
 on_linux = pytest.mark.skipif(not LINUX, reason="burners are watched through /proc and pidfd")
 on_two_cores = pytest.mark.skipif(USABLE < 2, reason="one core must be left")
-
-
-def children(of=None):
-    """Return the process numbers of the children of a process."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", encoding="utf-8") as stat:
-                    state, parent = stat.read().rpartition(")")[2].split()[:2]
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if int(parent) == (of or os.getpid()) and state != "Z":
-                found.append(int(name))
-    return found
 
 
 def cpu_ticks(pid):
@@ -66,13 +52,13 @@ def program(body, **how):
     lines = [
         "import os, signal, sys, time",
         "sys.path.insert(0, sys.argv[1])",
-        "from test_load import children",
+        "from processes import children",
         "from dagprofiler.measure.busy import busy",
         "with busy(1):",
         "    [burner] = children()",
         *("    " + line for line in body),
     ]
-    command = [sys.executable, "-c", "\n".join(lines), os.path.dirname(__file__)]
+    command = [sys.executable, "-c", "\n".join(lines), os.path.dirname(os.path.dirname(__file__))]
     started = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how
     )
@@ -82,10 +68,10 @@ def program(body, **how):
 @on_linux
 @on_two_cores
 def test_each_burner_keeps_one_core_busy_and_this_process_has_the_others_until_the_body_raises():
-    cores, others, before = os.sched_getaffinity(0), set(children()), affinities()
+    cores, others, before = os.sched_getaffinity(0), children(), affinities()
 
     def body():
-        burners = set(children()) - others
+        burners = children() - others
         taken = set.union(*map(os.sched_getaffinity, burners))
         assert len(burners) == len(taken) == USABLE - 1
         assert set(map(frozenset, affinities().values())) == {frozenset(cores - taken)}
@@ -134,10 +120,10 @@ def test_every_thread_gets_its_cores_back_and_new_ones_get_those_of_the_caller()
 def test_where_nothing_can_be_pinned_the_burners_burn_all_the_same(monkeypatch):
     monkeypatch.setattr(load, "_can_pin", lambda: False)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    before, others = (affinities(), children()) if LINUX else ({}, [])
+    before, others = (affinities(), children()) if LINUX else ({}, set())
     with busy(1):
         if LINUX:
-            [burner] = set(children()) - set(others)
+            [burner] = children() - others
             assert affinities().items() <= before.items()
             assert os.sched_getaffinity(burner) == os.sched_getaffinity(0)
 
@@ -178,7 +164,7 @@ def test_ctrl_c_ends_the_burners_with_the_body_and_not_before():
         "    time.sleep(60)",
         "except KeyboardInterrupt:",
         "    sys.stdin.read()",
-        "    print([burner] == children(), flush=True)",
+        "    print({burner} == children(), flush=True)",
         "    raise",
     ]
     process, [burner] = program(body, start_new_session=True)
@@ -205,7 +191,7 @@ def test_more_cores_than_there_are_to_spare_are_refused(monkeypatch, cores, usab
 
 @on_linux
 def test_a_core_that_cannot_be_had_is_an_error_that_says_why_and_leaves_nothing(monkeypatch):
-    own, others = os.sched_getaffinity(0), set(children())
+    own, others = os.sched_getaffinity(0), children()
     monkeypatch.setattr(load, "_usable_cores", lambda: [min(own), 100_000])
     with pytest.raises(DagProfilerError, match=r"core .*: OSError"), busy(1):
         pytest.fail("the body must not run")

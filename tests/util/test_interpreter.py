@@ -1,8 +1,6 @@
 """What of its process a run depends on: threads and tasks, modules, what the program asked for."""
 
 import asyncio.events
-import os
-import subprocess
 import sys
 import threading
 from types import ModuleType
@@ -114,22 +112,3 @@ def test_a_thread_is_busy_while_a_task_computes_in_it_and_over_no_worker_any_mor
     thread.start()
     thread.join()
     assert len(workers()) == before
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork")
-def test_a_process_that_a_task_forks_computes_nothing():
-    program = """
-import os
-from dagprofiler import DAG, task
-from dagprofiler._util.interpreter import here, workers
-@task(outputs=[])
-def forks():
-    child = os.fork()
-    if not child:
-        os._exit(here.worker.busy or len(workers()) != 1)
-    return {"code": os.waitpid(child, 0)[1]}
-print(DAG({"forks": forks}).run().outputs["forks"]["code"])
-"""
-    command = [sys.executable, "-W", "ignore", "-c", program]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert done.stdout.strip() == "0"
