@@ -491,27 +491,6 @@ def test_what_metering_costs_is_added_up(monkeypatch):
 
 
 @linux
-def test_a_task_that_closes_our_files_keeps_its_own_and_the_run_goes_on(tmp_path):
-    opened = select("full").open()
-    opened.start()
-    ours = [*opened._files._opened]
-    for fd in ours:
-        os.close(fd)
-    mine = [open(tmp_path / str(i), "w+b", buffering=0) for i in range(len(ours))]  # noqa: SIM115  (many)
-    assert {file.fileno() for file in mine} & set(ours)
-    opened.stop("a")
-    opened.start()
-    read = dict(zip(opened.columns, opened.stop("a")))
-    opened.close()
-    assert read["peak_memory_bytes"] is None
-    assert "peak_memory_bytes" in opened.reasons
-    for file in mine:
-        file.write(b"mine")
-        file.close()
-    assert {path.read_bytes() for path in tmp_path.iterdir()} == {b"mine"}
-
-
-@linux
 @pytest.mark.parametrize(
     "name", ["delay", "read_bytes", "written_bytes", "resident_before", "peak_memory"]
 )
