@@ -64,11 +64,9 @@ def test_a_table_has_rows_and_columns_with_labels_and_units():
 def test_what_is_unknown_is_none(sources):
     run = {"state": "partial", "tasks": {"b": {"state": "failed"}}}
     profile = profile_of("a", run=run, weight_sources=sources)
-    tasks = profile.tasks
-    assert tasks["state"] == ["failed", "succeeded"]
-    assert tasks["time_ms"] == [None, 8.0]
-    assert tasks["node_weight"] == [None, 3]
-    assert tasks["bytes_out"] == [None, 20]
+    known = {"state": "succeeded", "time_ms": 8.0, "node_weight": 3, "bytes_out": 20}
+    unknown = {**dict.fromkeys(known), "state": "failed"}
+    assert [{name: row[name] for name in known} for row in profile.tasks] == [unknown, known]
     bare = profile_of()
     bare.metrics.edge_metrics = []
     assert bare.edges["data_fields"] == bare.edges["size_bits"] == [None]

@@ -109,6 +109,11 @@ def umask(mask):
         os.umask(before)
 
 
+def contents(folder):
+    """Return the texts of the files in a folder, by their names."""
+    return {path.name: path.read_text(encoding="utf-8") for path in Path(folder).iterdir()}
+
+
 def mode_of(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 
@@ -120,8 +125,8 @@ def test_a_file_below_dev_is_replaced_as_a_whole(writer):
         path = Path(folder, "file")
         path.write_text("@ old @" * 10_000)
         writer(path)
-        assert "@ old @" not in path.read_text(encoding="utf-8")
-        assert os.listdir(folder) == ["file"]
+        (text,) = contents(folder).values()
+        assert "@ old @" not in text
 
 
 @linux
@@ -164,8 +169,7 @@ def test_a_descriptor_of_another_process_is_written_on_and_one_that_is_not_open_
             write(f"/proc/{other.pid}/fd/1", [text])
     finally:
         other.communicate(b"\n")
-    assert (tmp_path / "file").read_text() == "ab"
-    assert os.listdir(tmp_path) == ["file"]
+    assert contents(tmp_path) == {"file": "ab"}
     number = os.dup(0)
     os.close(number)
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -184,8 +188,7 @@ def test_what_names_no_file_is_the_systems_error(writer, tmp_path, monkeypatch, 
     with pytest.raises(of) as caught:
         writer(name)
     assert "new" not in name or caught.value.filename.endswith("new")
-    left = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert left == dict.fromkeys(["file.json"] * there, "old")
+    assert contents(tmp_path) == dict.fromkeys(["file.json"] * there, "old")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
@@ -198,8 +201,8 @@ def test_an_error_in_writing_names_the_file(writer):
 @writers(SAVERS)
 def test_a_name_may_be_bytes_as_it_may_where_files_are_read(writer, tmp_path):
     writer(os.fsencode(tmp_path / "file"))
-    assert os.listdir(tmp_path) == ["file"]
     assert write(os.fsencode(tmp_path / "file"), ["x"]) == str(tmp_path / "file")
+    assert contents(tmp_path) == {"file": "x"}
 
 
 @posix
@@ -345,8 +348,7 @@ def test_a_file_that_its_user_could_not_open_for_writing_is_refused(writer, shel
         os.chmod(path, 0o444)
         above = [parent for parent in shelf.parents if not parent.stat().st_mode & 0o001]
         said = unprivileged(lambda: writer(path), shelf, *above)
-        assert Path(path).read_text() == "old"
-        assert os.listdir(folder) == ["file"]
+        assert contents(folder) == {"file": "old"}
     assert said.startswith(("PermissionError", "AssertionError"))
     assert "ermission denied" in said + capfd.readouterr().err
     assert path in said
@@ -457,8 +459,7 @@ def test_without_locks_files_are_written_and_nothing_is_swept(
     monkeypatch.setattr(files, "_lock", lock)
     (tmp_path / left_name).write_text("half")
     write(tmp_path / "file", ["x"])
-    assert (tmp_path / "file").read_text() == "x"
-    assert set(os.listdir(tmp_path)) == {"file", left_name}
+    assert contents(tmp_path) == {"file": "x", left_name: "half"}
 
 
 @pytest.fixture
@@ -517,8 +518,7 @@ def test_a_new_file_holds_exactly_the_text_and_its_name_is_returned_however_long
         pytest.skip("this file system takes no names of 255 characters")
     assert write(path, ["a\n", "b\n"]) == str(path)
     assert write(path.name, ["a\n", "c\n"]) == path.name
-    assert path.read_bytes() == b"a\nc\n"
-    assert os.listdir(tmp_path) == [path.name]
+    assert (path.read_bytes(), os.listdir(tmp_path)) == (b"a\nc\n", [path.name])
 
 
 @pytest.mark.parametrize("error", [OSError("full"), KeyboardInterrupt()])
@@ -532,8 +532,7 @@ def test_an_error_halfway_leaves_the_old_file_and_nothing_else(tmp_path, error):
     with pytest.raises(type(error)) as caught:
         write(path, pieces())
     assert caught.value is error
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["file.json"]
+    assert contents(tmp_path) == {"file.json": "old"}
 
 
 @posix

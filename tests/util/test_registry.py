@@ -38,13 +38,6 @@ def install(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_our_own_formats_are_entry_points():
-    assert exporter_names() == OURS
-    assert importer_names() == ["wfformat"]
-    assert exporter("saga").name == "saga"
-    assert importer("wfformat").name == "wfformat"
-
-
 def test_two_packages_with_one_name_are_refused(install):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
     install("thirdparty_b", {"tasks": "thirdparty_b:EXPORTER"})
@@ -85,7 +78,8 @@ def test_a_broken_package_of_others_does_not_keep_ours_from_being_found(
     assert "'tasks' cannot be loaded" in reasons[0]
 
 
-def test_an_unknown_format_lists_the_known_ones():
+def test_our_own_formats_are_known_and_an_unknown_one_lists_them():
+    assert (exporter_names(), importer_names()) == (OURS, [importer("wfformat").name])
     with pytest.raises(FormatError, match=r"'sga' among the exporters .*mean 's"):
         load(EXPORTERS, "sga")
     with pytest.raises(FormatError, match=r"the importers \(known: wfformat\)"):
@@ -95,6 +89,7 @@ def test_an_unknown_format_lists_the_known_ones():
 @pytest.mark.parametrize("name", OURS)
 def test_the_ending_of_a_format_stands_for_it(name):
     ending = exporter(name).extension
+    assert exporter(name).name == name
     assert format_of(f"folder/Some.Name{ending}") == format_of(f"SOME NAME{ending.upper()}") == name
 
 
