@@ -30,10 +30,6 @@ class Page(HTMLParser):
         self.attributes += attrs
         self.open.append(tag)
 
-    def handle_startendtag(self, tag, attrs):
-        self.elements.append(tag)
-        self.attributes += attrs
-
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
