@@ -39,6 +39,9 @@ _DRIFT = 0.03
 #: From this ratio to the largest measured value on a prediction is not trusted.
 _FAR = 4.0
 
+#: Ratio of the costs by forms about as plausible from which on a prediction is doubtful.
+_APART = 1.3
+
 #: Share of all times from which on a doubtful model makes a prediction doubtful.
 _WEIGHTY = 0.05
 
@@ -89,6 +92,11 @@ class CostModel:
     def at(self, point: Sequence[float], name: str) -> float:
         """Return the cost of one task or edge of the class."""
         return self._fit.form(point) * self._level * self._ratios.get(name, 1.0)
+
+    def rivals(self, point: Sequence[float]) -> tuple[float, float]:
+        """Return the least and the most cost by the forms that are about as plausible."""
+        low, high = self._fit.rivals(point)
+        return low * self._level, high * self._level
 
     def spread(self, point: Sequence[float]) -> tuple[float, float]:
         """Return both ends of the 95 % interval, relative to the cost."""
@@ -570,8 +578,17 @@ class _Prediction:
         }
         least = _WEIGHTY * sum(times.values())
         for model in self.models.models:
-            if model.regime and times.get(model, least) >= least:
-                yield f"{model.of}, {model.quantity}: {model.regime}"
+            if times.get(model, least) < least:
+                continue
+            what = f"{model.of}, {model.quantity}"
+            if model.regime:
+                yield f"{what}: {model.regime}"
+            low, high = model.rivals(self.point)
+            if high > _APART * low:
+                yield (
+                    f"{what}: forms about as plausible as {model.formula} give {low:.3g} to "
+                    f"{high:.3g} {model.unit}; measure more values, or larger ones"
+                )
 
     def graph(self) -> tuple[list[str], list[tuple[str, str]]]:
         """Return the tasks and edges: those measured, with more or fewer of a class that grows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations, product
-from math import inf, log2, prod
+from math import exp, inf, log, log2, prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ _EXACT = 1e-9
 
 #: Forms within this of the best one in information count in an interval.
 _PLAUSIBLE = 6.0
+
+#: Share of the weight of the best form from which on another one is about as plausible.
+_RIVAL = 0.3
 
 
 @dataclass(frozen=True)
@@ -89,25 +92,34 @@ class Fit:
 
     Attributes
     ----------
-    form
-        The chosen form.
     error
-        Its cross-validated error: root of the mean square, relative to the measured values.
+        Cross-validated error of the chosen form: root of the mean square, relative to the
+        measured values.
     regime
         What changes within the measured range, in words; "" if nothing does.
     weights, forms
-        The plausible forms, and how plausible each is; the weights sum to 1.
+        The plausible forms, the chosen one first, and how plausible each is; the weights sum to 1.
     spreads
         Of each plausible form the inverse of its normal matrix, its variance and its degrees
         of freedom.
     """
 
-    form: NormalForm
     error: float
     regime: str
     weights: tuple[float, ...]
     forms: tuple[NormalForm, ...]
     spreads: tuple[tuple[Any, float, int], ...]
+
+    @property
+    def form(self) -> NormalForm:
+        """The chosen form, which is the most plausible one."""
+        return self.forms[0]
+
+    def rivals(self, point: Sequence[float]) -> tuple[float, float]:
+        """Return the least and the most of the forms about as plausible as the chosen one."""
+        least = _RIVAL * self.weights[0]
+        costs = [form(point) for form, w in zip(self.forms, self.weights) if w >= least]
+        return min(costs), max(costs)
 
     def interval(self, point: Sequence[float]) -> tuple[float, float]:
         """Return a 95 % interval of the cost at a point.
@@ -134,7 +146,7 @@ class Fit:
 
 
 def fit_points(points: Sequence[Sequence[float]], values: Sequence[float], noise: float) -> Fit:
-    """Return the form that explains values at points best, by cross-validation.
+    """Return the form that explains values at points best, by its information.
 
     Parameters
     ----------
@@ -149,8 +161,9 @@ def fit_points(points: Sequence[Sequence[float]], values: Sequence[float], noise
     Notes
     -----
     Performance model normal form (Calotoiu et al., SC 2013) with up to two terms and a
-    constant, fitted to relative errors. The simplest form is chosen whose error when each
-    point is left out is within one standard error of the least (Breiman et al., 1984).
+    constant, fitted to relative errors. The form with the most information is chosen (Akaike,
+    1974), and the variance is that of the noise, which is known, plus what is left unexplained:
+    few points tell it badly.
     """
     if len({*values}) == 1:
         return _constant(len(points[0]), values[0], noise)
@@ -166,7 +179,7 @@ def _constant(parameters: int, value: float, noise: float, regime: str = "") -> 
 
     form = NormalForm(((_NONE,) * parameters,), (value,))
     spread = numpy.zeros((1, 1)), noise**2, 30
-    return Fit(form, 0.0, regime, (1.0,), (form,), (spread,))
+    return Fit(0.0, regime, (1.0,), (form,), (spread,))
 
 
 def _with_regimes(
@@ -213,7 +226,7 @@ def _scaled(fit: Fit, by: float, regime: str) -> Fit:
 
     spreads = tuple((inverse * by**2, variance, free) for inverse, variance, free in fit.spreads)
     forms = tuple(map(times, fit.forms))
-    return replace(fit, form=times(fit.form), regime=regime, forms=forms, spreads=spreads)
+    return replace(fit, regime=regime, forms=forms, spreads=spreads)
 
 
 def _rises(xs: Sequence[Sequence[float]], ys: Sequence[float], flat: int) -> bool:
@@ -251,7 +264,8 @@ class _Search:
 
     def best(self) -> Fit:
         numpy = self.numpy
-        found: list[tuple[float, float, float, tuple[Term, ...], Any, float]] = []
+        #: Of each form: its score, terms, coefficients, sum of squares and error.
+        found: list[tuple[float, tuple[Term, ...], Any, float, float]] = []
         by_size: dict[int, list[tuple[Term, ...]]] = {}
         for terms in self.forms():
             by_size.setdefault(len(terms), []).append(terms)
@@ -276,15 +290,24 @@ class _Search:
                     continue
                 if leverage[h].max() > 1 - 1e-9 or self.negative(terms, c):
                     continue
-                error = float(squares[h].mean()), float(squares[h].std() / k**0.5)
-                found.append((*error, _cost(terms), terms, c, float((residual[h] ** 2).sum())))
-        least = min(found, key=lambda entry: entry[0])
-        # Below the noise of the measurements no form is better than another.
-        most = max(least[0] + least[1], 2.5 * self.noise**2)
-        good = [entry for entry in found if entry[0] <= most]
-        chosen = min(good, key=lambda entry: (entry[2], entry[0]))
-        form = NormalForm(chosen[3], tuple(map(float, chosen[4])))
-        return Fit(form, chosen[0] ** 0.5, "", *self.mixture(found))
+                rss = float((residual[h] ** 2).sum())
+                score = k * log(rss / k + self.noise**2) + 2 * (size + _cost(terms))
+                found.append((score, terms, c, rss, float(squares[h].mean()) ** 0.5))
+        found.sort(key=lambda entry: entry[0])
+        kept = [entry for entry in found[:60] if entry[0] - found[0][0] <= _PLAUSIBLE]
+        raw = [exp((found[0][0] - entry[0]) / 2) for entry in kept]
+        spreads = []
+        for _, terms, _, rss, _ in kept:
+            design = numpy.array([self.column(term) for term in terms]).T
+            scale = numpy.abs(design).max(axis=0)
+            scale[scale == 0] = 1.0
+            inner = numpy.linalg.pinv((design / scale).T @ (design / scale))
+            free = max(1, k - len(terms))
+            inverse = inner / numpy.outer(scale, scale)
+            spreads.append((inverse, max(rss / free, self.noise**2), free))
+        forms = tuple(NormalForm(terms, tuple(map(float, c))) for _, terms, c, _, _ in kept)
+        weights = tuple(weight / sum(raw) for weight in raw)
+        return Fit(kept[0][4], "", weights, forms, tuple(spreads))
 
     def negative(self, terms: Sequence[Term], coefficients: Sequence[float]) -> bool:
         """Tell whether a noisy cost would be below 0 at a quarter of the smallest size.
@@ -320,7 +343,7 @@ class _Search:
             line = longest_line(self.points, p)
             values = [float(self.values[k]) for k in line]
             fit = _Search([[self.points[k][p]] for k in line], values, self.noise).best()
-            powers = [term[0] for form in (fit.form, *fit.forms[:6]) for term in form.terms]
+            powers = [term[0] for form in fit.forms[:6] for term in form.terms]
             best.append([*dict.fromkeys(power for power in powers if power != _NONE)][:4])
         several: list[tuple[Term, ...]] = [(self.constant,)]
         choices = [[*powers, _NONE] for powers in best]
@@ -332,33 +355,6 @@ class _Search:
             if len(several) > 20_000:
                 break
         return several
-
-    def mixture(self, found: list[Any]) -> tuple[Any, Any, Any]:
-        """Return weights, forms and spreads of the plausible forms."""
-        numpy = self.numpy
-        k = len(self.values)
-        scored = []
-        for _, _, cost, terms, c, rss in found:
-            p = len(terms)
-            variance = max(rss / k, self.noise**2)
-            score = k * numpy.log(variance) + 2 * p + 2 * cost
-            score += 2 * p * (p + 1) / max(1, k - p - 1)
-            scored.append((float(score), terms, c, rss))
-        scored.sort(key=lambda entry: entry[0])
-        least = scored[0][0]
-        kept = [entry for entry in scored[:60] if entry[0] - least <= _PLAUSIBLE]
-        raw = [float(numpy.exp((least - entry[0]) / 2)) for entry in kept]
-        spreads = []
-        for _, terms, _, rss in kept:
-            design = numpy.array([self.column(term) for term in terms]).T
-            scale = numpy.abs(design).max(axis=0)
-            scale[scale == 0] = 1.0
-            inner = numpy.linalg.pinv((design / scale).T @ (design / scale))
-            free = max(1, k - len(terms))
-            inverse = inner / numpy.outer(scale, scale)
-            spreads.append((inverse, max(rss / free, self.noise**2), free))
-        forms = tuple(NormalForm(terms, tuple(map(float, c))) for _, terms, c, _ in kept)
-        return tuple(weight / sum(raw) for weight in raw), forms, tuple(spreads)
 
 
 @cache

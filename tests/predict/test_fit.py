@@ -94,6 +94,13 @@ def test_changes_within_the_range_are_found_and_said(cost, words, at, expected):
         assert compute(predicted) == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.parametrize(("count", "doubtful"), [(3, True), (6, False)])
+def test_few_sizes_that_leave_the_form_open_are_a_doubt_far_beyond_them(count, doubtful):
+    runs = runs_of(lambda n: 1 + 1e-3 * n, SIZES[:count])
+    reasons = fit(runs).predict({"N": 64_000}).sections["prediction"]["reasons"]
+    assert any("work, compute(): forms about as plausible" in r for r in reasons) == doubtful
+
+
 POINTS = [(n, 4) for n in SIZES[:4]] + [(1000, m) for m in (8, 16, 32)]
 
 
