@@ -342,12 +342,6 @@ def test_0_1_0_loads_our_files_and_we_load_what_it_makes_of_them(tmp_path, measu
     assert len(lines) == len(profiles)
 
 
-def changed(change):
-    document = minimal()
-    change(document)
-    return document
-
-
 @pytest.mark.parametrize(
     ("change", "place", "says"),
     [
@@ -364,9 +358,9 @@ def changed(change):
     ids=["a missing section", "an order against the edges", "a newer format of unknown shape"],
 )
 def test_what_is_no_profile_is_refused_with_the_place(tmp_path, change, place, says):
-    document = changed(change)
+    document, path = minimal(), tmp_path / "profile.json"
+    change(document)
     text = json.dumps(document)
-    path = tmp_path / "profile.json"
     path.write_text(text)
     loads = (Profile.load, path), (Profile.loads, text), (Profile.loads, text.encode())
     for load, argument in (*loads, (Profile.from_dict, document)):
@@ -376,19 +370,18 @@ def test_what_is_no_profile_is_refused_with_the_place(tmp_path, change, place, s
 
 
 @pytest.mark.parametrize("document", [None, [], "profile", 3, {}, {"metadata": None}])
-def test_what_is_no_document_is_refused(document):
+def test_what_is_no_document_or_has_keys_that_are_no_text_is_refused(document):
     for load, argument in ((Profile.from_dict, document), (Profile.loads, json.dumps(document))):
         with pytest.raises(ProfileError):
             load(argument)
     if not isinstance(document, str):
         with pytest.raises(ProfileError, match=r"^expected JSON text, got"):
             Profile.loads(document)
-
-
-@pytest.mark.parametrize("section", ["configuration", "node_weights", "metadata", None])
-def test_a_document_with_keys_that_are_no_text_is_refused(section):
-    with pytest.raises(ProfileError):
-        Profile.from_dict(changed(lambda d: (d if section is None else d[section]).update({1: 2})))
+    for section in ("configuration", "node_weights", "metadata", None):
+        with_a_number = minimal()
+        (with_a_number if section is None else with_a_number[section]).update({1: 2})
+        with pytest.raises(ProfileError):
+            Profile.from_dict(with_a_number)
 
 
 def spoil(part):

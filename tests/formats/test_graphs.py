@@ -133,7 +133,6 @@ def test_missing_weights_are_absent_or_filled_in_and_the_provenance_says_how_man
 
 def test_edges_have_the_weights_of_the_profile_and_only_what_is_known():
     document = profile_of(["a", "b"]).to_dict()
-    document.pop("edge_metrics", None)
     document["metadata"].pop("schema_version", None)
     document["edge_weights"]["a->b"] = 11
     edge = graph_of(Profile.from_dict(document), None, "median", None).edges["a", "b"]
@@ -201,9 +200,6 @@ def outside(text):
 def test_no_name_breaks_out_of_its_quotes(tasks):
     plain = profile_of([f"t{i}" for i in range(len(tasks))])
     assert outside(rendered("dot", profile_of(tasks))) == outside(rendered("dot", plain))
-
-
-def test_escapes_and_entities_in_names_mean_nothing():
     text = rendered("dot", profile_of(["\\N\n&lt;"]))
     assert 'label="\\\\N\\n&amp;lt;\\n1 instructions"' in text
 
