@@ -1,5 +1,4 @@
 import copy
-import gc
 import gzip
 import io
 import json
@@ -441,29 +440,6 @@ def test_streams_of_text_and_bytes_are_saved_to_and_loaded_from(tmp_path, capsys
         assert measured.save(stream) == str(tmp_path / "profile.json")
     measured.save(sys.stdout)
     assert Profile.loads(capsys.readouterr().out) == measured
-
-
-def test_an_error_while_the_document_is_made_leaves_the_old_file(tmp_path, monkeypatch):
-    def interrupted(metrics):
-        raise KeyboardInterrupt
-
-    path = tmp_path / "profile.json"
-    by_hand().save(path)
-    before = path.read_text()
-    with pytest.raises(ProfileError, match=r"^\$\.late: cannot be written: "):
-        by_hand(sections={"late": {"what": object()}}).save(path)
-    profile = by_hand()
-    monkeypatch.setattr(TaskMetrics, "to_dict", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        profile.save(path)
-    assert path.read_text() == before
-    assert os.listdir(tmp_path) == ["profile.json"]
-    assert gc.isenabled()
-    profile = by_hand(total=9.5)
-    monkeypatch.undo()
-    profile.save(path)
-    assert Profile.load(path) == profile
-    assert path.read_bytes().endswith(b"}\n")
 
 
 def test_a_file_whose_name_ends_in_gz_is_compressed(tmp_path):

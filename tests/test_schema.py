@@ -162,6 +162,8 @@ WRONG = {
     "$.timeline.records[1][4]": [(math.nan, f"nan {FINITE}")],
     "$.timeline.records[1]": [(["a"], "['a'] is too short")],
     "$.edge_metrics.records[0][3].x.wire_bytes": [(-1, "-1 is less than the minimum of 0")],
+    "$.environment.calibration.score": [(0.0, "0.0 is less than"), (0, "0 is less than")],
+    "$.environment.calibration.parts.python": [(0.0, "0.0 is less than")],
     "$.weight_sources.a.wall_time_ms": [("fast", "'fast' is not of type 'number', 'null'")],
 }
 

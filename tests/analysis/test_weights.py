@@ -34,6 +34,9 @@ COLUMNS = {
 }
 
 
+ROUNDS = "median of 3 to 4 measured rounds"
+
+
 def sources(estimated=50, **values):
     entry = {"node_weight": "estimated_instructions", "estimated_instructions": estimated}
     if estimated is None:
@@ -98,23 +101,20 @@ def test_other_statistics_are_taken_over_the_measured_samples(statistic, a, b):
 
 
 def test_provenance_names_the_conditions_and_a_partial_run():
-    conditions = {"fresh_process": True, "busy_cores": 1}
-    run = {"state": "complete", "rounds": 4, "conditions": conditions}
-    assert weights_of(sampled(run=run), "cpu_time").provenance == (
-        "CPU time of the task's thread, median of 3 to 4 measured rounds on host 'lab-7', "
+    def said(source, host="lab-7", **run):
+        profile = sampled(run={"state": "complete", "rounds": 4, **run})
+        profile.hostname = host
+        return weights_of(profile, source).provenance
+
+    assert said("cpu_time", conditions={"fresh_process": True, "busy_cores": 1}) == (
+        f"CPU time of the task's thread, {ROUNDS} on host 'lab-7', "
         "each in a process of its own, 1 other core kept busy"
     )
-    run["conditions"] = {"fresh_process": False, "busy_cores": 3}
-    profile = sampled(run=run)
-    profile.hostname = None
-    assert weights_of(profile, "counted").provenance == (
-        "counted instructions, median of 3 to 4 measured rounds on an unknown host, "
-        "3 other cores kept busy"
+    assert said("counted", None, conditions={"fresh_process": False, "busy_cores": 3}) == (
+        f"counted instructions, {ROUNDS} on an unknown host, 3 other cores kept busy"
     )
     partial = {"state": "partial", "rounds": 3}
-    assert weights_of(sampled(run=partial), "wall_time").provenance == (
-        "wall time, median of 3 to 4 measured rounds of a partial run on host 'lab-7'"
-    )
+    assert said("wall_time", **partial) == f"wall time, {ROUNDS} of a partial run on host 'lab-7'"
     medians = profile_of({"a": sources(wall_time_ms=5.0)}, run=partial)
     assert weights_of(medians, "wall_time").provenance == (
         "wall time, median of 3 measured rounds of a partial run on host 'lab-7'"
