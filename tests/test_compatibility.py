@@ -11,18 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dagprofiler import (
-    DAG,
-    Config,
-    DAGMetrics,
-    EdgeMetrics,
-    Profile,
-    RunError,
-    Task,
-    TaskMetrics,
-    analyze,
-    task,
-)
+from dagprofiler import DAG, Config, Profile, Task, analyze, task
+from dagprofiler.errors import RunError
+from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.serializers import OutOfBandPickle
 
 

@@ -6,18 +6,8 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
-from dagprofiler import (
-    DAG,
-    ORDER_ONLY,
-    Config,
-    DeclarationError,
-    GraphError,
-    Profile,
-    SerializationError,
-    Task,
-    ValidationError,
-    task,
-)
+from dagprofiler import DAG, ORDER_ONLY, Config, Profile, Task, task
+from dagprofiler.errors import DeclarationError, GraphError, SerializationError, ValidationError
 from dagprofiler.serializers import PickleSerializer
 
 

@@ -12,33 +12,25 @@ from dagprofiler import (
     Config,
     DagProfilerError,
     Journal,
-    PoolExecutor,
     Profile,
     Rounds,
-    Rule,
-    Rules,
     RunError,
     Task,
-    Tracer,
-    Weights,
-    analyze,
-    calibrate,
-    compare_runs,
-    import_profile,
-    map_over,
-    reduce,
-    rule,
-    span,
     task,
-    trace,
 )
 from dagprofiler._document.checks import check_consistency
-from dagprofiler.analysis.weights import weights_of
+from dagprofiler.analysis.critical_path import analyze
+from dagprofiler.analysis.weights import Weights, weights_of
 from dagprofiler.decorators import dag as make_dag
+from dagprofiler.engine.hooks import Tracer
 from dagprofiler.errors import WeightError, describe, did_you_mean, json_path, short_repr
-from dagprofiler.formats import exporter_names
-from dagprofiler.measure.calibrate import Calibration
+from dagprofiler.executors.pools import PoolExecutor
+from dagprofiler.experiments import compare_runs
+from dagprofiler.formats import exporter_names, import_profile
+from dagprofiler.measure.calibrate import Calibration, calibrate
+from dagprofiler.rules import Rule, Rules, map_over, reduce, rule
 from dagprofiler.schema import validate_profile
+from dagprofiler.tracing import span, trace
 
 MOST, LONG = 2000, "x" * 10**6
 

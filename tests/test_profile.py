@@ -14,19 +14,10 @@ import numpy as np
 import pytest
 from handmade import handmade, strict, structure_of
 
-from dagprofiler import (
-    DAG,
-    Config,
-    DAGMetrics,
-    EdgeMetrics,
-    Profile,
-    ProfileError,
-    RunError,
-    TaskMetrics,
-    __version__,
-    task,
-)
+from dagprofiler import DAG, Config, Profile, __version__, task
 from dagprofiler._document.checks import check_consistency
+from dagprofiler.errors import ProfileError, RunError
+from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 
 DATA = Path(__file__).parent / "data"

@@ -6,15 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler import (
-    DAG,
-    DeclarationError,
-    MissingExtraError,
-    RunError,
-    SerializationError,
-    Task,
-    task,
-)
+from dagprofiler import DAG, Task, task
+from dagprofiler.errors import DeclarationError, MissingExtraError, RunError, SerializationError
 from dagprofiler.serializers import (
     ArrowSerializer,
     CloudpickleSerializer,

@@ -7,19 +7,8 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from dagprofiler import (
-    DAG,
-    Config,
-    CostModelError,
-    DeclarationError,
-    OutputError,
-    Profile,
-    RunError,
-    SerializationError,
-    Task,
-    ValidationError,
-    task,
-)
+from dagprofiler import DAG, Config, Profile, RunError, Task, ValidationError, task
+from dagprofiler.errors import CostModelError, DeclarationError, OutputError, SerializationError
 from dagprofiler.serializers import OutOfBandPickle
 
 

@@ -6,18 +6,10 @@ from pathlib import Path
 import pytest
 from handmade import handmade
 
-from dagprofiler import (
-    DAG,
-    EdgeMetrics,
-    Profile,
-    Rounds,
-    RunError,
-    TaskMetrics,
-    __version__,
-    import_profile,
-    task,
-)
+from dagprofiler import DAG, Profile, Rounds, __version__, import_profile, task
 from dagprofiler.analysis.summary import summary
+from dagprofiler.errors import RunError
+from dagprofiler.metrics import EdgeMetrics, TaskMetrics
 
 WFFORMAT = Path(__file__).resolve().parent.parent / "data" / "wfformat"
 WAITS = task(outputs=["x"])(lambda: {"x": 1})

@@ -12,18 +12,9 @@ import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
 from wide_dag import merge, part, wide
 
-from dagprofiler import (
-    DAG,
-    Profile,
-    Rounds,
-    RunError,
-    import_profile,
-    map_over,
-    reduce,
-    simulate,
-    task,
-    tracing,
-)
+from dagprofiler import DAG, Profile, Rounds, import_profile, simulate, task, tracing
+from dagprofiler.errors import RunError
+from dagprofiler.rules import map_over, reduce
 
 pytestmark = pytest.mark.external
 

@@ -10,17 +10,8 @@ import pytest
 from handmade import handmade
 from sample_profiles import golden, golden_profile, rendered, sink, source
 
-from dagprofiler import (
-    DAG,
-    EdgeMetrics,
-    FormatError,
-    Profile,
-    ProfileError,
-    TaskMetrics,
-    WeightError,
-    import_profile,
-    simulate,
-)
+from dagprofiler import DAG, EdgeMetrics, Profile, TaskMetrics, import_profile, simulate
+from dagprofiler.errors import FormatError, ProfileError, WeightError
 from dagprofiler.formats import exporter, exporter_names
 
 PLUGIN = """

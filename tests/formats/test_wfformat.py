@@ -14,19 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sample_profiles import sink
 
-from dagprofiler import (
-    DAG,
-    Config,
-    EdgeMetrics,
-    FormatError,
-    Profile,
-    ProfileError,
-    Rounds,
-    TaskMetrics,
-    WeightError,
-    task,
-)
+from dagprofiler import DAG, Config, EdgeMetrics, Profile, Rounds, TaskMetrics, task
 from dagprofiler._document.checks import check_consistency
+from dagprofiler.errors import FormatError, ProfileError, WeightError
 from dagprofiler.formats import exporter, import_profile, importer
 from dagprofiler.schema import validate_profile
 

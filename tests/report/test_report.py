@@ -7,18 +7,8 @@ import numpy as np
 import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
 
-from dagprofiler import (
-    DAG,
-    Config,
-    Profile,
-    RunError,
-    WeightError,
-    map_over,
-    reduce,
-    simulate,
-    task,
-    tracing,
-)
+from dagprofiler import DAG, Config, Profile, map_over, reduce, simulate, task, tracing
+from dagprofiler.errors import RunError, WeightError
 from dagprofiler.report import EXPORTER
 from dagprofiler.report import data as series
 from dagprofiler.stats import FLAGS
