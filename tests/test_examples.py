@@ -1,12 +1,13 @@
 """The programs in docs/examples: each runs as its reader would run it, and does what it says."""
 
-import importlib.util
 import subprocess
 import sys
 import sysconfig
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,10 +27,7 @@ TASKS = {
 
 def load(name):
     """Import the example `name` by its path, as docs is no package."""
-    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**run_path(str(EXAMPLES / f"{name}.py")))
 
 
 def run(name, folder, *arguments):

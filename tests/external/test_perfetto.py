@@ -8,18 +8,11 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 import traced_programs
-from sample_profiles import (
-    HOSTILE,
-    golden_profile,
-    large_profile,
-    profile_of,
-    rendered,
-    sink,
-    source,
-)
+from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of, rendered
 from traced_programs import chain
+from wide_dag import wide
 
-from dagprofiler import DAG, Profile, RunError, Tracer
+from dagprofiler import Profile, RunError, Tracer
 from dagprofiler.formats._graph import legible
 
 pytestmark = pytest.mark.external
@@ -75,7 +68,7 @@ def test_the_golden_profile_is_loaded_as_it_is(loaded):
 
 
 def test_runs_of_several_rounds_and_of_thousands_of_tasks_are_loaded_whole(loaded):
-    several = DAG({"a": source, "b": sink, "c": sink}, [("a", "b"), ("a", "c")]).run(rounds=3)
+    several = wide(2).run(rounds=3)
     for profile, rounds in (
         (several, several.sections["samples"]["rounds"]),
         (large_profile(2000), [0]),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import socket
-import sys
-from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
@@ -32,11 +31,7 @@ def ran(width, **options):
 
 
 def example(name, **options):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(EXAMPLES))
-        module = import_module(name)
-    del sys.modules[name]
-    return module.build_dag(**options).run(seed=1)
+    return run_path(str(EXAMPLES / f"{name}.py"))["build_dag"](**options).run(seed=1)
 
 
 def failed_at_once():
