@@ -253,12 +253,11 @@ def check_models(what, dag, over, beyond):
         off = {edge: bits[0][edge] / bits[1][edge] - 1 for edge in bits[1]}
         print(
             f"models over {what}, {values}: total {whole[0] / whole[1] - 1:+.1%}, "
-            f"intervals hold {sum(held)} of {len(held)}, {pressure()}\n  "
-            + ", ".join(f"{name} {error:+.1%}" for name, error in errors.items())
-            + "\n  bytes: "
-            + ", ".join(f"{edge} {error:+.2%}" for edge, error in off.items()),
-            flush=True,
+            f"intervals hold {sum(held)} of {len(held)}, {pressure()}"
         )
+        print(" ", ", ".join(f"{name} {error:+.1%}" for name, error in errors.items()))
+        print("  bytes:", ", ".join(f"{edge} {off_by:+.2%}" for edge, off_by in off.items()))
+        sys.stdout.flush()
 
 
 class Sink(Task):
@@ -289,10 +288,8 @@ def size():
 
 
 def structure():
-    for count, kind in [
-        *((2, ProcessPoolExecutor), (4, ProcessPoolExecutor), (8, ProcessPoolExecutor)),
-        *((2, ThreadPoolExecutor), (8, ThreadPoolExecutor)),
-    ]:
+    processes = [(count, ProcessPoolExecutor) for count in (2, 4, 8)]
+    for count, kind in [*processes, (2, ThreadPoolExecutor), (8, ThreadPoolExecutor)]:
         errors = []
         with kind(count) as executor:
             engine = calibrate_engine(executor)
@@ -323,26 +320,24 @@ def makespans(what, executor, profiled):
             shares = ", ".join(f"{name} {part['error']:+.1%}" for name, part in parts.items())
             print(f"  {application.__name__}, {where}: {errors[where][-1]:+.1%} ({shares})")
     for where in profiled:
-        report(f"{what}, profile taken {where}", errors[where], held[where])
+        report(f"makespan, {what}, profile taken {where}", errors[where], held[where])
 
 
 def makespan():
     with ProcessPoolExecutor(2) as pool:
-        taken = {"in this process": None, "on the workers": pool}
-        makespans("makespan, two processes", pool, taken)
+        makespans("two processes", pool, {"in this process": None, "on the workers": pool})
 
 
 def loky():
     from loky import ProcessPoolExecutor as LokyPool
 
     with LokyPool(2) as pool:
-        makespans("makespan, loky", pool, {"on the workers": pool})
+        makespans("loky", pool, {"on the workers": pool})
 
 
 def threads():
     with ThreadPoolExecutor(2) as pool:
-        taken = {"in this process": None, "on the threads": pool}
-        makespans("makespan, two threads", pool, taken)
+        makespans("two threads", pool, {"in this process": None, "on the threads": pool})
 
 
 def dask():
@@ -351,7 +346,7 @@ def dask():
     local = LocalCluster(2, threads_per_worker=1, dashboard_address=None)
     with local as cluster, Client(cluster) as client:
         executor = DaskExecutor(client)
-        makespans("makespan, Dask with two processes", executor, {"on the workers": executor})
+        makespans("Dask with two processes", executor, {"on the workers": executor})
 
 
 def allocator():
@@ -360,7 +355,7 @@ def allocator():
     with ProcessPoolExecutor(2) as pool, spawned as other:
         with patch.dict(os.environ, {"MALLOC_TRIM_THRESHOLD_": "65536"}):
             dag_of(fan).run(executor=other)
-        makespans("makespan, another allocator setting", other, {"with the default": pool})
+        makespans("another allocator setting", other, {"with the default": pool})
 
 
 def faster():
@@ -445,9 +440,8 @@ def schedules():
             best.append(typical[min(guesses, key=guesses.get)] / min(typical.values()) - 1)
             cases += len(plans)
             of_this = {where: f"{mean(values[-6:]):+.1%}" for where, values in errors.items()}
-            print(
-                f"  {application.__name__}, {speeds}: {len(plans)} schedules, {of_this}", flush=True
-            )
+            found_in = f"{application.__name__}, {speeds}: {len(plans)} schedules"
+            print(f"  {found_in}, {of_this}", flush=True)
         for pool in pools.values():
             pool.shutdown()
     for where, values in errors.items():
