@@ -7,17 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dagprofiler import (
-    DAG,
-    Config,
-    DagProfilerError,
-    Journal,
-    Profile,
-    Rounds,
-    RunError,
-    Task,
-    task,
-)
+from dagprofiler import DAG, Config, DagProfilerError, Profile, Rounds, RunError, Task, task
 from dagprofiler._document.checks import check_consistency
 from dagprofiler.analysis.critical_path import analyze
 from dagprofiler.analysis.weights import Weights, weights_of
@@ -27,6 +17,7 @@ from dagprofiler.errors import WeightError, describe, did_you_mean, json_path, s
 from dagprofiler.executors.pools import PoolExecutor
 from dagprofiler.experiments import compare_runs
 from dagprofiler.formats import exporter_names, import_profile
+from dagprofiler.journal import Journal
 from dagprofiler.measure.calibrate import Calibration, calibrate
 from dagprofiler.rules import Rule, Rules, map_over, reduce, rule
 from dagprofiler.schema import validate_profile

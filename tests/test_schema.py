@@ -12,15 +12,8 @@ from jsonschema import Draft202012Validator
 
 from dagprofiler._document.rounds import MOMENTS
 from dagprofiler._document.shapes import _INNER, surely_satisfies
-from dagprofiler.errors import ProfileError
-from dagprofiler.schema import (
-    PROFILE_SCHEMA,
-    SCHEMA_VERSION,
-    _validator,
-    json_path,
-    shorten,
-    validate_profile,
-)
+from dagprofiler.errors import ProfileError, json_path, shorten
+from dagprofiler.schema import PROFILE_SCHEMA, SCHEMA_VERSION, _validator, validate_profile
 
 CHECKED = {"enum", "maximum", "minItems", "minimum", "required", "type"}
 DATA = Path(__file__).parent / "data"

@@ -22,13 +22,9 @@ from dagprofiler.serializers import (
     payload_bytes,
 )
 
+numbers = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False)
 plain_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False)
-    | st.text()
-    | st.binary(),
+    st.none() | st.booleans() | numbers | st.text() | st.binary(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(-5, 5), inner),
     max_leaves=10,
 )

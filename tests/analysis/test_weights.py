@@ -4,15 +4,8 @@ import numpy as np
 import pytest
 from handmade import handmade
 
-from dagprofiler import DAG, Profile, ProfileError, TaskMetrics
-from dagprofiler.analysis.weights import (
-    SOURCES,
-    STATISTICS,
-    Weights,
-    samples_behind,
-    times_of_tasks,
-    weights_of,
-)
+from dagprofiler import DAG, Profile, ProfileError, TaskMetrics, Weights
+from dagprofiler.analysis.weights import SOURCES, samples_behind, times_of_tasks, weights_of
 from dagprofiler.errors import WeightError
 
 CALIBRATION = {"score": 2.0, "parts": {"python": 2.0}, "spread": 0.01, "kernel_version": 1}
@@ -231,7 +224,7 @@ def test_what_could_not_be_measured_did_not_finish_or_was_in_no_measured_round_s
     assert weights_of(profile).source == "estimated"
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("statistic", ["median", "mean", "min", "max"])
 def test_one_round_has_one_value_whatever_the_statistic_and_medians_alone_have_no_samples(
     statistic,
 ):
