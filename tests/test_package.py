@@ -19,9 +19,7 @@ PUBLIC = {*(ROOT / "tests" / "data" / "public-names.txt").read_text().split()}
 
 def python(code, *options):
     """Return what a fresh interpreter prints."""
-    return subprocess.run(
-        [sys.executable, *options, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    return subprocess.check_output([sys.executable, *options, "-c", code], text=True).strip()
 
 
 def test_the_public_names_are_these_documented_and_what_a_star_import_brings():
@@ -158,11 +156,6 @@ def test_mypy_strict_accepts_overrides_of_compute_with_any_signature(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(OVERRIDES)
     options = ["--strict", "--cache-dir", str(tmp_path / "cache"), "--config-file", ""]
-    checked = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, str(program)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "mypy", *options, str(program)]
+    checked = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=False)
     assert checked.stdout.strip() == "Success: no issues found in 1 source file"

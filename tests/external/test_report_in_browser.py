@@ -9,7 +9,7 @@ from runpy import run_path
 
 import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
-from wide_dag import merge, part, wide
+from wide_dag import fails, load, merge, part, wide
 
 from dagprofiler import DAG, Profile, Rounds, import_profile, simulate, task, tracing
 from dagprofiler.errors import RunError
@@ -21,11 +21,6 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "docs" / "examples"
 
 
-@task(outputs=["rows"])
-def fails():
-    raise ValueError("no luck")
-
-
 def ran(width, **options):
     return wide(width).run(**options)
 
@@ -35,8 +30,9 @@ def example(name, **options):
 
 
 def failed_at_once():
+    edges = [("load", "fails"), ("fails", "merge")]
     with pytest.raises(RunError) as caught:
-        DAG({"fails": fails, "part": part}, [("fails", "part")]).run()
+        DAG({"load": load, "fails": fails, "merge": merge}, edges).run()
     return caught.value.profile
 
 
