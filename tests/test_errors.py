@@ -3,6 +3,7 @@ import copyreg
 import inspect
 import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from linecache import getline
 
 import pytest
 
@@ -183,14 +184,10 @@ def test_a_profile_holds_where_a_task_failed_wherever_it_ran(how):
         pool.shutdown()
     state = Profile.loads(failed.value.profile.dumps()).sections["run"]["tasks"]["deep"]
     assert state["error"] == "ZeroDivisionError: division by zero"
-    assert [(frame["file"], frame["function"]) for frame in state["traceback"]] == [
-        (__file__, "compute"),
-        (__file__, "fall"),
-        (__file__, "fall"),
-    ]
-    line = state["traceback"][-1]["line"]
-    with open(__file__, encoding="utf-8") as file:
-        assert state["traceback"][-1]["text"] == file.readlines()[line - 1].strip()
+    frames = [(frame["file"], frame["function"]) for frame in state["traceback"]]
+    assert frames == [(__file__, name) for name in ("compute", "fall", "fall")]
+    last = state["traceback"][-1]
+    assert last["text"] == getline(__file__, last["line"]).strip()
 
 
 def test_of_a_long_traceback_the_first_and_the_last_frames_are_kept():

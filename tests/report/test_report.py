@@ -209,9 +209,8 @@ def test_a_prediction_stands_beside_the_real_run_with_the_parts_of_its_error():
     for subject, base in [(real, predicted), (predicted, real)]:
         found = data_of(subject, base=base)["comparison"]["prediction"]
         assert found["error"] == error["error"]
-        assert [part["error"] for part in found["parts"]] == [
-            part["error"] for part in error["parts"].values()
-        ]
+        parts = error["parts"].values()
+        assert [part["error"] for part in found["parts"]] == [part["error"] for part in parts]
         assert [side for side, _ in found["sides"]] == ["predicted", "real"]
         for _, timeline in found["sides"]:
             assert sorted(timeline["workers"]) == ["node cloud", "node edge"]
