@@ -82,16 +82,16 @@ METHODS = [
 class Notes(Hook):
     """Writes down every call, and what was passed last; raises where it is told to."""
 
-    def __init__(self, calls=None, fails_in=None, label=""):
+    def __init__(self, calls=None, fails_in=None, label="", error=OSError):
         self.calls = [] if calls is None else calls
-        self.fails_in, self.label, self.got = fails_in, label, {}
+        self.fails_in, self.error, self.label, self.got = fails_in, error, label, {}
 
     def note(self, method, what=None):
         self.got[method] = what
         named = [] if method.startswith("run_") or what is None else [getattr(what, "task", what)]
         self.calls.append((self.label + method, *named))
         if method == self.fails_in:
-            raise OSError(method)
+            raise self.error(method)
 
 
 for _method in METHODS:

@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from steps import Notes
 
 from dagprofiler import DAG, Config, Hook, Journal, Profile, Rounds, RunError, Task
 from dagprofiler.journal import _records as segments
@@ -20,6 +21,7 @@ EDGES = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
 
 ROUNDS = {"plain": 1, "rounds": Rounds(2, warmup=1, collect_garbage=None)}
 POOLS = {"serial": None, "threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
+QUICK = ("serial", "serial"), ("threads", "serial")
 
 #: The task with which it happens, and for how many rounds before that it does not.
 PLACES = {"first": ("a", 0), "middle": ("c", 0), "last": ("d", 0), "second": ("a", 1)}
@@ -141,41 +143,24 @@ def case(folder, rounds, where, journal, how, place, then):
     assert profile.sections["run"]["state"] == "complete"
 
 
-@pytest.mark.parametrize("how", ENDS)
-@pytest.mark.parametrize("rounds", ROUNDS)
-def test_what_a_run_saved_is_loaded(tmp_path, rounds, how):
-    for number, (journal, place) in enumerate(product((False, True), PLACES)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        case(folder, rounds, "serial", journal, how, place, "serial")
-
-
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 @pytest.mark.parametrize(
     "method", ["run_started", "task_finished", "round_finished", "run_finished", "close"]
 )
 def test_what_a_run_saved_is_loaded_whatever_a_hook_raises(tmp_path, method, error):
-    class Raises(Hook):
-        pass
-
-    def fail(*_):
-        raise error("the hook")
-
-    setattr(Raises, method, fail)
-    hooks = [Journal(tmp_path / "journal"), Raises()]
+    hooks = [Journal(tmp_path / "journal"), Notes(fails_in=method, error=error)]
     check(ended(tmp_path, hooks, "rounds", "serial"), tmp_path, serial=True)
     check(program(tmp_path).resume(tmp_path / "journal"), tmp_path, serial=True)
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_what_a_run_on_threads_saved_is_loaded_when_it_went_on_serially(tmp_path, how):
-    case(tmp_path, "rounds", "threads", True, how, "last", "serial")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ENDS)
-@pytest.mark.parametrize("then", POOLS)
-@pytest.mark.parametrize("where", POOLS)
+@pytest.mark.parametrize(
+    ("where", "then"),
+    [
+        pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.slow)
+        for pair in product(POOLS, POOLS)
+    ],
+)
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_what_any_run_saved_is_loaded(tmp_path, rounds, where, then, how):
     for number, (journal, place) in enumerate(product((False, True), PLACES)):

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import types
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -282,13 +283,9 @@ def test_what_is_measured_there_is_what_was_asked_for(tasks):
 @pytest.mark.slow
 def test_garbage_is_collected_there_as_it_was_asked_for(tasks, garbage, freezes):
     rounds = Rounds(1, fresh_process=True, collect_garbage=garbage)
-    frozen = (
-        DAG({"a": tasks.returns.bind(expression="gc.get_freeze_count()")})
-        .run(rounds=rounds)
-        .final_outputs["x"]
-    )
     # CPython 3.12 keeps some hundred objects frozen of itself.
-    assert (frozen > 1000) is freezes
+    dag = DAG({"a": tasks.returns.bind(expression="gc.get_freeze_count() > 1000")})
+    assert dag.run(rounds=rounds).final_outputs["x"] is freezes
 
 
 @pytest.mark.slow
@@ -396,55 +393,38 @@ def test_outputs_that_cannot_travel_back_are_an_error_that_says_so(tasks):
         DAG({"a": tasks.Cannot}).run(rounds=FRESH)
 
 
-class Script:
-    """A program file that runs in a process of its own, in a group of its own."""
+@pytest.fixture
+def start(tmp_path):
+    """Return a function that starts a program in a group of its own, which ends with the test."""
+    running = []
 
-    def __init__(self, path):
-        self.path = path
-        self.running = None
-
-    def start(self, text, *command):
-        self.path.write_text(text, encoding="utf-8")
-        self.running = subprocess.Popen(
-            [sys.executable, *(command or [str(self.path)])],
+    def start(text, *command):
+        path = tmp_path / "program.py"
+        path.write_text(text, encoding="utf-8")
+        process = subprocess.Popen(
+            [sys.executable, *(command or [str(path)])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": str(Path(dagprofiler.__file__).parent.parent)},
-            cwd=self.path.parent,
+            cwd=tmp_path,
             start_new_session=True,
         )
-        return self.running
+        running.append(process)
+        return process
 
-    def run(self, text, *command, said=""):
-        """Return exit code, standard output and standard error."""
-        running = self.start(text, *command)
-        out, err = running.communicate(said, timeout=300)
-        return running.returncode, out, err
-
-    def group(self):
-        """Return the processes of its group that still run."""
-        return [
-            pid
-            for pid, (state, _, group) in processes().items()
-            if group == self.running.pid and state != "Z"
-        ]
-
-    def close(self):
-        if self.running is not None:
-            for pid in self.group():
-                os.kill(pid, signal.SIGKILL)
-            self.running.wait()
-            for stream in (self.running.stdin, self.running.stdout, self.running.stderr):
-                stream.close()
+    yield start
+    for process in running:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
-@pytest.fixture
-def script(tmp_path):
-    made = Script(tmp_path / "program.py")
-    yield made
-    made.close()
+def group(process):
+    """Return the processes of its group that still run."""
+    every = processes().items()
+    return [pid for pid, (state, _, of) in every if of == process.pid and state != "Z"]
 
 
 def wait_until(condition):
@@ -456,45 +436,44 @@ def wait_until(condition):
 
 GUARDED = """
 import sys, time
-from dagprofiler import DAG, Rounds, Task
+from dagprofiler import DAG, Rounds, task
 
-class Reads(Task):
-    outputs = ["x"]
-
-    def compute(self):
-        print("computes", flush=True)
-        return {"x": sys.stdin.read()}
+@task(outputs=["x"])
+def reads():
+    print("computes", flush=True)
+    return {"x": sys.stdin.read()}
 
 if __name__ == "__main__":
-    profile = DAG({"a": Reads}).run(rounds=Rounds(2, fresh_process=True))
+    profile = DAG({"a": reads}).run(rounds=Rounds(2, fresh_process=True))
     print(repr(profile.final_outputs["x"]), repr(input()))
 """
 
 
-def test_tasks_of_the_program_itself_go_to_new_processes(script):
-    code, out, err = script.run(GUARDED, said="for the program\n")
-    assert (code, err) == (0, "")
+def test_tasks_of_the_program_itself_go_to_new_processes(start):
+    process = start(GUARDED)
+    out, err = process.communicate("for the program\n", timeout=30)
+    assert (process.returncode, err) == (0, "")
     assert out == "computes\ncomputes\n'' 'for the program'\n"
 
 
 @pytest.mark.slow
-def test_a_program_without_a_guard_gets_an_error_that_says_what_to_do(script):
+def test_a_program_without_a_guard_gets_an_error_that_says_what_to_do(start, tmp_path):
     told = 'import os\nprint(os.getpid(), file=open("imports", "a"))\n'
-    code, out, err = script.run(told + GUARDED.replace('__name__ == "__main__"', "True"))
-    assert (code, out) == (1, "")
+    process = start(told + GUARDED.replace('__name__ == "__main__"', "True"))
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (1, "")
     assert "if __name__ == '__main__':" in err.splitlines()[-1]
-    imports = script.path.with_name("imports").read_text(encoding="utf-8").split()
     # The program, and the one process that it started.
-    assert len(imports) == 2
-    assert script.group() == []
+    assert len((tmp_path / "imports").read_text(encoding="utf-8").split()) == 2
+    assert group(process) == []
 
 
 @pytest.mark.slow
-def test_tasks_that_a_new_process_cannot_find_are_an_error_that_says_what_to_do(script):
-    code, _, err = script.run("", "-c", GUARDED)
-    assert code == 1
-    assert "cannot make the DAG" in err.splitlines()[-1]
-    assert "define its tasks in a module or a program file" in err.splitlines()[-1]
+def test_tasks_that_a_new_process_cannot_find_are_an_error_that_says_what_to_do(start):
+    process = start("", "-c", GUARDED)
+    last = process.communicate(timeout=30)[1].splitlines()[-1]
+    assert process.returncode == 1
+    assert re.search("cannot make the DAG.*define its tasks in a module or a program file", last)
 
 
 HANGS = """
@@ -517,39 +496,32 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def hanging(script):
+def hanging(start, tmp_path):
     """Return a program whose second round hangs."""
-    script.path.with_name("tasks_of_program.py").write_text(TASKS, encoding="utf-8")
-    running = script.start(HANGS)
-    assert running.stdout.readline() == "hangs\n"
-    return script
-
-
-def pids_of(script):
-    return [int(line) for line in script.path.with_name("log").read_text(encoding="utf-8").split()]
+    (tmp_path / "tasks_of_program.py").write_text(TASKS, encoding="utf-8")
+    process = start(HANGS)
+    assert process.stdout.readline() == "hangs\n"
+    return process
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("whom", ["the group", "the program"])
-def test_ctrl_c_ends_the_round_and_leaves_those_before(hanging, whom):
-    if whom == "the group":
-        os.killpg(hanging.running.pid, signal.SIGINT)
-    else:
-        hanging.running.send_signal(signal.SIGINT)
-    out, err = hanging.running.communicate(timeout=300)
-    assert (hanging.running.returncode, err) == (5, "")
+@pytest.mark.parametrize("kill", [os.killpg, os.kill], ids=["the group", "the program"])
+def test_ctrl_c_ends_the_round_and_leaves_those_before(hanging, kill):
+    kill(hanging.pid, signal.SIGINT)
+    out, err = hanging.communicate(timeout=30)
+    assert (hanging.returncode, err) == (5, "")
     assert out == "interrupted by KeyboardInterrupt in round 2 of 6\n2\n"
-    assert hanging.group() == []
+    assert group(hanging) == []
 
 
 @pytest.mark.slow
-def test_the_process_of_a_round_ends_when_the_program_is_killed(hanging):
-    first, second = pids_of(hanging)
+def test_the_process_of_a_round_ends_when_the_program_is_killed(hanging, tmp_path):
+    first, second = map(int, (tmp_path / "log").read_text(encoding="utf-8").split())
     assert first not in processes()
-    assert second in hanging.group()
-    hanging.running.kill()
-    hanging.running.wait()
-    wait_until(lambda: hanging.group() == [])
+    assert second in group(hanging)
+    hanging.kill()
+    hanging.wait()
+    wait_until(lambda: group(hanging) == [])
     # Whoever is killed cannot tidy up: the next round does.
     assert len(os.listdir(os.environ["TMPDIR"])) == 1
     with temporary(os.environ["TMPDIR"]):

@@ -128,11 +128,6 @@ def needs(y):
     return {"x": y}
 
 
-class Interrupts(Hook):
-    def close(self):
-        raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -140,7 +135,7 @@ class Interrupts(Hook):
         {"on_error": "never"},
         {"keep": ["z"]},
         {"inputs": {"a": {"cfg": 1}}},
-        {"hooks": [Interrupts()]},
+        {"hooks": [Notes(fails_in="close", error=KeyboardInterrupt)]},
     ],
     ids=" ".join,
 )

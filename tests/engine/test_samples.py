@@ -69,6 +69,8 @@ WARM = [a_round(99.0, kind=COLD), a_round(50.0, kind=WARM_UP)]
         # Fewer than six rounds have their smallest and largest values as an interval.
         (rounds_of([1.0] * 2), "a", 0.05, True),
         (rounds_of([1.0]), "a", 0.05, False),
+        # Where no task is a hundredth of the total, the heaviest decide.
+        (rounds_of(*[NOISY] * 200), [f"t{i:03d}" for i in range(200)], 0.05, False),
         # A DAG that takes no time.
         (rounds_of([0.0] * 6), "a", 0.05, True),
         ([a_round(), a_round()], "", 0.05, True),

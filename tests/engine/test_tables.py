@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from steps import Calls, a_round, always, failure, log_of
+from steps import Calls, a_round, always, log_of
 
-from dagprofiler import DAG, Hook, Profile, Rounds
-from dagprofiler._document.rounds import ALLOCATION, COLD, WARM_UP
+from dagprofiler import DAG, Profile
+from dagprofiler._document.rounds import COLD, WARM_UP
 from dagprofiler._util.json import held
 from dagprofiler.engine.sections import Tables
 
@@ -28,12 +28,6 @@ def sections(made):
 def test_where_no_round_was_measured_figures_are_of_what_warmed_up():
     made = tables(a_round(90, 90, kind=COLD), a_round(80, None, kind=WARM_UP), reason="boom")
     assert [one.compute_time_ms for one in made.metrics().task_metrics] == [85000.0, 90000.0]
-
-
-def test_the_total_is_that_of_a_measured_round():
-    rounds = [a_round(1, 1, total_s=total_s) for total_s in (3, 5, 4, 60)]
-    others = [a_round(1, 1, kind=kind, total_s=1000) for kind in (COLD, ALLOCATION)]
-    assert tables(others[0], *rounds, others[1]).metrics().total_time_ms == 4500.0
 
 
 def test_a_task_is_ready_when_its_last_producer_of_that_round_is_done():
@@ -126,26 +120,3 @@ def test_consumers_of_the_same_fields_share_no_lists_and_tasks_no_reasons():
     sources = profile.sections["weight_sources"]
     sources["b"]["reasons"].clear()
     assert sources["c"]["reasons"] == {"estimated_instructions": "the task has no cost model"}
-
-
-@pytest.mark.parametrize("arguments", [{"rounds": 6}, {"meters": "default"}])
-def test_a_run_that_fails_in_its_first_task_tells_its_conditions(arguments):
-    profile = failure(DAG({"a": Calls(lambda _: 1 / 0)}), **arguments).profile
-    conditions = Rounds(arguments.get("rounds", 1)).to_dict()
-    assert profile.sections["run"]["conditions"] == conditions
-    assert profile.sections["samples"]["tasks"]["a"]["wall_ms"] == [None]
-    assert Profile.loads(profile.dumps()) == profile
-
-
-@pytest.mark.parametrize("rounds", [1, 6])
-def test_a_hook_that_fails_before_the_first_round_leaves_a_profile(rounds):
-    hook = Hook()
-    hook.run_started = lambda _: 1 / 0
-    dag = DAG({"a": Calls(always(x=1)), "b": Calls(always(), "", "x")}, [("a", "b")])
-    profile = failure(dag, rounds=rounds, hooks=[hook]).profile
-    run = profile.sections["run"]
-    assert run["reason"] == "hook 'Hook.run_started' failed: ZeroDivisionError: division by zero"
-    assert (run["rounds"], run["state"]) == (0, "partial")
-    assert run["tasks"] == {name: {"state": "cancelled"} for name in "ab"}
-    assert profile.metrics.task_metrics == []
-    assert Profile.loads(profile.dumps()) == profile

@@ -127,23 +127,15 @@ def check_schedule(pools, rounds=1):
 
 
 class Conformance:
-    """Derive from it, with a fixture ``executor``.
+    """Derive from it, with a fixture ``executor``."""
 
-    Attributes
-    ----------
-    workers
-        How many tasks the executor runs at once.
-    can_die
-        Whether a worker's death leaves this process alive.
-    are_replaced
-        Whether another worker soon replaces one that died.
-    are_alone
-        Whether a task has its process to itself.
-    """
-
+    #: How many tasks the executor runs at once.
     workers = 2
+    #: Whether a worker's death leaves this process alive.
     can_die = True
+    #: Whether another worker soon replaces one that died.
     are_replaced = True
+    #: Whether a task has its process to itself.
     are_alone = True
 
     @pytest.fixture(autouse=True, params=[1, 50], ids=["alone", "batches"])

@@ -206,9 +206,6 @@ def test_a_worker_that_dies_as_a_run_asks_all_costs_nothing(client, done):
     assert profile.sections["run"]["state"] == "complete"
 
 
-# A scheduler and workers in processes of their own
-
-
 class Processes:
     """Processes of Dask's command line, which end with the test."""
 
@@ -279,9 +276,6 @@ def test_workers_without_this_library_are_refused(processes, tmp_path):
     processes.worker(PYTHONPATH=str(tmp_path))
     with pytest.raises(ValidationError, match=r"ImportError: .* tcp://"):
         programs.failing("nothing").run(executor=DaskExecutor(address))
-
-
-# What we start
 
 
 def test_a_schedule_is_kept_on_workers_by_name(client):

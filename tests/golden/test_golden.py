@@ -11,18 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from dagprofiler import DAG, Task
+from dagprofiler import DAG, task
 
 HERE = Path(__file__).resolve().parent
 FILES = HERE.parent / "data" / "golden"
 
 
-class _Step(Task):
-    inputs = ["x"]
-    outputs = ["x"]
-
-    def compute(self, x=0):
-        return {"x": x}
+@task(outputs=["x"])
+def _step(x=0):
+    return {"x": x}
 
 
 pytestmark = pytest.mark.skipif(
@@ -55,7 +52,7 @@ def test_a_program_measures_what_it_did(written, name):
 
 def test_a_task_of_a_plain_serial_chain_takes_19_calls():
     def calls(count):
-        tasks = {f"t{i:04}": _Step() for i in range(count)}
+        tasks = {f"t{i:04}": _step() for i in range(count)}
         dag = DAG(tasks, list(zip(tasks, list(tasks)[1:])))
         seen = 0
 

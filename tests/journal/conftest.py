@@ -7,7 +7,9 @@ import inspect
 import os
 
 import pytest
+from journal_tasks import ran
 
+from dagprofiler import Journal
 from dagprofiler.journal import _records
 
 
@@ -17,6 +19,19 @@ def _sources_read_once():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inspect, "getsource", functools.cache(inspect.getsource))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ran():
+    ran.clear()
+
+
+@pytest.fixture
+def journal(tmp_path, request):
+    """The directory of a journal of the module's program that is complete."""
+    request.module.program().run(**request.module.ASKED, hooks=[Journal(tmp_path / "journal")])
+    ran.clear()
+    return tmp_path / "journal"
 
 
 @pytest.fixture(autouse=True)

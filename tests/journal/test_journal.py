@@ -57,19 +57,6 @@ def program(n=4, tasks=TASKS, edges=EDGES):
     return DAG(tasks, edges, Config(N=n))
 
 
-@pytest.fixture(autouse=True)
-def _nothing_ran():
-    ran.clear()
-
-
-@pytest.fixture
-def journal(tmp_path):
-    """The directory of a journal that is complete."""
-    program().run(**ASKED, hooks=[Journal(tmp_path / "journal")])
-    ran.clear()
-    return tmp_path / "journal"
-
-
 def plain(profile):
     """Return what does not depend on times."""
     metrics = profile.metrics
@@ -384,19 +371,6 @@ def test_two_journals_and_what_no_journal_can_hold_are_refused(tmp_path):
     assert not ran
 
 
-class Moves(Hook):
-    """Takes the journal's directory away before the first task, and may put another there."""
-
-    def __init__(self, directory, *, replaced):
-        self.directory, self.replaced = directory, replaced
-
-    def run_started(self, run):
-        self.directory.rename(f"{self.directory} elsewhere")
-        if self.replaced:
-            self.directory.mkdir()
-            (self.directory / "another.key").touch()
-
-
 @pytest.mark.parametrize(
     ("pool", "replaced", "told"),
     [
@@ -408,10 +382,16 @@ class Moves(Hook):
 def test_a_worker_that_does_not_reach_the_directory_is_an_error_before_the_first_task(
     tmp_path, pool, replaced, told
 ):
-    directory = tmp_path / "journal"
-    hooks = [Journal(directory), Moves(directory, replaced=replaced)]
+    def moves(run):
+        directory.rename(f"{directory} elsewhere")
+        if replaced:
+            directory.mkdir()
+            (directory / "another.key").touch()
+
+    directory, hook = tmp_path / "journal", Hook()
+    hook.run_started = moves
     with nullcontext() if pool is None else pool(1) as executor, pytest.raises(RunError) as caught:
-        program().run(**ASKED, executor=executor, hooks=hooks)
+        program().run(**ASKED, executor=executor, hooks=[Journal(directory), hook])
     error = caught.value.__cause__
     assert isinstance(error, JournalError)
     assert error.path == str(directory)
@@ -491,12 +471,12 @@ def limited_files(nbytes):
 
 @posix
 def test_what_there_is_no_room_for_is_an_error_that_can_be_gone_on_from(tmp_path):
-    class Fills(Hook):
-        def task_started(self, task):
-            if task == "total":
-                stack.enter_context(limited_files((directory / "journal").stat().st_size + 100))
+    def fills(task):
+        if task == "total":
+            stack.enter_context(limited_files((directory / "journal").stat().st_size + 100))
 
-    directory, large = tmp_path / "outputs", program(n=10_000)
+    directory, large, hook = tmp_path / "outputs", program(n=10_000), Hook()
+    hook.task_started = fills
     failed = "task 'source' failed: .*cannot be written: OSError"
     with limited_files(30_000), pytest.raises(RunError, match=failed):
         large.run(**ASKED, hooks=[Journal(directory)])
@@ -506,7 +486,7 @@ def test_what_there_is_no_room_for_is_an_error_that_can_be_gone_on_from(tmp_path
     directory = tmp_path / "records"
     failed = r"Journal\.task_finished failed: .*cannot be written"
     with ExitStack() as stack, pytest.raises(RunError, match=failed):
-        program().run(**ASKED, hooks=[Journal(directory), Fills()])
+        program().run(**ASKED, hooks=[Journal(directory), hook])
     assert all(line.endswith(b"\n") for line in records(directory))
     profile = resume(directory)
     assert ran == {"total": 1, "last": 1}

@@ -77,19 +77,6 @@ def edge_bytes(profile):
     }
 
 
-@pytest.fixture(autouse=True)
-def _nothing_ran():
-    ran.clear()
-
-
-@pytest.fixture
-def journal(tmp_path):
-    """The directory of a journal that is complete."""
-    program().run(**ASKED, hooks=[Journal(tmp_path / "journal")])
-    ran.clear()
-    return tmp_path / "journal"
-
-
 @pytest.mark.parametrize("count", range(TASKS + 2))
 def test_what_finished_is_not_run_again_and_the_graph_grows_on(journal, count):
     whole = program().run(**ASKED)
