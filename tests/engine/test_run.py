@@ -307,19 +307,16 @@ class Counting:
         return sorted(repr(pickle.loads(frame)) for frame in self.alive)
 
 
-class Step(Task):
-    """Returns its name in every output, after it has told `watch` that it computes."""
+def step(*outputs):
+    """Return a task whose outputs are their names."""
+    return Calls(always(**dict(zip(outputs, outputs))), outputs)
 
-    def __init__(self, outputs, watch=None, error=None):
-        super().__init__()
-        self.outputs, self.watch, self.error = outputs, watch, error
 
-    def compute(self, cfg, **fields):
-        if self.watch is not None:
-            self.watch()
-        if self.error is not None:
-            raise self.error
-        return {field: field for field in self.outputs}
+def raises(error):
+    def act(_, **fields):
+        raise error
+
+    return Calls(act)
 
 
 #: If b fails, c and d are skipped: what a has made is for e alone.
@@ -467,21 +464,20 @@ def test_inputs_from_outside_travel_in_the_format_of_the_task_that_takes_them():
 
 
 def test_outputs_hold_every_sink_and_what_is_kept():
-    tasks = {"a": Step(["x"]), "b": Step(["y"]), "c": Step(["z"]), "d": Step(["w"])}
+    tasks = {"a": step("x"), "b": step("y"), "c": step("z"), "d": step("w")}
     dag = DAG(tasks, [("a", "b", []), ("b", "c"), ("b", "d")])
     assert dag.run().outputs == {"c": {"z": "z"}, "d": {"w": "w"}}
     assert dag.run(keep=["a"]).outputs == {"a": {"x": "x"}, "c": {"z": "z"}, "d": {"w": "w"}}
     assert dag.run(keep=dag.tasks).outputs.keys() == tasks.keys()
     # Final outputs are those of the last task alone.
     assert dag.run().final_outputs == {"w": "w"}
-    profile = failure(DAG({"a": Step(["x"]), "b": Step(["y"], error=ValueError())})).profile
+    profile = failure(DAG({"a": step("x"), "b": raises(ValueError())})).profile
     assert (profile.outputs, profile.final_outputs) == ({"a": {"x": "x"}}, {})
 
 
 def chain(error):
     """Return a graph in which b fails: a -> b -> c -> d, and e beside them."""
-    tasks = {name: Step([name]) for name in "acde"}
-    tasks["b"] = Step(["b"], error=error)
+    tasks = {**{name: step(name) for name in "acde"}, "b": raises(error)}
     return DAG(tasks, [("a", "b"), ("b", "c"), ("c", "d")])
 
 
@@ -546,8 +542,8 @@ def test_a_run_leaves_the_garbage_collector_alone(enabled):
     was = gc.isenabled()
     (gc.enable if enabled else gc.disable)()
     try:
-        tasks = {name: Step(["x"], lambda: seen.append(gc.isenabled())) for name in "ab"}
-        profile = DAG(tasks).run()
+        looks = Calls(lambda _: {"x": seen.append(gc.isenabled())})
+        profile = DAG({"a": looks, "b": looks}).run()
         assert gc.isenabled() is enabled
         profile.dumps()
         assert gc.isenabled() is enabled
@@ -709,7 +705,7 @@ class Broken(UserDict):
 
 @pytest.mark.parametrize("on_error", ["stop", "finish"])
 def test_a_mapping_that_cannot_be_read_fails_its_task_only(on_error):
-    dag = DAG({"a": Calls(lambda _: Broken(x=1)), "b": Step(["y"])})
+    dag = DAG({"a": Calls(lambda _: Broken(x=1)), "b": step("y")})
     error = failure(dag, on_error=on_error)
     assert error.task == "a"
     assert isinstance(error.__cause__, ZeroDivisionError)
@@ -718,7 +714,7 @@ def test_a_mapping_that_cannot_be_read_fails_its_task_only(on_error):
 
 def test_inputs_come_by_source_as_in_0_1_0():
     received = Calls(lambda _, **fields: {"order": list(fields)}, ["order"], "pq")
-    tasks = {"a": Step(["p"]), "b": Step(["q"]), "x": Step([]), "z": received}
+    tasks = {"a": step("p"), "b": step("q"), "x": step(), "z": received}
     dag = DAG(tasks, [("a", "x", []), ("b", "z"), ("a", "z")])
     assert dag.run().final_outputs == {"order": ["p", "q"]}
     assert list(dag.reverse_edges["z"]) == ["a", "b"]
