@@ -1,6 +1,5 @@
 import gc
 import pickle
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,14 +8,6 @@ from own_meter import Own
 from dagprofiler.measure import instruments as module
 from dagprofiler.measure.instruments import COUNT_ALLOCATIONS, Instrumentation
 from dagprofiler.measure.meters import select
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    now = SimpleNamespace(s=100.0)
-    for name in ("measure.instruments", "measure.meters"):
-        monkeypatch.setattr(f"dagprofiler.{name}.perf_counter", lambda: now.s)
-    return now
 
 
 def opened(*meters, **options):
@@ -34,24 +25,7 @@ def perform(instruments, encoded=None):
 freezes = pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
 
 
-def test_each_codec_is_clocked_and_does_its_work_or_fails_as_it_is(clock):
-    def codec(seconds):
-        clock.s += seconds
-        return 60 / seconds
-
-    instruments = opened()
-    decoders, encode = instruments.begin([codec, codec, codec], codec)
-    assert [decode(seconds) for decode, seconds in zip(decoders, (3, 4))] == [20, 15]
-    with pytest.raises(ZeroDivisionError):
-        decoders[2](0)
-    clock.s += 1000
-    assert (encode(5), encode(6)) == (12, 10)
-    readings = instruments.readings({"p": b"", "q": b""})
-    assert readings.decode_s == [3, 4]
-    assert readings.encode_s == {"p": 5, "q": 6}
-
-
-def test_what_was_read_of_one_task_is_no_part_of_the_next(clock):
+def test_what_was_read_of_one_task_is_no_part_of_the_next():
     instruments = opened(Own(1, 2))
     decoders, encode = instruments.begin([bytes], bytes)
     assert [decode(b"") for decode in decoders] == [b""]

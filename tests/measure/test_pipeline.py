@@ -79,25 +79,6 @@ def moments(record):
     return tuple(None if moment is None else moment - START for moment in record.times)
 
 
-def test_each_phase_takes_the_time_that_was_spent_in_it(clock):
-    record = record_of(Add(clock), 2, 3)
-    assert moments(record) == (0, 2, 2, 12, 12, 212)
-    assert {field: pickle.loads(data) for field, data in record.frames.items()} == {
-        "sum": 5,
-        "first": 7,
-    }
-    assert record.error is record.outputs is record.readings is None
-
-
-def test_a_failure_ends_the_phase_it_happens_in_and_none_follows(clock):
-    error = ValueError("no cell")
-    record = record_of(Add(clock, error=error), 2, 3)
-    assert moments(record) == (0, 2, 2, 12, None, None)
-    assert record.error is error
-    assert (record.payload_bytes, record.wire_bytes, record.frames) == ({}, {}, {})
-    assert record.outputs is None
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)])
 def test_what_ends_the_program_stays_what_it_is(clock, error):
     class Ends(Slow):
