@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 
 from dagprofiler import Rounds, ValidationError
-from dagprofiler._document.rounds import (
-    ALLOCATION,
-    COLD,
-    MEASURED,
-    WARM_UP,
-    measured_of,
-    rounds_of,
-    statistics_of,
-)
+from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP, rounds_of, statistics_of
 
 
 def test_what_run_takes_becomes_rounds():
@@ -90,18 +82,6 @@ def section(rounds, **columns):
     return {"rounds": rounds, "total_ms": [1.0] * len(rounds), "tasks": {"a": columns}, "edges": {}}
 
 
-def test_only_measured_rounds_count_and_the_cold_one_is_recorded_by_task():
-    kinds = [COLD, WARM_UP, MEASURED, MEASURED, ALLOCATION]
-    assert measured_of(kinds, [1, 2, 3, None, 5]) == [3]
-    statistics = statistics_of(section(kinds, wall_ms=[100.0, 50.0, 4.0, 6.0, None]))
-    assert statistics["tasks"]["a"]["wall_ms"]["median"] == 5.0
-    assert statistics["tasks"]["a"]["wall_ms"]["n"] == statistics["total_ms"]["n"] == 2
-    assert statistics["cold_ms"] == {"a": 100.0}
-    partly = section([MEASURED] * 2, wall_ms=[2.0, 3.0], cpu_ms=[None, None])
-    assert set(statistics_of(partly)["tasks"]["a"]) == {"wall_ms"}
-    assert "cold_ms" not in statistics_of(partly)
-
-
 def test_flags_are_raised_by_measured_rounds_and_tasks_without_any_are_absent():
     kinds = [COLD, WARM_UP, *[MEASURED] * 6]
     steady = section(kinds, wall_ms=[900.0, 500.0, *[10.0] * 6])
@@ -109,5 +89,7 @@ def test_flags_are_raised_by_measured_rounds_and_tasks_without_any_are_absent():
     assert statistics_of(steady, ["a"])["flags"] == {"a": ["outputs_differ"]}
     drifting = section(kinds, wall_ms=[10.0] * 5 + [20.0] * 3)
     assert statistics_of(drifting)["flags"] == {"a": ["wide_interval", "drifting"]}
+    drifting["tasks"]["a"]["corrected_ms"] = [10.0] * 8
+    assert statistics_of(drifting)["flags"] == {}
     contended = section(kinds, wall_ms=[10.0] * 8, delay_ms=[0.0, 0.0, *[1.0] * 6])
     assert statistics_of(contended)["flags"] == {"a": ["contended"]}
