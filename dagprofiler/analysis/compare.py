@@ -463,7 +463,7 @@ def _marked(entry: Mapping[str, Any], marks: dict[str, int]) -> str:
 
 
 def _makespan(error: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [("", "predicted ms", "real ms", "of the error", "")]
+    rows: list[tuple[str, ...]] = [("", "predicted ms", "real ms", "error", "")]
     for name, row in {"makespan": error, **error["parts"]}.items():
         times = (f"{row[key]:,.3f}" for key in ("predicted_ms", "real_ms"))
         rows.append((name, *times, f"{row['error']:+.1%}", PARTS.get(name, "")))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dagprofiler.errors import DagProfilerError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 _EXAMPLES = """\
@@ -284,7 +285,7 @@ def _predict(parser: argparse.ArgumentParser) -> None:
 
 def _simulate(parser: argparse.ArgumentParser) -> None:
     _add(parser, "PROFILE", _ONE_PROFILE)
-    _add(parser, "--workers N", "number of workers, or several, as 1..16", type=_counts)
+    _add(parser, "--workers N", "number of workers, or several, as 1..16 or 1,2,4", type=_counts)
     text = "a task, or class of tasks without its numbers, that computes faster; repeatable"
     _add(parser, "--faster NAME=FACTOR", text, **_MANY)
     _schedule(parser)
@@ -330,15 +331,18 @@ def _rounds(text: str) -> int | str:
     return int(text)
 
 
-def _counts(text: str) -> range:
-    """Return numbers of workers: of one number or of a range, whose ends are included."""
-    first, dots, last = text.partition("..")
-    ends = (first, last if dots else first)
-    if not all(end.isdecimal() and int(end) for end in ends) or int(ends[0]) > int(ends[1]):
-        raise argparse.ArgumentTypeError(
-            f"expected a number of at least 1, or a range like 1..16, got {text!r}"
-        )
-    return range(int(ends[0]), int(ends[1]) + 1)
+def _counts(text: str) -> Iterable[int]:
+    """Return numbers of workers: of numbers, and of ranges whose ends are included."""
+    found = []
+    for part in text.split(","):
+        first, dots, last = part.partition("..")
+        ends = (first, last if dots else first)
+        if not all(end.isdecimal() and int(end) for end in ends) or int(ends[0]) > int(ends[1]):
+            raise argparse.ArgumentTypeError(
+                f"expected numbers of at least 1, as 4 or 1,2,4 or 1..16, got {text!r}"
+            )
+        found.append(range(int(ends[0]), int(ends[1]) + 1))
+    return chain(*found)
 
 
 def _rows(text: str) -> int:

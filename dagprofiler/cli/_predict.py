@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._util.json import jsonable
-from dagprofiler._util.text import aligned, number
+from dagprofiler._util.text import aligned, number, quantity
 from dagprofiler.cli import _output, _targets
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.cli._run import conditions, deliver, meters, written_of
@@ -123,15 +124,16 @@ def simulate(arguments: argparse.Namespace) -> int:
     if arguments.executor is not None:
         with _targets.executor_named(arguments.executor, nodes=schedule or ()) as executor:
             engine = calibrate_engine(executor)
-    found = simulated(
+    asked = partial(
+        simulated,
         profile,
-        workers=arguments.workers,
         engine=engine,
         schedule=schedule,
         speeds=_factors(arguments.speed, "--speed") or None,
         bandwidth=arguments.bandwidth,
-        faster=_factors(arguments.faster, "--faster"),
     )
+    faster = _factors(arguments.faster, "--faster")
+    found = asked(workers=arguments.workers, faster=faster)
     written: dict[str, Any] = {}
     if arguments.output is not None or arguments.report is not None:
         written = written_of(found.profile, arguments)
@@ -139,7 +141,14 @@ def simulate(arguments: argparse.Namespace) -> int:
         known = {name: getattr(found, name) for name in ("utilisation", "gains", "reasons")}
         _output.print_json({"written": written, **found.figures(), **known})
     elif arguments.output != "-":
-        lines = [str(found), *(f"{what}: {path}" for what, path in written.items())]
+        lines = [str(found)]
+        if faster:
+            count = arguments.workers and len(found.utilisation)
+            before_ms = asked(workers=count).makespan_ms
+            shorter = 1 - found.makespan_ms / before_ms if before_ms else 0.0
+            others = f"{shorter:.1%} shorter than {quantity(before_ms, 'ms')} without"
+            lines.append(f"with {', '.join(arguments.faster)}: {others}")
+        lines += [f"{what}: {path}" for what, path in written.items()]
         _output.print_text("\n".join(lines))
     return 0
 

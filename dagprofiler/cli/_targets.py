@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
@@ -15,7 +16,7 @@ from dagprofiler.dag import DAG
 from dagprofiler.errors import describe, did_you_mean, frames_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from concurrent.futures import Executor
     from types import ModuleType
 
@@ -129,7 +130,7 @@ def executor_named(
     Parameters
     ----------
     nodes
-        Those of a schedule: each gets a pool of one worker.
+        Those of a schedule: each gets a pool of one worker, or has one in a mapping by name.
 
     Raises
     ------
@@ -137,11 +138,11 @@ def executor_named(
         If it is not the name of an executor.
     """
     kind, _, rest = (spec or ("processes" if nodes else "serial")).partition(":")
-    if nodes:
+    if nodes and not Place.of(str(spec)).is_file:
         if rest or kind not in ("threads", "processes"):
             raise CommandError(
                 "--executor: with --schedule each node has a worker of its own: expected "
-                f"processes or threads, got {spec!r}"
+                f"processes, threads, or file.py:pools with {{node: pool}}, got {spec!r}"
             )
         with ExitStack() as pools:
             yield {node: pools.enter_context(_ended(_pool(kind, 1))) for node in nodes}
@@ -176,7 +177,7 @@ def _workers(spec: Any, rest: str) -> int:
 
 @contextmanager
 def _imported(spec: str, folder: str) -> Iterator[Any]:
-    """Yield an executor by name; one that a function makes is shut down after the run."""
+    """Yield an executor, or one for each node, by name; what a function makes is shut down."""
     from concurrent.futures import Executor
 
     from dagprofiler.executors.pools import executor_of
@@ -185,13 +186,16 @@ def _imported(spec: str, folder: str) -> Iterator[Any]:
         raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}")
     found = find(spec, folder)
     made = found() if callable(found) else found
-    if executor_of(made) is None:
-        raise CommandError(f"--executor {spec!r} is a {type(made).__name__}, not an executor")
-    if made is found or not isinstance(made, Executor):
+    executors = [*made.values()] if isinstance(made, Mapping) else [made]
+    for executor in executors:
+        if executor_of(executor) is None:
+            kind = type(executor).__name__
+            raise CommandError(f"--executor {spec!r} is a {kind}, not an executor")
+    with ExitStack() as pools:
+        for executor in executors if made is not found else ():
+            if isinstance(executor, Executor):
+                pools.enter_context(_ended(executor))
         yield made
-    else:
-        with _ended(made) as pool:
-            yield pool
 
 
 def _pool(kind: str, workers: int) -> Executor:

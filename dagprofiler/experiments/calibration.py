@@ -33,9 +33,9 @@ _CHAIN, _WAITING, _WAIT_S, _LONG_S = 20, 8, 4e-3, 0.1
 _RUNS = 5
 #: How many arrays are made; the allocator learns from the first ones.
 _ARRAYS = 100
-#: How often each kernel runs on each number of workers, in turns, to measure contention. Many
-#: short runs: how cores share a processor changes from one second to the next, most of all on
-#: virtual machines.
+#: Turns in which kernels run on each number of workers, to measure contention, and runs for the
+#: gap on busy cores. Many short ones: how cores share a processor changes from one second to the
+#: next, most of all on virtual machines.
 _TURNS = 12
 
 
@@ -50,8 +50,8 @@ class Probe(Task):
         self.seconds, self.share, self.size = seconds, share, size
 
     def compute(self, x: list[Any]) -> dict[str, Any]:  # noqa: ARG002  (it only has to arrive)
-        """Use the core, and sleep; return bytes, and which process has used how much CPU time."""
-        used = os.getpid(), process_time()
+        """Use the core, and sleep; return bytes, and what the process has used."""
+        used = os.getpid(), process_time(), _usable_cores()
         end = thread_time() + self.share * self.seconds
         while thread_time() < end:
             pass
@@ -82,20 +82,18 @@ class KernelRun(Task):
 class Surroundings(Task):
     """Tells where a worker runs."""
 
-    outputs = ["cores", "allocator", "arrays_s"]  # noqa: RUF012  (how tasks declare)
+    outputs = ["allocator", "arrays_s"]  # noqa: RUF012  (how tasks declare)
 
     def compute(self) -> dict[str, Any]:
-        """Return the usable cores, the allocator's settings, and what arrays of 1 MB cost."""
+        """Return the allocator's settings, and what arrays of 1 MB cost."""
         from numpy import ones
 
-        of_process = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
         array, times = ones(2**17), []
         for _ in range(_ARRAYS):
             begun = thread_time()
             array = array * 0.5 + 0.5
             times.append(thread_time() - begun)
         return {
-            "cores": len(of_process(0)),
             "allocator": allocator_settings(),
             "arrays_s": median(times[_ARRAYS // 2 :]),
         }
@@ -151,7 +149,10 @@ def calibrate_engine(executor: Any) -> Engine:
     arrays = found["arrays_s"] / here["arrays_s"] if here["arrays_s"] else 1.0
     waiting = _probes(4 * (os.cpu_count() or 1) + 8)
     run(waiting)
-    workers = len(nodes) or len({worker for (_, worker), _ in _rows(run(waiting))})
+    waited = run(waiting)
+    workers = len(nodes) or len({worker for (_, worker), _ in _rows(waited)})
+    # Workers may be pinned, each to cores of its own.
+    cores = len(set().union(*(values["used"][2] for values in waited.outputs.values())))
     chain = _probes(_CHAIN, 1.0, steps=[1])
     spans = ([span for _, span in _rows(profile)] for profile in _rounds(chain, run))
     # Where clocks of hosts differ a record may come before it was sent.
@@ -164,7 +165,7 @@ def calibrate_engine(executor: Any) -> Engine:
     gap_ms = median([_mean(_gaps_of(profile)) for profile in waits])
     first_ms = median([min(span[0] for _, span in _rows(profile)) for profile in waits])
     write_ms, read_ms = _handing_over(run, workers)
-    busy = min(workers, found["cores"])
+    busy = min(workers, cores)
     contention, between = _contention(run, busy, threads=engine.shares_memory)
     plain = Engine(
         executor=engine.name,
@@ -179,7 +180,7 @@ def calibrate_engine(executor: Any) -> Engine:
         always=round(always, 6),
         write_ms=write_ms,
         read_ms=read_ms,
-        cores=found["cores"],
+        cores=cores,
         contention=tuple(round(factor, 4) for factor in contention),
         contention_range=(round(between[0], 4), round(between[1], 4)),
         shares_memory=engine.shares_memory,
@@ -189,6 +190,12 @@ def calibrate_engine(executor: Any) -> Engine:
     if not engine.shares_memory:  # threads that compute wait for the interpreter's lock
         plain = replace(plain, busy_gap_ms=round(_busy_gap_ms(run, plain), 6))
     return replace(plain, error=round(_error(run, plain), 4))
+
+
+def _usable_cores() -> list[int]:
+    """Return the cores that this process may use."""
+    of_process = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+    return [*of_process(0)]
 
 
 def _rounds(dag: DAG, run: Callable[[DAG], Profile]) -> list[Profile]:
@@ -251,7 +258,7 @@ def _cpu(run: Callable[[DAG], Profile], workers: int) -> tuple[float, float, flo
             outputs = run(dag).outputs
             used.append((process_time() - begun[0], perf_counter() - begun[1]))
             readings: dict[int, list[float]] = {}
-            for pid, used_s in (values["used"] for values in outputs.values()):
+            for pid, used_s, _ in (values["used"] for values in outputs.values()):
                 readings.setdefault(pid, []).append(used_s)
             readings.pop(os.getpid(), None)
             spans = [max(several) - min(several) for several in readings.values()]
@@ -279,8 +286,8 @@ def _gaps_of(profile: Profile) -> Iterator[float]:
 def _busy_gap_ms(run: Callable[[DAG], Profile], engine: Engine) -> float:
     """Return the gap with which tasks that compute on all cores begin as late if simulated."""
     share, count = min(1.0, engine.cores / engine.workers), engine.workers * _WAITING
-    rounds = _rounds(_probes(count, share), run)
-    begun = [sorted(span[0] for _, span in _rows(profile)) for profile in rounds]
+    dag = _probes(count, share)
+    begun = [sorted(span[0] for _, span in _rows(run(dag))) for _ in range(_TURNS)]
     # The least: other programs only take time.
     between_ms = min(several[-1] - several[0] for several in begun)
     each = _WAIT_S * 1e3, share

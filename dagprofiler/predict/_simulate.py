@@ -189,7 +189,7 @@ def simulate(
     Parameters
     ----------
     profile
-        A measured profile, or a predicted one.
+        A measured profile, or one that cost models predicted.
     workers
         Number of workers, from 1 to a million; by default those of `speeds`, `schedule` or
         `engine`. Of several, as ``range(1, 17)``, at most 1,000, the result is that of the last,
@@ -245,6 +245,11 @@ def simulate(
         raise refused(f"simulate: engine must be an Engine, got {short_repr(engine)}")
     if engine is None and "engine" in profile.sections:
         engine = Engine.from_dict(profile.sections["engine"])
+    if profile.sections.get("prediction", {}).get("kind") == "simulation":
+        raise refused(
+            "simulate: this profile was simulated, and its times contain what workers share; "
+            "expected the profile that it was made from"
+        )
     graph = graph_of(profile)
     orders = transfers = ranked = None
     if schedule is not None:
@@ -382,11 +387,11 @@ class _Case:
             found.append(case.play(factor, self._varied(chance)).makespan_ms)
         # Times are above 0 and disturbances multiply; with few rounds the spread is uncertain.
         centre = sum(found) / times
-        deviation = hypot(*(ms - centre for ms in found)) / sqrt(times - 1)
+        deviation = hypot(*(ms - centre for ms in found)) / sqrt(times - 1) / (centre or 1.0)
         width = _T95[min(self.rounds - 1, len(_T95)) - 1] * sqrt(1 + 1 / self.rounds) * deviation
         off = 0.0 if self.engine is None else 1.96 * self.engine.error
-        width = hypot(width, off * centre)
-        ends = [makespan_ms, max(0.0, centre - width), centre + width]
+        times_as_long = 1 + hypot(width, off)
+        ends = [makespan_ms, centre / times_as_long, centre * times_as_long]
         if self._other_allocator and self.engine is not None:
             arrays = self.engine.arrays
             # How much of its time a task makes arrays is not known: from never to all the time.

@@ -418,7 +418,7 @@ def schedules():
             real = {key: [] for key in plans}
             found = {where: {key: [] for key in plans} for where in errors}
             with ProcessPoolExecutor(2) as plain:
-                for _ in range(9):
+                for _ in range(5):
                     for where, executor in zip(errors, (None, plain)):
                         profile = dag.run(executor=executor, rounds=Rounds(3))
                         for key, plan in plans.items():

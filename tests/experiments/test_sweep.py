@@ -1,5 +1,6 @@
 """Sweeps over configurations, and the calibration of an engine."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -69,8 +70,11 @@ def quick(monkeypatch):
 @pytest.mark.parametrize("pinned", [False, True])
 def test_an_engine_is_calibrated_on_the_executor_and_kept_with_profiles(quick, monkeypatch, pinned):
     monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
-    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other, ThreadPoolExecutor(2) as two:
+    cores, pin = calibration._usable_cores(), getattr(os, "sched_setaffinity", None)
+    one, other = (ThreadPoolExecutor(1, "", pin, (0, {cores[k]})) for k in (0, -1))
+    with one, other, ThreadPoolExecutor(2) as two:
         engine = calibrate_engine({"a": one, "b": other} if pinned else two)
+    assert engine.cores == len({cores[0], cores[-1]} if pinned and pin else cores)
     known = engine.executor, engine.workers, engine.shares_memory
     assert known == ("ThreadPoolExecutor", 2, True)
     assert engine.busy_gap_ms == engine.gap_ms

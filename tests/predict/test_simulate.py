@@ -181,7 +181,7 @@ def test_classes_are_ranked_by_what_all_gains_if_they_are_twice_as_fast():
 @pytest.mark.parametrize(
     ("figures", "ends"),
     [
-        ({"error": 0.1}, (7 - 1.372, 7 + 1.372)),
+        ({"error": 0.1}, (7 / 1.196, 7 * 1.196)),
         ({"allocator": {"MALLOC_ARENA_MAX": "1"}, "arrays": 3.0}, (7, 21)),
         ({"arrays": 3.0}, (7, 7)),
     ],
@@ -219,7 +219,8 @@ def test_a_predicted_profile_is_read_as_any_other_and_never_passes_for_a_measure
     assert "predicted" in predicted.weights("wall_time").provenance
     assert "predicted" in predicted._repr_html_().lower()
     assert Engine.from_dict(predicted.sections["engine"]) == costs
-    assert simulate(predicted).makespan_ms == pytest.approx(found.makespan_ms)
+    with pytest.raises(ValidationError, match="made from"):
+        simulate(predicted)
 
 
 @pytest.mark.parametrize(
