@@ -599,7 +599,9 @@ class Profile(Shown):
             in the order of the graph; absent if there are none.
             ``prediction``: only if one of the profiles is predicted, how far off its makespan
             is, and which parts; see
-            :func:`dagprofiler.analysis.compare.prediction_error`.
+            :func:`dagprofiler.analysis.compare.prediction_error`; with its ``interval_ms``, or
+            None. ``in_intervals``: of predicted times, how many ``tasks`` of how many (``of``)
+            took a time in the predicted interval.
 
         Raises
         ------

@@ -12,6 +12,7 @@ from dagprofiler._document.table import default_times, timeline_rows
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, number, printable, some
+from dagprofiler._util.text import quantity as time_of
 from dagprofiler.config import same_value
 from dagprofiler.errors import short_repr
 from dagprofiler.stats import FEWEST_ROUNDS, median
@@ -141,17 +142,30 @@ def compare_profiles(
         **_alone("only_in_self", *nodes),
         **_alone("only_in_other", *reversed(nodes)),
         **({"scale": scale} if scale else {}),
-        **_prediction(new, base),
+        **_prediction(new, base, tasks),
     )
 
 
-def _prediction(mine: ProfileData, theirs: ProfileData) -> dict[str, Any]:
-    """Return ``{"prediction": error}`` if one profile predicts what the other has measured."""
+def _prediction(
+    mine: ProfileData, theirs: ProfileData, tasks: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return how far off one profile is if it predicts what the other has measured."""
     if ("prediction" in mine.sections) == ("prediction" in theirs.sections):
         return {}
-    real, predicted = (theirs, mine) if "prediction" in mine.sections else (mine, theirs)
+    real, predicted, time = theirs, mine, "base_ms"
+    if "prediction" in theirs.sections:
+        real, predicted, time = mine, theirs, "new_ms"
+    section, found = predicted.sections["prediction"], {}
+    ends = section.get("intervals_ms", {})
+    held = [
+        ends[name][0] <= row[time] <= ends[name][1] for name, row in tasks.items() if name in ends
+    ]
+    if held:
+        found["in_intervals"] = {"tasks": sum(held), "of": len(held)}
     error = prediction_error(real, predicted)
-    return {} if error is None else {"prediction": error}
+    if error is not None:
+        found["prediction"] = {**error, "interval_ms": section.get("interval_ms")}
+    return found
 
 
 def _called(base: ProfileData, new: ProfileData) -> tuple[str, str]:
@@ -387,11 +401,14 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
         predicted = _makespan(self["prediction"]) if "prediction" in self else [()]
         rows: list[Sequence[str]] = [("", "base ms", "new ms", "ratio", "interval", "verdict")]
         rows += [_row(name, entry, marks) for name, entry in times.items()]
+        if "prediction" in self or "in_intervals" in self:
+            # Times that were predicted have no samples to judge.
+            rows, marks = [row[:4] for row in rows], {}
         return [
             Block(head, notes=scale),
+            Block("makespan, predicted against real", predicted, (0, 4)),
             Block(rows=rows, left=(0, 5), what="tasks and edges"),
             Block(notes=[f"[{mark}] {reason}" for reason, mark in marks.items()]),
-            Block("makespan, predicted against real", predicted, (0, 4)),
             Block("parameters", _values(self["config_diff"]), (0, 1, 2)),
             Block("bytes of edges", _weights(self["edge_weight_diff"], 8), what="edges"),
             Block("instructions", _weights(self["node_weight_diff"], 1), what="tasks"),
@@ -401,6 +418,9 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
     def headline(self, marks: dict[str, int] | None = None) -> str:
         """Return the verdict on the total time, as in "12 % faster in all (1.31 s -> 1.15 s)".
 
+        Of a prediction and a real run, how far off it is, and whether its interval holds the
+        real makespan.
+
         The change of rounds that were taken in pairs may be another than that of their medians.
 
         Parameters
@@ -408,6 +428,11 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
         marks
             Numbers the reasons of inconclusive verdicts; None for a headline without a mark.
         """
+        if "prediction" in self:
+            return _accuracy(self["prediction"])
+        if "in_intervals" in self:
+            held, count = self["in_intervals"].values()
+            return f"real times of {held} of {count} tasks are in their predicted intervals"
         total = self["total_time"]
         base_ms, new_ms, ratio = total["base_ms"], total["new_ms"], total["ratio"]
         if base_ms is None or new_ms is None:
@@ -470,6 +495,18 @@ def _makespan(error: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
+def _accuracy(error: Mapping[str, Any]) -> str:
+    """Return how far off a makespan was, as in "predicted 7 ms, real 8 ms: 12.5% too short"."""
+    times = [f"{name} {time_of(error[f'{name}_ms'], 'ms')}" for name in ("predicted", "real")]
+    way = "long" if error["error"] > 0 else "short"
+    words = f"{', '.join(times)}: {abs(error['error']):.1%} too {way}"
+    if error["interval_ms"] is None:
+        return words
+    low, high = error["interval_ms"]
+    where = "in" if low <= error["real_ms"] <= high else "not in"
+    return f"{words}, {where} its interval of {time_of(low, 'ms')} to {time_of(high, 'ms')}"
+
+
 def _values(differing: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
     rows = (
         (name, short_repr(entry["other"]), short_repr(entry["self"]))
@@ -490,6 +527,7 @@ def _weights(differing: Mapping[str, Mapping[str, Any]], divisor: int) -> list[t
 #: Parts of the makespan, and what they are.
 PARTS = {
     "tasks": "compute() of the tasks",
+    "cores": "waits for a core, where measured; simulated ones are in tasks",
     "transfers": "serializing and deserializing",
     "engine": "workers without work although tasks were ready",
     "waiting": "workers without work and without ready tasks",
@@ -536,13 +574,16 @@ def _parts(profile: ProfileData, workers: int) -> dict[str, float] | None:
 
     A round has at least `workers`, since those without a task are in no record.
     """
-    kinds = profile.sections.get("samples", {}).get("rounds")
+    samples = profile.sections.get("samples", {"tasks": {}})
+    kinds = samples.get("rounds")
     rounds: dict[int, list[Sequence[float]]] = {}
     busy: dict[int, set[int]] = {}
     for row in timeline_rows(profile):
         moments: list[Any] = [row.get(name) for name in _MOMENTS]
         if None not in moments and (kinds is None or kinds[row["round"]] == MEASURED):
-            rounds.setdefault(row["round"], []).append(moments)
+            delays = samples["tasks"].get(row["task"], {}).get("delay_ms")
+            delay_ms = (delays[row["round"]] if delays else None) or 0.0
+            rounds.setdefault(row["round"], []).append([*moments, delay_ms])
             busy.setdefault(row["round"], set()).add(row["worker"])
     if not rounds:
         return None
@@ -555,7 +596,8 @@ def _split(rows: Sequence[Sequence[float]], workers: int) -> dict[str, float]:
     """Return the parts of one round: the time of all workers, divided by their number."""
     begin, end = min(row[0] for row in rows), max(row[4] for row in rows)
     spent: dict[str, float] = {
-        "tasks": sum(row[3] - row[2] for row in rows),
+        "tasks": sum(row[3] - row[2] - row[5] for row in rows),
+        "cores": sum(row[5] for row in rows),
         "transfers": sum((row[2] - row[1]) + (row[4] - row[3]) for row in rows),
     }
     # Steps of the number of tasks that are ready and wait, and of workers that work.

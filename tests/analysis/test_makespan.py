@@ -6,17 +6,22 @@ from handmade import handmade
 from dagprofiler._document.rounds import MOMENTS
 
 
-def profile_of(*rows, predicted=False):
+def profile_of(*rows, predicted=False, samples=None):
     """Return a profile whose tasks are ready, begin, compute from, to, and end at these moments."""
     columns = ["task", "round", "worker", *MOMENTS]
     records = [[n, 0, w, ready, a, b, b, c, c, d] for n, w, ready, a, b, c, d in rows]
     sections = {"timeline": {"workers": [{}, {}], "columns": columns, "records": records}}
+    if samples:
+        sections["samples"] = {"rounds": ["measured"], "tasks": samples}
     if predicted:
         sections["prediction"] = {"kind": "simulation", "sources": [], "reasons": []}
     return handmade([row[0] for row in rows], sections=sections)
 
 
-REAL = profile_of(("a", 0, 0, 2, 3, 9, 10), ("b", 1, 0, 2, 2, 8, 8), ("c", 0, 10, 12, 12, 16, 16))
+REAL = profile_of(
+    *(("a", 0, 0, 2, 3, 9, 10), ("b", 1, 0, 2, 2, 8, 8), ("c", 0, 10, 12, 12, 16, 16)),
+    samples={"b": {"delay_ms": [None]}, "c": {"delay_ms": [1.0]}},
+)
 GUESS = profile_of(
     ("a", 0, 0, 0, 0, 8, 8), ("b", 1, 0, 0, 0, 8, 8), ("c", 0, 8, 8, 8, 12, 12), predicted=True
 )
@@ -30,7 +35,8 @@ def test_every_moment_of_every_worker_belongs_to_one_part(compared):
     assert sum(part["error"] for part in parts.values()) == pytest.approx(-0.25)
     # Both workers waited 2 ms for ready tasks, one of them 2 ms more, with one task ready.
     each = {name: (part["real_ms"], part["predicted_ms"]) for name, part in parts.items()}
-    assert each == {"tasks": (8, 10), "transfers": (1, 0), "engine": (3, 0), "waiting": (4, 2)}
+    idle = {"engine": (3, 0), "waiting": (4, 2)}
+    assert each == {"tasks": (7.5, 10), "cores": (0.5, 0), "transfers": (1, 0), **idle}
     assert "-25.0%" in str(compared)
     assert "waiting" in compared._repr_html_()
 
