@@ -1,43 +1,31 @@
 """FreshRounds: each round of a run in a new process.
 
-A new interpreter starts for each round, as with multiprocessing's "spawn", but
-by subprocess: multiprocessing would leave a process of its own behind. The DAG
-is sent by a pipe, and the results return in a file, so that the standard
-streams remain the user's.
+The process is one of multiprocessing's "spawn", which imports the modules of this one and its main
+program. The DAG and the results travel by a pipe, so that the standard streams remain the user's.
+Python's resource tracker, which starts with the first such process, ends with this one.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
-import sys
-from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+import signal
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from dagprofiler._util.files import temporary
 from dagprofiler.errors import DagProfilerError, SerializationError, describe, portable
+from dagprofiler.executors.worker import end_process, end_with, received, spawned
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
+    from multiprocessing.connection import Connection
 
     from dagprofiler.engine.log import Results, RoundLog
 
 
-_GUARD = (
-    "a program that measures in new processes has to start under if __name__ == '__main__':, "
-    "since each of them imports it"
+_HINT = (
+    "define its tasks in a module or a program file, and start under if __name__ == '__main__':, "
+    "since each new process imports the program"
 )
-#: The program of the new process. Ctrl-C reaches it too and ends it without a message,
-#: unless it is ignored: the waiting process reports it.
-_SERVE = """
-import _signal as s, sys
-s.getsignal(s.SIGINT) == s.SIG_IGN or s.signal(s.SIGINT, s.SIG_DFL)
-sys.path[:] = {path!r}
-from dagprofiler.engine.fresh import serve
-serve()
-"""
 
 
 class Taken(NamedTuple):
@@ -80,25 +68,8 @@ class FreshRounds:
     """
 
     def __init__(self, make_run: Callable[[], RunsAlone]) -> None:
-        from multiprocessing import get_start_method, set_start_method
-        from multiprocessing.spawn import get_preparation_data
-
-        if _preparing:
-            # This is such a process, and the program has no guard: it would recurse without end.
-            raise DagProfilerError(f"Rounds(fresh_process=True): {_GUARD}")
-        # Lets the new process find the modules of this one, and its main program.
-        chosen = get_start_method(allow_none=True)
-        preparation = get_preparation_data("dagprofiler")
-        if chosen is None:
-            # The call above sets the start method, which only the program should do.
-            set_start_method(None, force=True)
-            del preparation["start_method"]
-        preparation["authkey"] = bytes(preparation["authkey"])
-        if not os.path.exists(preparation.get("init_main_from_path", "")):
-            # A program that was read from a pipe; tasks from modules can still be pickled.
-            preparation.pop("init_main_from_path", None)
         try:
-            self._order = pickle.dumps(preparation) + pickle.dumps(make_run)
+            self._order = pickle.dumps(make_run)
         except Exception as error:
             raise SerializationError(
                 "Rounds(fresh_process=True): the DAG cannot travel to a new process: "
@@ -113,81 +84,45 @@ class FreshRounds:
         DagProfilerError
             If the process ended without a result, or could not create the DAG.
         """
-        import subprocess
-        import tempfile
-
-        if not sys.executable:
-            raise DagProfilerError("Rounds(fresh_process=True): no path of this Python is known")
-        with temporary(tempfile.gettempdir()) as file:
-            # Python ignores entries that are not strings, too.
-            folders = [entry for entry in sys.path if isinstance(entry, str)]
-            # The flags that multiprocessing passes on, too.
-            flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
-            process = subprocess.Popen(  # noqa: S603  (this interpreter, and code of this module)
-                [sys.executable, *flags, "-c", _SERVE.format(path=folders), file.name],
-                stdin=subprocess.PIPE,
-            )
-            try:
-                code = self._converse(process)
-            finally:
-                _end(process)
-            written = _framed(file)
-        if written is None:
-            raise DagProfilerError(
-                f"Rounds(fresh_process=True): the new process ended with code {code} before "
-                "its round did: a task ended it, or the system, as it does when memory is short"
-            )
-        answer = pickle.loads(written)
+        process, connection = spawned(_serve, self._order)
+        why = f"and cannot make the DAG; {_HINT}"
+        try:
+            # It has imported the program.
+            received(process, connection)
+            why = "before its round did: a task ended it, or the system for lack of memory"
+            answer = pickle.loads(received(process, connection))
+            process.join()
+        except (EOFError, OSError) as error:
+            process.join()
+            ended = f"the new process ended with code {process.exitcode}"
+            raise DagProfilerError(f"Rounds(fresh_process=True): {ended} {why}") from error
+        finally:
+            end_process(process, connection)
         if isinstance(answer, BaseException):
             raise answer
         taken: Taken = answer
         return taken
 
-    def _converse(self, process: subprocess.Popen[bytes]) -> int:
-        """Send the process its round, and wait for its end."""
-        stdin: IO[bytes] = process.stdin  # type: ignore[assignment]
-        # If the process has ended already, its exit code tells why. The pipe stays
-        # open: the process ends when this one does.
-        with suppress(BrokenPipeError):
-            stdin.writelines(_frame(self._order))
-            stdin.flush()
-        return process.wait()
 
+def _serve(connection: Connection[Any, Any], parent: int, order: bytes) -> None:
+    """Run the round of `order`, with nothing on standard input."""
+    from multiprocessing import current_process
 
-def _frame(content: bytes) -> list[bytes]:
-    return [len(content).to_bytes(8, "big"), content]
-
-
-def _framed(stream: IO[bytes]) -> bytes | None:
-    """Return the content of a frame; None if it is incomplete."""
-    length = int.from_bytes(stream.read(8), "big")
-    content = stream.read(length)
-    return content if content and len(content) == length else None
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that still runs, and wait for its end."""
-    if process.poll() is None:
-        process.kill()
-    process.wait()
-    with suppress(OSError):
-        process.stdin.close()  # type: ignore[union-attr]
-
-
-#: Whether this process runs a fresh round and still imports the program.
-_preparing = False
-
-
-def serve() -> None:
-    """Run the round that standard input describes; write the result to the file of argument 1."""
-    path = sys.argv.pop(1)
-    order = _read_stdin()
+    end_with(parent)
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        # Ctrl-C reaches this process too and ends it without a message: the waiting one reports it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Tasks may start processes, which daemons may not.
+    current_process().daemon = False
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    connection.send_bytes(b"")
     try:
-        written = _packed(_round_of(order))
+        answer = _packed(_round_of(order))
     except BaseException as error:  # noqa: BLE001  (the waiting process raises it)
-        written = pickle.dumps(portable(error), pickle.HIGHEST_PROTOCOL)
-    with open(path, "r+b") as file:
-        file.writelines(_frame(written))
+        answer = pickle.dumps(portable(error), pickle.HIGHEST_PROTOCOL)
+    connection.send_bytes(answer)
 
 
 def _packed(taken: Taken) -> bytes:
@@ -202,48 +137,15 @@ def _packed(taken: Taken) -> bytes:
 
 def _round_of(order: bytes) -> Taken:
     """Run a round."""
-    global _preparing  # noqa: PLW0603  (it is about the process)
-    from multiprocessing.spawn import prepare
-
-    stream = io.BytesIO(order)
-    preparation = pickle.load(stream)
     try:
-        _preparing = True
-        prepare(preparation)
-        make_run = pickle.load(stream)
-    except DagProfilerError:
-        # An error of the program itself, most often the missing guard.
-        raise
-    except BaseException as error:  # a program without a guard may leave by sys.exit()
+        make_run: Callable[[], RunsAlone] = pickle.loads(order)
+    except Exception as error:
         raise DagProfilerError(
-            f"Rounds(fresh_process=True): the new process cannot make the DAG: {describe(error)}; "
-            f"define its tasks in a module or a program file ({_GUARD})"
+            "Rounds(fresh_process=True): the new process cannot make the DAG: "
+            f"{describe(error)}; {_HINT}"
         ) from error
-    finally:
-        _preparing = False
-    taken: Taken = make_run().alone()
+    taken = make_run().alone()
     failures: Any
     for failures in (taken.results.errors, taken.results.rule_failures):
         failures.update({what: portable(error) for what, error in failures.items()})
     return taken
-
-
-def _read_stdin() -> bytes:
-    """Return the content of standard input, and end when it closes; it is empty for tasks."""
-    import threading
-
-    stdin = os.fdopen(os.dup(0), "rb")
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    order = _framed(stdin)
-    if order is None:
-        # The parent process has ended.
-        os._exit(1)
-
-    def end_with_parent() -> None:
-        stdin.read(1)
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    return order

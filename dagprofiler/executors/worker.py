@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import threading
 from contextlib import suppress
 from time import perf_counter
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 _IDLE_S = 10.0
 #: The longest time limit that is kept, in seconds: 23 days, as long as poll() waits.
 _LONGEST_S = 2e6
-#: How long it may take to end when its connection is closed, in seconds.
+#: How long it may take to end when its connection is closed, in seconds, and how long until it is
+#: looked for.
 _END_S = 1.0
 
 
@@ -180,49 +182,76 @@ class Beside(threading.local):
                     "workers are processes needs to start under if __name__ == '__main__':"
                 ) from error
         self.connection.send_bytes(data)
-        # What its tasks have left may hold its end of the connection open when it has ended.
-        while not self.connection.poll(_END_S):
-            if not self.process.is_alive():
-                raise EOFError
-        self.connection.recv_bytes()
+        received(self.process, self.connection)
 
     def _start(self) -> None:
         """Start the process, and wait until it is ready."""
-        from multiprocessing import current_process, get_context, get_start_method, set_start_method
-        from multiprocessing.reduction import ForkingPickler
-
-        # Engines start daemons, which may not start others; this one ends with its worker.
-        current_process().daemon = False
-        key = current_process().authkey
-        if type(key).__module__ == "billiard.process":
-            # Celery's own kind, which does not travel.
-            ForkingPickler.register(type(key), lambda key: (bytes, (bytes(key),)))
-        context = get_context("spawn")
-        self.connection, theirs = context.Pipe()
         self.environment = {**os.environ}
-        process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
-        # The process inherits the start method, and knows no method of loky's.
-        method = get_start_method(allow_none=True)
-        set_start_method("spawn", force=True)
-        try:
-            process.start()
-        finally:
-            set_start_method(method, force=True)
-        self.process = process
-        theirs.close()
+        self.process, self.connection = spawned(_serve)
         self.worker = pickle.loads(self.connection.recv_bytes())
 
     def _end(self) -> None:
         """End the process, if there is one, and those that it has started."""
         process, self.process = self.process, None
         if process is not None:
-            self.connection.close()
-            if process.is_alive():
-                # Windows has no groups of processes.
-                with suppress(OSError, AttributeError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            process.kill()
-            process.join()
+            end_process(process, self.connection)
+
+
+def spawned(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection[Any, Any]]:
+    """Start a process by multiprocessing's "spawn"; return it, and the connection to it.
+
+    Parameters
+    ----------
+    target
+        Called there with the other end of the connection, the id of this process and the
+        `arguments`.
+    """
+    from multiprocessing import current_process, get_context, get_start_method, set_start_method
+    from multiprocessing.reduction import ForkingPickler
+
+    # Engines start daemons, which may not start others; this one ends with its worker.
+    current_process().daemon = False
+    key = current_process().authkey
+    if type(key).__module__ == "billiard.process":
+        # Celery's own kind, which does not travel.
+        ForkingPickler.register(type(key), lambda key: (bytes, (bytes(key),)))
+    context = get_context("spawn")
+    connection, theirs = context.Pipe()
+    process = context.Process(target=target, args=(theirs, os.getpid(), *arguments), daemon=True)
+    main, lost = vars(sys.modules["__main__"]), {}
+    if not os.path.exists(main.get("__file__") or os.curdir):
+        # A program that was read from a pipe, which cannot be read again.
+        lost["__file__"] = main.pop("__file__")
+    # The process inherits the start method, and knows no method of loky's.
+    method = get_start_method(allow_none=True)
+    set_start_method("spawn", force=True)
+    try:
+        process.start()
+    finally:
+        set_start_method(method, force=True)
+        main.update(lost)
+        theirs.close()
+    return process, connection
+
+
+def received(process: Any, connection: Connection[Any, Any]) -> bytes:
+    """Return what a process sends next; raise an EOFError if it ends without."""
+    # What its tasks have left may hold its end of the connection open when it has ended.
+    while not connection.poll(_END_S):
+        if not process.is_alive() and not connection.poll():
+            raise EOFError
+    return connection.recv_bytes()
+
+
+def end_process(process: Any, connection: Connection[Any, Any]) -> None:
+    """Close the connection, and end a process and those of its group."""
+    connection.close()
+    if process.is_alive():
+        # Windows has no groups of processes.
+        with suppress(OSError, AttributeError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.join()
 
 
 #: That of each thread.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import importlib
-import io
 import multiprocessing
+import multiprocessing.resource_tracker
 import os
 import re
 import signal
@@ -30,8 +30,6 @@ from dagprofiler import (
     compare_runs,
     task,
 )
-from dagprofiler._util.files import temporary
-from dagprofiler.engine import fresh
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at /proc")
 
@@ -159,6 +157,8 @@ def _none_is_left(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     monkeypatch.setenv("TMPDIR", str(folder))
+    # Python starts it with the first of such processes; it stays.
+    multiprocessing.resource_tracker.ensure_running()
     before = children()
     yield
     assert before.issuperset(children())
@@ -335,14 +335,6 @@ def test_an_error_that_cannot_travel_is_told_in_words(program):
     assert "Odd" in error.profile.sections["run"]["reason"]
 
 
-@pytest.mark.parametrize("kept", range(13))
-def test_an_answer_that_is_cut_is_none(kept):
-    whole = b"".join(fresh._frame(b"round"))
-    answer = fresh._framed(io.BytesIO(whole[:kept]))
-    assert answer is None
-    assert fresh._framed(io.BytesIO(whole)) == b"round"
-
-
 def test_what_is_independent_of_a_failure_finishes_its_round(tasks, tmp_path):
     nodes = {"a": tasks.pid, "b": tasks.acts, "c": tasks.returns.bind(expression=MILLION)}
     config = {"log": str(tmp_path / "log"), "at": 1, "action": "fail"}
@@ -465,7 +457,7 @@ def test_a_program_without_a_guard_gets_an_error_that_says_what_to_do(start, tmp
     assert "if __name__ == '__main__':" in err.splitlines()[-1]
     # The program, and the one process that it started.
     assert len((tmp_path / "imports").read_text(encoding="utf-8").split()) == 2
-    assert group(process) == []
+    wait_until(lambda: group(process) == [])
 
 
 @pytest.mark.slow
@@ -511,7 +503,7 @@ def test_ctrl_c_ends_the_round_and_leaves_those_before(hanging, kill):
     out, err = hanging.communicate(timeout=30)
     assert (hanging.returncode, err) == (5, "")
     assert out == "interrupted by KeyboardInterrupt in round 2 of 6\n2\n"
-    assert group(hanging) == []
+    wait_until(lambda: group(hanging) == [])
 
 
 @pytest.mark.slow
@@ -522,7 +514,3 @@ def test_the_process_of_a_round_ends_when_the_program_is_killed(hanging, tmp_pat
     hanging.kill()
     hanging.wait()
     wait_until(lambda: group(hanging) == [])
-    # Whoever is killed cannot tidy up: the next round does.
-    assert len(os.listdir(os.environ["TMPDIR"])) == 1
-    with temporary(os.environ["TMPDIR"]):
-        pass
