@@ -78,9 +78,6 @@ class Config(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._params)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._params
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Mapping):
             return NotImplemented

@@ -88,7 +88,14 @@ class OutOfBandPickle:
         return pickle.loads(frames[0], buffers=frames[1:])
 
 
-class CloudpickleSerializer:
+class _OfExtra:
+    """Base class of serializers whose functions, of an extra, need not pickle."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()
+
+
+class CloudpickleSerializer(_OfExtra):
     """cloudpickle: supports lambdas, closures, classes of ``__main__`` (extra ``cloudpickle``)."""
 
     name = "cloudpickle"
@@ -102,11 +109,8 @@ class CloudpickleSerializer:
     def loads(frames: Any) -> Any:
         return pickle.loads(frames)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), ()
 
-
-class MsgpackSerializer:
+class MsgpackSerializer(_OfExtra):
     """MessagePack: plain data that other languages can read (extra ``msgpack``).
 
     Notes
@@ -122,11 +126,8 @@ class MsgpackSerializer:
         self.dumps = msgpack.packb
         self.loads = partial(msgpack.unpackb, strict_map_key=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), ()
 
-
-class ArrowSerializer:
+class ArrowSerializer(_OfExtra):
     """Arrow IPC stream for tables: pyarrow, Polars and pandas (extra ``arrow``).
 
     A consumer gets the kind of table that the producer returned; its columns
@@ -169,9 +170,6 @@ class ArrowSerializer:
 
             return polars.from_arrow(table)
         return table
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), ()
 
 
 def _table_kind(obj: Any) -> str:

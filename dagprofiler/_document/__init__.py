@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dagprofiler._util.checks import number
 from dagprofiler.errors import ProfileError, describe, short_repr
 
 if TYPE_CHECKING:
@@ -106,13 +106,6 @@ class Calibration:
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise ProfileError(f"calibration {short_repr(data)}: {describe(error)}") from error
         for name, speed in {"score": calibration.score, **calibration.parts}.items():
-            if not 0 < speed < inf:
-                raise ProfileError(
-                    f"calibration: {name} must be finite and above 0, got {short_repr(speed)}"
-                )
-        if not 0 <= calibration.spread < inf:
-            raise ProfileError(
-                "calibration: spread must be finite and at least 0, got "
-                f"{short_repr(calibration.spread)}"
-            )
+            number(f"calibration: {name}", speed, error=ProfileError)
+        number("calibration: spread", calibration.spread, zero=True, error=ProfileError)
         return calibration

@@ -80,11 +80,8 @@ class _Recording:
         the :data:`sink` of a run that begins in this thread; None before tracing is imported.
     """
 
-    __slots__ = ("off", "tracing")
-
-    def __init__(self) -> None:
-        self.off = False
-        self.tracing: Any = None
+    off = False
+    tracing: Any = None
 
 
 class _ThisThread(threading.local):

@@ -405,19 +405,13 @@ class RoundLog:
         self.attempts.update(report.attempts)
         if report.legacy_generators is not None:
             self.legacy_generators = report.legacy_generators
-        self.align(report.ahead_s)
-
-    def align(self, ahead_s: Sequence[float]) -> None:
-        """Shift the readings of workers' clocks, each of which is ahead by `ahead_s` seconds."""
-        if any(ahead_s):
-            ran_on = self.ran_on
+        if any(report.ahead_s):
+            ahead_s = [report.ahead_s[worker] for worker in self.ran_on]
             self.times = [
-                None if moment is None else moment - ahead_s[ran_on[k // 6]]
+                None if moment is None else moment - ahead_s[k // 6]
                 for k, moment in enumerate(self.times)
             ]
-            self.spans = {
-                i: spans.packed().shifted(-ahead_s[ran_on[i]]) for i, spans in self.spans.items()
-            }
+            self.spans = {i: spans.packed().shifted(-ahead_s[i]) for i, spans in self.spans.items()}
 
     @property
     def complete(self) -> bool:

@@ -274,22 +274,21 @@ def as_executor(pool: Any, rounds: Rounds) -> Executor | None:
     ValidationError
         If it is not an executor, or does not support the other arguments.
     """
-    executor = None
-    if pool is not None:
-        # A serial run, the most frequent one, does not need this import.
-        from dagprofiler.executors.pools import executor_of
+    if pool is None:
+        return None
+    # A serial run, the most frequent one, does not need this import.
+    from dagprofiler.executors.pools import executor_of
 
-        executor = executor_of(pool)
-        if executor is None:
-            raise refused(
-                "executor must be None, a concurrent.futures.Executor or an Executor of "
-                f"dagprofiler, got {short_repr(pool)}"
-            )
-        if rounds.fresh_process:
-            raise refused(
-                "executor: rounds in fresh processes are serial; omit the executor, or "
-                "fresh_process"
-            )
+    executor = executor_of(pool)
+    if executor is None:
+        raise refused(
+            "executor must be None, a concurrent.futures.Executor or an Executor of "
+            f"dagprofiler, got {short_repr(pool)}"
+        )
+    if rounds.fresh_process:
+        raise refused(
+            "executor: rounds in fresh processes are serial; omit the executor, or fresh_process"
+        )
     return executor
 
 

@@ -551,14 +551,9 @@ class Tables:
             for i, lost in round_log.attempts.items():
                 errors = [{"round": number, "error": why} for why in lost]
                 attempts.setdefault(log.wiring.names[i], []).extend(errors)
-        if attempts:
-            section["attempts"] = attempts
-        if log.resumed:
-            section["resumed"] = log.resumed
-        if log.bound:
-            section["bound"] = log.bound
-        if log.priorities is not None:
-            section["priorities"] = log.priorities
+        known: dict[str, Any] = {"attempts": attempts, "resumed": log.resumed, "bound": log.bound}
+        known["priorities"] = log.priorities
+        section.update({name: value for name, value in known.items() if value})
         if any(round_log.legacy_generators is False for round_log in log.rounds):
             section["legacy_generators"] = False
         if log.reason is not None:

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import describe, needs_extra, refused, short_repr
 from dagprofiler.executors import Executor
@@ -39,15 +39,11 @@ _POLL_S = 0.02
 _ANSWERING = {"prefork", "thread"}
 
 
-class _Worker:
-    """A worker of Celery, by its last answer."""
+class _Worker(NamedTuple):
+    """A worker of Celery: its last answer, and when that came."""
 
-    def __init__(self, answer: dict[str, Any], heard_s: float) -> None:
-        self.pid: int = answer["pid"]
-        self.processes: int = answer["processes"]
-        self.reaches: bool = answer["reaches"]
-        self.heard_s = heard_s
-        self.answers = answer["pool"] in _ANSWERING
+    answer: dict[str, Any]
+    heard_s: float
 
 
 class _PendingTask:
@@ -172,7 +168,7 @@ class CeleryExecutor(Executor):
                 f"CeleryExecutor: no worker of app {self._app.main!r} takes jobs from queue "
                 f"{self._queue()!r}: start one, of an app with include=[{_WORKER_MODULE!r}]"
             )
-        apart = [name for name, worker in self._workers.items() if not worker.reaches]
+        apart = [name for name, worker in self._workers.items() if not worker.answer["reaches"]]
         if not apart:
             self.folder = self._shared_files.folder
         elif self._shared_folder is not None:
@@ -234,16 +230,17 @@ class CeleryExecutor(Executor):
         now = monotonic()
         for name, answer in roll.items():
             before = self._workers.get(name)
-            if before is not None and before.pid != answer["pid"]:
+            if before is not None and before.answer["pid"] != answer["pid"]:
                 self._missed_s, self._missed = now, f"worker {name!r} was restarted"
             self._workers[name] = _Worker(answer, now)
         for name, worker in [*self._workers.items()]:
-            if worker.answers and now - worker.heard_s > self._patience_s:
+            answers = worker.answer["pool"] in _ANSWERING
+            if answers and now - worker.heard_s > self._patience_s:
                 del self._workers[name]
                 self._missed_s = now
                 self._missed = f"worker {name!r} has not answered for {now - worker.heard_s:.0f} s"
         self._capacity = JOBS_PER_WORKER * sum(
-            worker.processes for worker in self._workers.values()
+            worker.answer["processes"] for worker in self._workers.values()
         )
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:

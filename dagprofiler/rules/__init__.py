@@ -314,7 +314,7 @@ def reduce(
     edges = edges_of(after, name)
     return Rule(
         _waiting(check_tags([source], "reduce()"), _can_reduce, source, edges),
-        partial(_reduce, source, task, name, fields, edges, tags),
+        partial(_reduce, source, name, task, fields, edges, tags),
         name=f"reduce {name}",
         adds=tags,
         reads=[name for name, _ in edges],
@@ -327,13 +327,7 @@ def _can_reduce(source: str, after: list[tuple[str, Any]], graph: GraphView) -> 
 
 
 def _reduce(
-    source: str,
-    task: Task | type[Task],
-    name: str,
-    fields: Any,
-    after: list[tuple[str, Any]],
-    tags: tuple[str, ...],
-    graph: GraphEditor,
+    source: str, name: str, task: Any, fields: Any, after: list[Any], tags: Any, graph: GraphEditor
 ) -> None:
     sources: list[Any] = graph.tasks(source)
     if fields is not None:

@@ -99,12 +99,12 @@ def test_a_round_that_was_disturbed_moves_neither_the_score_nor_its_spread():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"score": 0}, "score must be finite and above 0, got 0.0"),
-        ({"score": math.nan}, "score must be finite and above 0, got nan"),
-        ({"score": math.inf}, "score must be finite and above 0, got inf"),
-        ({"parts": {"gpu": -1}}, "gpu must be finite and above 0, got -1.0"),
-        ({"spread": -0.5}, "spread must be finite and at least 0, got -0.5"),
-        ({"spread": math.nan}, "spread must be finite and at least 0, got nan"),
+        ({"score": 0}, "score must be a finite number above 0, got 0.0"),
+        ({"score": math.nan}, "score must be a finite number above 0, got nan"),
+        ({"score": math.inf}, "score must be a finite number above 0, got inf"),
+        ({"parts": {"gpu": -1}}, "gpu must be a finite number above 0, got -1.0"),
+        ({"spread": -0.5}, "spread must be a finite number of at least 0, got -0.5"),
+        ({"spread": math.nan}, "spread must be a finite number of at least 0, got nan"),
         ({"score": "fast"}, "ValueError: could not convert string to float: 'fast'"),
         ({"score": None}, "TypeError"),
         ({"parts": [1.0]}, "AttributeError"),
