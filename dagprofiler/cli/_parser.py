@@ -294,6 +294,7 @@ def _simulate(parser: argparse.ArgumentParser) -> None:
     text = "of the links between the nodes of a schedule, in bits per ms; 1 Gbit/s is 1e6"
     _add(parser, "--bandwidth BITS", text, type=float)
     _executor(parser, "calibrate this executor first, and count what it adds: ")
+    _add(parser, "--engine PROFILE", "count what was calibrated for this simulated profile")
     _files(parser)
 
 

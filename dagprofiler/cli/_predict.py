@@ -114,14 +114,26 @@ def predict(arguments: argparse.Namespace) -> int:
 def simulate(arguments: argparse.Namespace) -> int:
     """Print the makespan that a profile's DAG would have, and write the predicted profile."""
     from dagprofiler.experiments import calibrate_engine
+    from dagprofiler.predict import Engine
     from dagprofiler.predict import simulate as simulated
 
-    _output.check_outputs(arguments.output, arguments.report, read=[arguments.profile])
+    read = [*filter(None, [arguments.profile, arguments.engine])]
+    _output.check_outputs(arguments.output, arguments.report, read=read)
     _output.check_profile_suffix(arguments.output)
     schedule = _targets.schedule_in(arguments.schedule)
-    profile = _output.load_profile(arguments.profile)
-    engine = None
-    if arguments.executor is not None:
+    _output.check_one_stdin(arguments.profile, arguments.engine)
+    profile, engine = _output.load_profile(arguments.profile), None
+    if arguments.engine is not None:
+        if arguments.executor is not None:
+            raise CommandError("--engine: with --executor it is calibrated; omit one of them")
+        known = _output.load_profile(arguments.engine).sections
+        if "engine" not in known:
+            raise CommandError(
+                f"--engine {arguments.engine}: expected a profile with a section engine, as "
+                "simulate --executor writes it"
+            )
+        engine = Engine.from_dict(known["engine"])
+    elif arguments.executor is not None:
         with _targets.executor_named(arguments.executor, nodes=schedule or ()) as executor:
             engine = calibrate_engine(executor)
     asked = partial(

@@ -39,6 +39,7 @@ def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
     faster = ["--faster", "add=2", "--executor", "threads"]
     said = cli("simulate", shelf.profile, "--schedule", plan, *nodes, *faster, "-o", planned).out
     assert "with add=2: " in said
+    assert "no engine" not in cli("simulate", shelf.profile, "--engine", planned).out
     code = "from concurrent.futures import ThreadPoolExecutor as Pool\n"
     code += "def pools():\n    return {'edge': Pool(1), 'cloud': Pool(1)}\n"
     Path(folder, "own.py").write_text(code, encoding="utf-8")
@@ -62,6 +63,8 @@ def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
         ("fit {folder}", ["no profile", "*.json"]),
         ("fit {profile} {profile} {profile}", ["parameter"]),
         ("simulate {profile} --workers 4..1", ["4..1"]),
+        ("simulate {profile} --engine {profile}", ["--engine", "section engine"]),
+        ("simulate {profile} --engine {profile} --executor threads", ["--engine", "--executor"]),
         ("simulate {profile} --workers 4..", ["'4..'"]),
         ("simulate {profile} --workers 0", ["'0'"]),
         ("simulate {profile} --faster add=x", ["--faster add", "'x'"]),

@@ -85,7 +85,8 @@ function adviceFor({ bottlenecks, with_edges: path, with_communication: edges, w
   // With equal workers no list schedule takes longer than this (Graham, 1969).
   const greedy = work / workers + path * (1 - 1 / workers);
   const inTime = unit === "ms" && total;
-  if (inTime && parallelism > 1.3 * workers) {
+  // A simulation has shown what more workers do.
+  if (inTime && !report.prediction && parallelism > 1.3 * workers) {
     const more = Math.min(2 ** Math.ceil(Math.log2(parallelism)), workers * 4);
     const best = Math.max(work / more, path);
     add(greedy - best, `Use more than ${count(workers, "worker")}`, `on average ${three.format(parallelism)} tasks could run at once; ${count(more, "worker")} could take ${time(best)} instead of ${time(greedy)}, not counting what is outside of tasks.`);
