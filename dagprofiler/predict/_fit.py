@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, combinations, product
+from itertools import chain, combinations, islice, product
 from math import inf, log, log2
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,9 @@ _LEAST = 3
 
 #: Least uncertainty of a time, relative to it: machines differ by that from minute to minute.
 _DRIFT = 0.03
+
+#: Most tasks, and most edges, of a graph that grows.
+_MOST = 1_000_000
 
 #: From this ratio to the largest measured value on a prediction is not trusted.
 _FAR = 4.0
@@ -578,7 +581,8 @@ class _Prediction:
         }
         least = _WEIGHTY * sum(times.values())
         for model in self.models.models:
-            if times.get(model, least) < least:
+            # At the upper end of its interval: a form that does not fit may be near 0.
+            if times.get(model, least) * model.spread(self.point)[1] < least:
                 continue
             what = f"{model.of}, {model.quantity}"
             if model.regime:
@@ -605,6 +609,9 @@ class _Prediction:
             members.setdefault(class_of(name), []).append(name)
         if all(len(members.get(kind, ())) == count for kind, count in counts.items()):
             return nodes, edges
+        total = sum(counts.get(kind, len(several)) for kind, several in members.items())
+        if total > _MOST:
+            raise refused(f"predict: the graph would have {total:,} tasks; at most {_MOST:,} fit")
         for several in members.values():
             several.sort(key=_numbers)
         grown = {
@@ -621,8 +628,12 @@ class _Prediction:
             sizes = len(members[a]), len(members[b])
             found += [
                 (grown[a][i], grown[b][j])
-                for i, j in _continued(a, b, known, sizes, (len(grown[a]), len(grown[b])))
+                for i, j in islice(
+                    _continued(a, b, known, sizes, (len(grown[a]), len(grown[b]))), _MOST + 1
+                )
             ]
+            if len(found) > _MOST:
+                raise refused(f"predict: the graph would have over {_MOST:,} edges")
         return [name for several in grown.values() for name in several], found
 
 

@@ -35,11 +35,17 @@ _NONE: Power = (0.0, 0)
 #: larger, up to the second number.
 _TOLERATED, _MOST_TOLERATED = 0.1, 0.3
 
+#: Costs up to this count as 0, since inverses of less overflow.
+_LEAST = 1e-30
+
 #: Relative noise of what is counted and not timed.
 _EXACT = 1e-9
 
 #: Forms within this of the best one in information count in an interval.
 _PLAUSIBLE = 6.0
+
+#: Forms whose cross-validated error is so many times the least one are not plausible.
+_WORSE = 4.0
 
 #: Share of the weight of the best form from which on another one is about as plausible.
 _RIVAL = 0.3
@@ -165,6 +171,7 @@ def fit_points(points: Sequence[Sequence[float]], values: Sequence[float], noise
     1974), and the variance is that of the noise, which is known, plus what is left unexplained:
     few points tell it badly.
     """
+    values = [value if value > _LEAST else 0.0 for value in values]
     if len({*values}) == 1:
         return _constant(len(points[0]), values[0], noise)
     search = _Search(points, values, noise)
@@ -209,7 +216,7 @@ def _with_regimes(
         head = _Search(xs[:begin], ys[:begin], noise).best()
         factors = [y / (head.form(x) or inf) for x, y in zip(xs[begin:], ys[begin:])]
         middle = sum(factors) / len(factors)
-        if head.error <= tolerated and max(factors) - min(factors) <= tolerated * middle:
+        if middle and head.error <= tolerated and max(factors) - min(factors) <= tolerated * middle:
             return _scaled(head, middle, _between(xs, begin))
     return replace(whole, regime=f"no form of few terms fits: {whole.error:.0%} off")
 
@@ -293,7 +300,9 @@ class _Search:
                 rss = float((residual[h] ** 2).sum())
                 score = k * log(rss / k + self.noise**2) + 2 * (size + _cost(terms))
                 found.append((score, terms, c, rss, float(squares[h].mean()) ** 0.5))
-        found.sort(key=lambda entry: entry[0])
+        # Where a size has a time of 0, a form that ignores all others may look plausible.
+        most = _WORSE * max(self.noise, min(entry[4] for entry in found))
+        found = sorted((entry for entry in found if entry[4] <= most), key=lambda entry: entry[0])
         kept = [entry for entry in found[:60] if entry[0] - found[0][0] <= _PLAUSIBLE]
         raw = [exp((found[0][0] - entry[0]) / 2) for entry in kept]
         spreads = []

@@ -83,6 +83,7 @@ def test_forms_with_noise_carry_and_their_intervals_hold_the_truth():
         (lambda n: n / 100 if n < 4000 else n / 40, "changes between 2000 and 4000", 64_000, 1600),
         (lambda n: n / 100 if n < 8000 else n / 40, "changes between 4000 and 8000", 64_000, 1600),
         (lambda n: [9, 2, 7, 1, 8, 3][SIZES.index(n)], "no form", 64_000, None),
+        (lambda n: [0, 0, 0, 0, 0, 5][SIZES.index(n)], "no form", 64_000, None),
     ],
 )
 def test_changes_within_the_range_are_found_and_said(cost, words, at, expected):
@@ -124,6 +125,10 @@ def test_what_a_sparse_design_leaves_open_is_said_with_the_missing_point():
     assert f"not certain: {models.reasons[0]}" in str(models)
     with pytest.raises(ValidationError, match=r"'M' needs 3 values with N=1000, got 4, 8"):
         fit(two(lambda n, m: n * m, POINTS[:5]))
+
+
+def test_times_too_small_to_divide_by_count_as_none():
+    assert compute(fit(runs_of(lambda n: 5e-324 * n)).predict({"N": 64_000})) == 0
 
 
 def test_tasks_of_a_class_share_a_form_and_keep_their_ratios():
@@ -172,6 +177,8 @@ def test_a_graph_whose_pattern_is_unknown_is_not_extended():
     models = fit([growing(n, pairs) for n in SIZES[:4]])
     with pytest.raises(ValidationError, match=r"map_\*"):
         models.predict({"N": 20_000})
+    with pytest.raises(ValidationError, match="1,000,000"):
+        models.predict({"N": 1e16})
 
 
 def test_a_prediction_is_marked_is_read_and_is_simulated_with_an_interval():
