@@ -271,8 +271,8 @@ class _Search:
 
     def best(self) -> Fit:
         numpy = self.numpy
-        #: Of each form: its score, terms, coefficients, sum of squares and error.
-        found: list[tuple[float, tuple[Term, ...], Any, float, float]] = []
+        #: Of each form: its score, terms, coefficients, spread and error.
+        found: list[tuple[float, tuple[Term, ...], Any, Any, float]] = []
         by_size: dict[int, list[tuple[Term, ...]]] = {}
         for terms in self.forms():
             by_size.setdefault(len(terms), []).append(terms)
@@ -298,25 +298,20 @@ class _Search:
                 if leverage[h].max() > 1 - 1e-9 or self.negative(terms, c):
                     continue
                 rss = float((residual[h] ** 2).sum())
-                score = k * log(rss / k + self.noise**2) + 2 * (size + _cost(terms))
-                found.append((score, terms, c, rss, float(squares[h].mean()) ** 0.5))
+                cost = sum(map(_cost_of_term, terms))
+                score = k * log(rss / k + self.noise**2) + 2 * (size + cost)
+                spread = inverse[h] / scale[h].T, max(rss / (k - size), self.noise**2), k - size
+                found.append((score, terms, c, spread, float(squares[h].mean()) ** 0.5))
         # Where a size has a time of 0, a form that ignores all others may look plausible.
         most = _WORSE * max(self.noise, min(entry[4] for entry in found))
         found = sorted((entry for entry in found if entry[4] <= most), key=lambda entry: entry[0])
         kept = [entry for entry in found[:60] if entry[0] - found[0][0] <= _PLAUSIBLE]
         raw = [exp((found[0][0] - entry[0]) / 2) for entry in kept]
-        spreads = []
-        for _, terms, _, rss, _ in kept:
-            design = numpy.array([self.column(term) for term in terms]).T
-            scale = numpy.abs(design).max(axis=0)
-            scale[scale == 0] = 1.0
-            inner = numpy.linalg.pinv((design / scale).T @ (design / scale))
-            free = max(1, k - len(terms))
-            inverse = inner / numpy.outer(scale, scale)
-            spreads.append((inverse, max(rss / free, self.noise**2), free))
+        # The inverse of a normal matrix is the square of the design's.
+        spreads = tuple((half @ half.T, *others) for _, _, _, (half, *others), _ in kept)
         forms = tuple(NormalForm(terms, tuple(map(float, c))) for _, terms, c, _, _ in kept)
         weights = tuple(weight / sum(raw) for weight in raw)
-        return Fit(kept[0][4], "", weights, forms, tuple(spreads))
+        return Fit(kept[0][4], "", weights, forms, spreads)
 
     def negative(self, terms: Sequence[Term], coefficients: Sequence[float]) -> bool:
         """Tell whether a noisy cost would be below 0 at a quarter of the smallest size.
@@ -368,12 +363,8 @@ class _Search:
 
 @cache
 def _cost_of_term(term: Term) -> float:
+    """Return how complex a term is."""
     return sum(2.0 + _POWERS[power] for power in term if power != _NONE) or 1.0
-
-
-def _cost(terms: Sequence[Term]) -> float:
-    """Return how complex a form is."""
-    return sum(map(_cost_of_term, terms))
 
 
 def longest_line(points: Sequence[Sequence[float]], p: int) -> list[int]:
