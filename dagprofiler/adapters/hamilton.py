@@ -10,6 +10,7 @@ from threading import get_ident
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util import grouped
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
@@ -198,9 +199,7 @@ class _Recorded:
 
     def profile(self) -> Profile:
         """Return the profile of the run."""
-        parts: dict[str, list[str | None]] = {}
-        for node, part in self.begun:
-            parts.setdefault(node, []).append(part)
+        parts = grouped(self.begun)
         missing = [node for node in self._needs if node not in parts]
         if not self.succeeded:
             # They would have come.

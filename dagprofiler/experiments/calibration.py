@@ -10,6 +10,7 @@ from time import perf_counter, process_time, sleep, thread_time
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import Rounds
+from dagprofiler._util import grouped
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.dag import DAG, ORDER_ONLY
 from dagprofiler.engine.log import allocator_settings
@@ -257,9 +258,7 @@ def _cpu(run: Callable[[DAG], Profile], workers: int) -> tuple[float, float, flo
             begun = process_time(), perf_counter()
             outputs = run(dag).outputs
             used.append((process_time() - begun[0], perf_counter() - begun[1]))
-            readings: dict[int, list[float]] = {}
-            for pid, used_s, _ in (values["used"] for values in outputs.values()):
-                readings.setdefault(pid, []).append(used_s)
+            readings = grouped(values["used"][:2] for values in outputs.values())
             readings.pop(os.getpid(), None)
             spans = [max(several) - min(several) for several in readings.values()]
             there.append(sum(spans) / max(1, len(outputs) - len(spans)))
@@ -275,10 +274,7 @@ def _cpu(run: Callable[[DAG], Profile], workers: int) -> tuple[float, float, flo
 
 def _gaps_of(profile: Profile) -> Iterator[float]:
     """Yield the times between two tasks of a worker."""
-    spans: dict[int, list[tuple[float, float]]] = {}
-    for (_, worker), span in _rows(profile):
-        spans.setdefault(worker, []).append(span)
-    for several in spans.values():
+    for several in grouped((worker, span) for (_, worker), span in _rows(profile)).values():
         # The first may have found its worker idle, the last ones wait for the driver.
         yield from _between(several)[1:-2]
 

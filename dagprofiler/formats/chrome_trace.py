@@ -7,6 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.table import TaskSpan, moment_ns, task_spans
+from dagprofiler._util import grouped
 from dagprofiler._util.json import trace_json
 from dagprofiler.analysis.critical_path import analyze
 from dagprofiler.errors import CycleError, WeightError, counted
@@ -81,10 +82,7 @@ class ChromeTrace:
         critical = _critical(profile) if "spans" in profile.sections else frozenset()
         trace = _Trace(profile, critical)
         trace.add_rounds(spans)
-        by_worker: dict[int | None, list[TaskSpan]] = {}
-        for span in spans:
-            by_worker.setdefault(span.worker, []).append(span)
-        for number, of_worker in by_worker.items():
+        for number, of_worker in grouped((span.worker, span) for span in spans).items():
             trace.add_worker(None if number is None else timeline["workers"][number], of_worker)
         trace.add_flows([(e["source"], e["target"]) for e in profile.dag_structure["edges"]])
         if "spans" in profile.sections:

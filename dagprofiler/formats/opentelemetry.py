@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.table import TaskSpan, moment_ns, task_spans
+from dagprofiler._util import grouped
 from dagprofiler.errors import FormatError, needs_extra, short_repr
 from dagprofiler.formats._graph import legible
 
@@ -81,29 +82,25 @@ class _Sender:
         self._trace = trace
         version = profile.metadata.get("dagprofiler_version")
         self._tracer = provider.get_tracer("dagprofiler", version)
-        self._flush = getattr(provider, "force_flush", None)
+        self._flush = getattr(provider, "force_flush", lambda: None)
         self._epoch_ns = _epoch_ns(profile.timestamp)
         self._sent = self._ended = 0
 
     def send(self, everything: Sequence[TaskSpan]) -> int:
         """Send the spans of all rounds; return their number."""
-        by_round: dict[int, list[TaskSpan]] = {}
-        for ran in everything:
-            by_round.setdefault(ran.round, []).append(ran)
-        if not by_round:
+        if not everything:
             return 0
         nodes, sections = self._profile.dag_structure["nodes"], self._profile.sections
         attributes = {"dag.tasks": len(nodes), "dag.predicted": "prediction" in sections or None}
         root = self._span("dag run", None, min(ran.start for ran in everything), attributes)
         seen = self._seen_by_task()
-        for number, of_round in by_round.items():
+        for number, of_round in grouped((ran.round, ran) for ran in everything).items():
             begun = min(ran.start for ran in of_round)
             round_span = self._span("round", root, begun, {"dag.round": number})
             self._send_round(of_round, round_span, seen)
             self._end(round_span, max(ran.end for ran in of_round))
         self._end(root, max(ran.end for ran in everything))
-        if self._flush is not None:
-            self._flush()
+        self._flush()
         return self._sent
 
     def _send_round(
@@ -183,17 +180,14 @@ class _Sender:
             }
             for edge in self._profile.metrics.edge_metrics
         }
-        incoming: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-        for edge in self._profile.dag_structure["edges"]:
-            ends = edge["source"], edge["target"]
-            incoming.setdefault(ends[1], []).append((ends[0], carried.get(ends, {})))
-        return incoming
+        edges = self._profile.dag_structure["edges"]
+        pairs = ((edge["source"], edge["target"]) for edge in edges)
+        return grouped((pair[1], (pair[0], carried.get(pair, {}))) for pair in pairs)
 
     def _seen_by_task(self) -> dict[tuple[str, int], list[Sequence[Any]]]:
         """Return the traced records of each task and round, by start, the longest first."""
-        seen: dict[tuple[str, int], list[Sequence[Any]]] = {}
-        for record in self._profile.sections.get("spans", {}).get("records", ()):
-            seen.setdefault((record[0], record[1]), []).append(record)
+        everything = self._profile.sections.get("spans", {}).get("records", ())
+        seen = grouped(((record[0], record[1]), record) for record in everything)
         for records in seen.values():
             # By thread, since spans of different threads are not nested.
             records.sort(key=lambda record: (record[2], record[4], -record[5]))
@@ -214,7 +208,7 @@ class _Sender:
     def _end(self, span: Any, end: int) -> None:
         span.end(self._time(end))
         self._ended += 1
-        if self._ended % _BATCH == 0 and self._flush is not None:
+        if self._ended % _BATCH == 0:
             self._flush()
 
     def _time(self, moment: int) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._document.table import edges_of
+from dagprofiler._util import grouped
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import mapping_in, plain_document, plain_number, text_in, utc_text
 from dagprofiler.analysis.weights import Weights, known_weights
@@ -768,9 +769,7 @@ def _edges(
     """Return the edges with the files that travel on each, and what the files say beyond them."""
     edges = _declared(tasks)
     declared = bool(edges)
-    parents: dict[int, list[int]] = {}
-    for source, target in edges:
-        parents.setdefault(target, []).append(source)
+    parents = grouped((target, source) for source, target in edges)
     producers: dict[str, dict[int, None]] = {}
     for i, task in enumerate(tasks):
         for file in task.outputs or ():

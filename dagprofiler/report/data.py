@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import Column, edge_table, edges_of, label_of, task_table, unit_of
+from dagprofiler._util import grouped
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import BYTES, quantity
 from dagprofiler.analysis.compare import PARTS, ProfileComparison
@@ -389,11 +390,8 @@ class ReportSource:
     @property
     def flags(self) -> dict[str, list[str]]:
         """The flags, to the names of their tasks."""
-        raised: dict[str, list[str]] = {}
-        for name, flags in self.sections.get("statistics", {}).get("flags", {}).items():
-            for flag in flags:
-                raised.setdefault(flag, []).append(name)
-        return raised
+        raised = self.sections.get("statistics", {}).get("flags", {})
+        return grouped((flag, name) for name, flags in raised.items() for flag in flags)
 
     @cached_property
     def rules(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ from itertools import accumulate, chain
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler._util import grouped
 from dagprofiler._util.checks import integer
 from dagprofiler._util.html import Drawing, text
 from dagprofiler._util.text import BYTES, printable, quantity, share
@@ -391,14 +392,9 @@ def _folded(
 ) -> Folding:
     numbers: dict[Hashable, int] = {}
     group_of = [numbers.setdefault(key, len(numbers)) for key in keys]
-    groups: list[list[int]] = [[] for _ in numbers]
-    for v, group in enumerate(group_of):
-        groups[group].append(v)
-    between: dict[tuple[int, int], list[int]] = {}
-    for k, (source, target) in enumerate(edges):
-        ends = group_of[source], group_of[target]
-        if ends[0] != ends[1]:
-            between.setdefault(ends, []).append(k)
+    groups = [*grouped((group, v) for v, group in enumerate(group_of)).values()]
+    ends = (((group_of[source], group_of[target]), k) for k, (source, target) in enumerate(edges))
+    between = grouped((pair, k) for pair, k in ends if pair[0] != pair[1])
     return Folding(groups, [labels[members[0]] for members in groups], between)
 
 
