@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.cli._parser import CommandError
@@ -324,15 +325,12 @@ def find(target: str, folder: str = "") -> Any:
         module = _import(place.where, target)
     if not place.name:
         return _only_dag(target, module)
-    value: Any = module
-    for part in place.name.split("."):
-        try:
-            value = getattr(value, part)
-        except AttributeError:
-            near = did_you_mean(place.name, _candidates(module))
-            hint = f"{place.name!r}{near or _what_there_is(place.where, module)}"
-            raise CommandError(f"target {target!r}: {place.where} has no {hint}") from None
-    return value
+    try:
+        return attrgetter(place.name)(module)
+    except AttributeError:
+        near = did_you_mean(place.name, _candidates(module))
+        hint = f"{place.name!r}{near or _what_there_is(place.where, module)}"
+        raise CommandError(f"target {target!r}: {place.where} has no {hint}") from None
 
 
 def _search_in(folder: str) -> None:

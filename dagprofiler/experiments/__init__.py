@@ -20,7 +20,7 @@ from dagprofiler.measure.busy import busy
 from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
 
     from dagprofiler._document.rounds import Rounds
     from dagprofiler._util.text import Block
@@ -269,7 +269,11 @@ def _interleaved(
         for iterator in steps:
             # If one fails, the others are closed too.
             conditions.callback(iterator.close)
-        _take_turns(steps)
+        going = [*steps]
+        while going:
+            # In turns until all have ended, in an order that alternates.
+            going = [iterator for iterator in going if next(iterator, going) is None]
+            going.reverse()
     return [run.profile for run in runs]
 
 
@@ -280,11 +284,3 @@ def _watching(labels: Sequence[str], *, progress: bool) -> list[list[Hook]]:
     first = Progress(label=labels[0])
     others: list[Hook] = [Progress(label=label, beside=first) for label in labels[1:]]
     return [[first], *([other] for other in others)]
-
-
-def _take_turns(steps: list[Generator[None]]) -> None:
-    """Advance all iterators in turns until they end; the order alternates."""
-    going = list(steps)
-    while going:
-        going = [iterator for iterator in going if next(iterator, going) is None]
-        going.reverse()

@@ -313,7 +313,9 @@ def samples(
     known = samples_of(subject)
     if known is None or not known["columns"]:
         raise ValueError("the profile has no samples: take some with run(rounds='auto')")
-    chosen = _column(known, column)
+    columns = {chosen["key"]: chosen for chosen in known["columns"]}
+    key = next(iter(columns)) if column is None else column
+    chosen = columns[choice("column", key, [*columns], error=ValueError)]
     measured = {
         name: values
         for name, row in zip(subject.names, chosen["rows"])
@@ -334,12 +336,6 @@ def samples(
     if fresh and min(centres, default=0) > 0 and max(centres) > _WIDE * min(centres):
         ax.set_xscale("log")
     return ax
-
-
-def _column(known: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
-    columns: dict[str, Mapping[str, Any]] = {column["key"]: column for column in known["columns"]}
-    key = next(iter(columns)) if key is None else key
-    return columns[choice("column", key, [*columns], error=ValueError)]
 
 
 def _chosen(medians: Mapping[str, float], tasks: Sequence[str] | None) -> list[str]:
