@@ -118,12 +118,11 @@ class _Trace:
     def add_rounds(self, spans: Iterable[TaskSpan]) -> None:
         """Add a track with a span for each round."""
         add = self.events.append
-        bounds: dict[int, tuple[int, int]] = {}
-        for span in spans:
-            start, end = bounds.get(span.round, (span.start, span.end))
-            bounds[span.round] = min(start, span.start), max(end, span.end)
         process = self._process("run", None)
-        rounds = [TaskSpan(*ends, "", number) for number, ends in bounds.items()]
+        rounds = [
+            TaskSpan(min(span.start for span in group), max(span.end for span in group), "", number)
+            for number, group in grouped((span.round, span) for span in spans).items()
+        ]
         for lane, of_lane in enumerate(_lanes(rounds)):
             place = self._thread(process, "rounds", lane)
             for round_span in of_lane:

@@ -8,19 +8,9 @@ from itertools import chain
 from typing import Any, Callable, NamedTuple, overload
 
 from dagprofiler._util.checks import choice
-from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import TraceError
 from dagprofiler.tracing._process import recorder
-from dagprofiler.tracing._recording import (
-    Label,
-    clock,
-    in_event_loop,
-    new_id,
-    plain,
-    record,
-    state,
-    text_of,
-)
+from dagprofiler.tracing._recording import Label, clock, new_id, record, state, strand, text_of
 from dagprofiler.tracing._spans import Function, decorated, label_of, signed, within, wrapped
 
 _POINTCUTS = ("around", "before", "after", "around_async", "before_async", "after_async")
@@ -123,9 +113,9 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     choice("pointcut", pointcut, _ASYNC, error=TraceError)
     if not state.off:
         category, scope = text_of(category), text_of(scope or "")
-        args = plain({"scope": scope}) if scope else None
+        args = {"scope": scope} if scope else None
         label = Label("async", text_of(name), category, args, new_id())
-        place = _place() if id is None else text_of(id)
+        place = strand() if id is None else text_of(id)
         _open.mark(pointcut, label, place, (category, scope), exact=id is not None)
 
 
@@ -233,15 +223,6 @@ def _match(begun: list[_Begun], name: str, place: Any, *, exact: bool) -> int | 
         if fit > 1 or not exact:
             last[fit] = i
     return last[max(last)] if last else None
-
-
-def _place() -> Any:
-    """Return the id of asyncio's current task, or of the thread."""
-    tasks = imported("asyncio.tasks") if in_event_loop() else None
-    task = None if tasks is None else tasks.current_task()
-    if task is not None:
-        return id(task)
-    return threading.get_ident()
 
 
 def _instant(label: Label, moment: float, why: str) -> None:

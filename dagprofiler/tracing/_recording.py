@@ -179,6 +179,13 @@ def in_event_loop() -> bool:
     return state.running_loop() is not None
 
 
+def strand() -> int:
+    """Return the id of asyncio's current task, or of the thread."""
+    tasks = imported("asyncio.tasks") if in_event_loop() else None
+    task = None if tasks is None else tasks.current_task()
+    return threading.get_ident() if task is None else id(task)
+
+
 def text_of(name: Any) -> str:
     """Return a name as text, whatever it is."""
     # A value's ``__class__``, and a subclass's ``__hash__`` and ``__str__``, are a user's code.
