@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 #: Units that have a prefix; the first is that of edge weights.
@@ -104,6 +105,32 @@ def some(names: Sequence[Any], most: int = 5) -> str:
     'a, b and 1 more'
     """
     return listed(names, most, printable)
+
+
+def distinct(texts: Iterable[str], form: str, clean: Callable[[str], str] = str) -> list[str]:
+    """Return the clean form of each text, numbered by `form` where it is taken.
+
+    Texts that are clean come first, then the others in their order.
+
+    Examples
+    --------
+    >>> distinct(["A", "a", "b", "b"], "{} ({})", str.lower)
+    ['a (2)', 'a', 'b', 'b (2)']
+    """
+    wanted = [(text, clean(text)) for text in texts]
+    owners: dict[str, int] = {}
+    for i, (text, name) in enumerate(wanted):
+        if text == name:
+            owners.setdefault(name, i)
+    copies: Counter[str] = Counter()
+    found = []
+    for i, (_, name) in enumerate(wanted):
+        candidate = name
+        while owners.setdefault(candidate, i) != i:
+            copies[name] += 1
+            candidate = form.format(name, copies[name] + 1)
+        found.append(candidate)
+    return found
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from dagprofiler._util.text import distinct
 from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
 from dagprofiler.errors import (
@@ -224,17 +225,12 @@ def names_of(keys: Iterable[Any]) -> dict[Any, str]:
     from dask.utils import key_split
 
     names: dict[Any, str] = {}
-    taken: dict[str, int] = {}
     for key in keys:
         name = str(key_split(key)).replace("->", "-") or "key"
         if isinstance(key, tuple) and len(key) > 1:
             name += f" ({', '.join(map(str, key[1:]))})".replace("->", "-")
-        number = taken[name] = taken.get(name, 0) + 1
-        while number > 1 and f"{name} #{number}" in taken:
-            number = taken[name] = number + 1
-        names[key] = name if number == 1 else f"{name} #{number}"
-        taken.setdefault(names[key], 1)
-    return names
+        names[key] = name
+    return dict(zip(names, distinct(names.values(), "{} #{}")))
 
 
 @contextmanager

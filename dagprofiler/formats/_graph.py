@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.table import default_times, edge_table, task_table
-from dagprofiler._util.text import BITS, quantity, share
+from dagprofiler._util.text import BITS, distinct, quantity, share
 from dagprofiler.analysis.weights import NAMED, STATISTICS, Weights, known_weights
 from dagprofiler.errors import WeightError, counted, listed
 from dagprofiler.formats import Export
@@ -281,17 +280,7 @@ def legible_names(names: Sequence[str]) -> dict[str, str]:
     """
     if not _ILLEGIBLE.search("\n".join(names)):
         return dict(zip(names, names))
-    taken = {name for name in names if not _ILLEGIBLE.search(name)}
-    copies: Counter[str] = Counter()
-    result = {}
-    for name in names:
-        candidate = plain = legible(name)
-        while candidate in taken and candidate != name:
-            copies[plain] += 1
-            candidate = f"{plain} ({copies[plain] + 1})"
-        taken.add(candidate)
-        result[name] = candidate
-    return result
+    return dict(zip(names, distinct(names, "{} ({})", legible)))
 
 
 def renamed(names: Mapping[str, str]) -> tuple[str, ...]:

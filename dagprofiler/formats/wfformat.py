@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections import Counter
 from decimal import Decimal
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +14,7 @@ from dagprofiler._document.table import edges_of
 from dagprofiler._util import grouped
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import mapping_in, plain_document, plain_number, text_in, utc_text
+from dagprofiler._util.text import distinct
 from dagprofiler.analysis.weights import Weights, known_weights
 from dagprofiler.config import Config
 from dagprofiler.errors import (
@@ -77,7 +77,7 @@ def shifted(number: float, places: int) -> float:
     return float(Decimal(repr(float(number))).scaleb(places))
 
 
-def identifiers(names: Iterable[str], known: Mapping[str, Any]) -> dict[str, str]:
+def identifiers(names: Sequence[str], known: Mapping[str, Any]) -> dict[str, str]:
     """Return a distinct valid identifier for each name, from `known` or from the name.
 
     Examples
@@ -85,21 +85,8 @@ def identifiers(names: Iterable[str], known: Mapping[str, Any]) -> dict[str, str
     >>> identifiers(["a b", "a_b", "a?b", "c"], {"c": "ID1"})
     {'a b': 'a_b_2', 'a_b': 'a_b', 'a?b': 'a_b_3', 'c': 'ID1'}
     """
-    wanted = {name: text_in(known, name) or name for name in names}
-    owners: dict[str, str] = {}
-    for name, identifier in wanted.items():
-        if identifier and not _NOT_IN_IDS.search(identifier):
-            owners.setdefault(identifier, name)
-    found = {name: identifier for identifier, name in owners.items()}
-    used: Counter[str] = Counter()
-    for name, identifier in wanted.items():
-        if name not in found:
-            base = candidate = _NOT_IN_IDS.sub("_", identifier) or "task"
-            while candidate in owners:
-                used[base] += 1
-                candidate = f"{base}_{used[base] + 1}"
-            found[name], owners[candidate] = candidate, name
-    return {name: found[name] for name in wanted}
+    wanted = [text_in(known, name) or name for name in names]
+    return dict(zip(names, distinct(wanted, "{}_{}", lambda t: _NOT_IN_IDS.sub("_", t) or "task")))
 
 
 _SYSTEMS = {"Linux": "linux", "macOS": "macos", "Darwin": "macos", "Windows": "windows"}
