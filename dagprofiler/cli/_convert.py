@@ -110,7 +110,9 @@ def import_(arguments: argparse.Namespace) -> int:
         profile = import_profile(source, arguments.format)
     except OSError as error:
         raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
-    except (FormatError, ProfileError) as error:
+    except ProfileError as error:
+        raise CommandError(f"{name}: {error}") from error
+    except FormatError as error:
         where = "" if name in str(error) else f"{name}: "
         raise CommandError(f"{where}{error}".replace("format=", "--format")) from error
     with _output.writing_to(arguments.output):
