@@ -12,8 +12,7 @@ from dagprofiler._util import json
 from dagprofiler._util.interpreter import here, imported, workers
 from dagprofiler.config import same_value
 from dagprofiler.engine.log import environment
-from dagprofiler.tracing import _perfflow as perfflow
-from dagprofiler.tracing import async_event, span
+from dagprofiler.tracing import _recording, async_event, span
 from dagprofiler.tracing._process import started_by_multiprocessing
 from dagprofiler.tracing._recording import in_event_loop, state
 
@@ -70,7 +69,7 @@ def test_nothing_stumbles_over_asyncio_and_processes_that_another_thread_imports
         assert not in_event_loop()
     assert state.running_loop is None
     assert not started_by_multiprocessing()
-    monkeypatch.setattr(perfflow, "in_event_loop", lambda: True)
+    monkeypatch.setattr(_recording, "in_event_loop", lambda: True)
     for pointcut in ("before", "after"):
         async_event(pointcut, "work", "category")
 
