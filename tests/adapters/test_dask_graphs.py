@@ -1,7 +1,5 @@
 """Graphs of Dask and recordings of its clusters, against what Dask itself computes."""
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context

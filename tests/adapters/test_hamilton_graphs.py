@@ -1,7 +1,5 @@
 """Graphs of Hamilton, and its drivers' own runs, against what Hamilton itself computes."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -3,8 +3,6 @@
 ``python tests/benchmarks/bench_adapters.py [--quick] [--only ROW]``
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

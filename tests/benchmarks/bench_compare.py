@@ -4,8 +4,6 @@
 [--seed N]``
 """
 
-from __future__ import annotations
-
 import os
 import random
 from time import perf_counter

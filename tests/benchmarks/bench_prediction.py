@@ -16,8 +16,6 @@ All but the first and third need a machine that does nothing else: the pressure 
 is printed. Errors are predicted against real; real is the median of plain runs.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import sys

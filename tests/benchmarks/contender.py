@@ -4,8 +4,6 @@ Where a result is to be compared with the bare loop, the bare loop was timed rig
 in this process, with the same task objects. Times are in seconds, memory in MiB.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import pickle

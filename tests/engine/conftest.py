@@ -1,7 +1,5 @@
 """The clock of the tests of the engine."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

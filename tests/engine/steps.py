@@ -1,7 +1,5 @@
 """Tasks that the tests of the engine share, and a clock that goes on when it is told to."""
 
-from __future__ import annotations
-
 import pickle
 from functools import partialmethod
 

@@ -1,7 +1,5 @@
 """However a run ends, its profile can be loaded, and no time in it is negative."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

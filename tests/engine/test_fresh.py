@@ -1,7 +1,5 @@
 """Rounds(fresh_process=True): each round in a new process, of which none is left."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import multiprocessing

@@ -1,7 +1,5 @@
 """Progress: what is shown of a run while it runs."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

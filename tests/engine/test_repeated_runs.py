@@ -1,7 +1,5 @@
 """dag.run(rounds=..., meters=...): what several rounds measure, and what a profile says of them."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import itertools

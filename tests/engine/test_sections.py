@@ -1,7 +1,5 @@
 """What a profile says of one run or several: tables, samples, and when these are precise."""
 
-from __future__ import annotations
-
 from statistics import median
 
 import pytest

@@ -1,7 +1,5 @@
 """The Celery app of the tests: ``celery -A celery_app worker``."""
 
-from __future__ import annotations
-
 import os
 
 from celery import Celery

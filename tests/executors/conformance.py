@@ -1,7 +1,5 @@
 """What holds on every executor: tests that each engine's own file takes over."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 import time

@@ -1,7 +1,5 @@
 """How many tasks share a job, programs in processes of their own, and what has to be there."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

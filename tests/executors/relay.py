@@ -1,7 +1,5 @@
 """A relay that counts what passes between a process and a server."""
 
-from __future__ import annotations
-
 import socket
 import socketserver
 import threading

@@ -1,7 +1,5 @@
 """Which tasks travel together: short ones that are ready together, as far as that is known."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from concurrent.futures import Future

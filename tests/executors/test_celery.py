@@ -4,8 +4,6 @@ The server is ``redis-server`` of the system, on a free port of this machine; it
 end with the tests.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What is between the run loop and an executor, seen from executors of all kinds."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 import sys

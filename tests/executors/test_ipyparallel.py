@@ -1,7 +1,5 @@
 """Real engines of an IPython cluster, and processes of MPI, through their executors."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The executor of the documentation's worked example."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

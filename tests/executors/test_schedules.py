@@ -1,7 +1,5 @@
 """Runs along a schedule: who runs what, in which order, and what is refused before it."""
 
-from __future__ import annotations
-
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest

@@ -6,8 +6,6 @@ Prints a JSON object, file to what was read of it: `nodes` with their runtimes i
 `edges` with their sizes in bytes, `warnings`. Files of 1.4 go to SAGA, others to wfcommons.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

@@ -15,8 +15,6 @@ Graphviz' ``dot`` and ``node`` are looked up in PATH; Perfetto's trace processor
 the environment that runs the tests.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

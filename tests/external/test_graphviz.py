@@ -1,7 +1,5 @@
 """Graphviz reads what is exported as DOT, and draws of each name what it is."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

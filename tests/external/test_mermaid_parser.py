@@ -1,7 +1,5 @@
 """Mermaid's own parser takes what is exported, and shows of each name what it is."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Old and new versions of networkx read what is exported, without any argument."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

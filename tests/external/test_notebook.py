@@ -1,7 +1,5 @@
 """The notebook of the examples, executed in a real kernel as a user's would be."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Perfetto's trace processor loads what is exported, with what tracing saw inside of tasks."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor

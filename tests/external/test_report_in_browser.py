@@ -1,7 +1,5 @@
 """Reports in a real browser, which is offline: they open, answer, and can be used by everybody."""
 
-from __future__ import annotations
-
 import csv
 import socket
 from pathlib import Path

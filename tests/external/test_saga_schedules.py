@@ -4,8 +4,6 @@ DAGPROFILER_SAGA_PYTHON
     An interpreter, 3.12 or newer, with ``anrg-saga``, numpy and jsonschema.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

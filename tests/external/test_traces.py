@@ -1,7 +1,5 @@
 """Perfetto and speedscope show what programs that trace themselves have recorded."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -4,8 +4,6 @@ DAGPROFILER_WFCOMMONS_PYTHON
     An interpreter, 3.12 or newer, with ``wfcommons`` and ``anrg-saga``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Perfetto's trace processor, asked by remote procedure calls."""
 
-from __future__ import annotations
-
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What all tests of journals share: sources are read once, and no disk is waited for."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import os

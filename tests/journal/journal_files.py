@@ -1,7 +1,5 @@
 """What tests do to the records of a journal."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

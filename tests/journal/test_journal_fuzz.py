@@ -1,7 +1,5 @@
 """Whatever is done to the records of a journal: it is resumed correctly, or refused."""
 
-from __future__ import annotations
-
 import copy
 import random
 import warnings

@@ -1,7 +1,5 @@
 """A run of a graph that grows is gone on with where it was killed."""
 
-from __future__ import annotations
-
 import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Growing graphs in all kinds of runs."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import threading
