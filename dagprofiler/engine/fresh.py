@@ -13,7 +13,7 @@ import signal
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dagprofiler.errors import DagProfilerError, SerializationError, describe, portable
-from dagprofiler.executors.worker import end_process, end_with, received, spawned
+from dagprofiler.executors.worker import at_interrupt, end_process, end_with, received, spawned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,9 +109,9 @@ def _serve(connection: Connection[Any, Any], parent: int, order: bytes) -> None:
     from multiprocessing import current_process
 
     end_with(parent)
-    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        # Ctrl-C reaches this process too and ends it without a message: the waiting one reports it.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Ctrl-C reaches this process too and ends it without a message: the waiting one reports it.
+    ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    at_interrupt(signal.SIG_IGN if ignored else signal.SIG_DFL)
     # Tasks may start processes, which daemons may not.
     current_process().daemon = False
     null = os.open(os.devnull, os.O_RDONLY)

@@ -34,6 +34,9 @@ _LONGEST_S = 2e6
 #: looked for.
 _END_S = 1.0
 
+#: Whether Ctrl-C can be made to wait; it cannot on Windows.
+_MASKS = hasattr(signal, "pthread_sigmask")
+
 
 class Worker(NamedTuple):
     """The worker that ran a task.
@@ -204,18 +207,19 @@ def spawned(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connecti
     ----------
     target
         Called there with the other end of the connection, the id of this process and the
-        `arguments`.
+        `arguments`; it calls :func:`at_interrupt`.
     """
-    from multiprocessing import current_process, get_context, get_start_method, set_start_method
+    import multiprocessing as mp
     from multiprocessing.reduction import ForkingPickler
+    from multiprocessing.resource_tracker import ensure_running
 
     # Engines start daemons, which may not start others; this one ends with its worker.
-    current_process().daemon = False
-    key = current_process().authkey
+    mp.current_process().daemon = False
+    key = mp.current_process().authkey
     if type(key).__module__ == "billiard.process":
         # Celery's own kind, which does not travel.
         ForkingPickler.register(type(key), lambda key: (bytes, (bytes(key),)))
-    context = get_context("spawn")
+    context = mp.get_context("spawn")
     connection, theirs = context.Pipe()
     process = context.Process(target=target, args=(theirs, os.getpid(), *arguments), daemon=True)
     main, lost = vars(sys.modules["__main__"]), {}
@@ -223,15 +227,28 @@ def spawned(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connecti
         # A program that was read from a pipe, which cannot be read again.
         lost["__file__"] = main.pop("__file__")
     # The process inherits the start method, and knows no method of loky's.
-    method = get_start_method(allow_none=True)
-    set_start_method("spawn", force=True)
+    method = mp.get_start_method(allow_none=True)
+    mp.set_start_method("spawn", force=True)
+    if _MASKS:
+        # This starts with the first process, and would let Ctrl-C through.
+        ensure_running()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process.start()
     finally:
-        set_start_method(method, force=True)
+        if _MASKS:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        mp.set_start_method(method, force=True)
         main.update(lost)
         theirs.close()
     return process, connection
+
+
+def at_interrupt(handler: Any) -> None:
+    """Set what Ctrl-C does in a process of :func:`spawned`, in which it has waited until now."""
+    signal.signal(signal.SIGINT, handler)
+    if _MASKS:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def received(process: Any, connection: Connection[Any, Any]) -> bytes:
@@ -263,7 +280,7 @@ def _serve(connection: Connection[Any, Any], parent: int) -> None:
     from multiprocessing import active_children, current_process
 
     # The worker hears of Ctrl-C, and ends this process with all that its tasks start.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    at_interrupt(signal.SIG_IGN)
     if hasattr(os, "setsid"):
         os.setsid()
     # Tasks may start processes, too, which daemons may not.

@@ -40,11 +40,10 @@ def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
     said = cli("simulate", shelf.profile, "--schedule", plan, *nodes, *faster, "-o", planned).out
     assert "with add=2: " in said
     assert "no engine" not in cli("simulate", shelf.profile, "--engine", planned).out
-    code = "from concurrent.futures import ThreadPoolExecutor as Pool\n"
-    code += "def pools():\n    return {'edge': Pool(1), 'cloud': Pool(1)}\n"
-    Path(folder, "own.py").write_text(code, encoding="utf-8")
-    own = f"{folder}/own.py:pools"
-    cli("run", shelf.target, "--schedule", plan, "--executor", own, "-q", "-o", real)
+    code = "from concurrent.futures import ThreadPoolExecutor as P\n"
+    own = Path(folder, "own.py")
+    own.write_text(f"{code}pools = lambda: {{'edge': P(1), 'cloud': P(1)}}\n", encoding="utf-8")
+    cli("run", shelf.target, "--schedule", plan, "--executor", f"{own}:pools", "-q", "-o", real)
     profiles = Profile.load(planned), Profile.load(real)
     assert [profile.sections["schedule"] for profile in profiles] == [PLAN, PLAN]
     assert profiles[0].sections["engine"]["shares_memory"]

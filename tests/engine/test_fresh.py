@@ -505,6 +505,15 @@ def test_ctrl_c_ends_the_round_and_leaves_those_before(hanging, kill):
 
 
 @pytest.mark.slow
+def test_ctrl_c_while_a_round_imports_the_program_ends_it_without_a_message(start, tmp_path):
+    (tmp_path / "tasks_of_program.py").write_text(TASKS, encoding="utf-8")
+    comes = "import os, signal\nif __name__ != '__main__': os.kill(os.getpid(), signal.SIGINT)\n"
+    err = start(comes + HANGS).communicate(timeout=60)[1]
+    assert "code -2" in err
+    assert "KeyboardInterrupt" not in err
+
+
+@pytest.mark.slow
 def test_the_process_of_a_round_ends_when_the_program_is_killed(hanging, tmp_path):
     first, second = map(int, (tmp_path / "log").read_text(encoding="utf-8").split())
     assert first not in processes()

@@ -77,8 +77,7 @@ def test_an_engine_is_calibrated_on_the_executor_and_kept_with_profiles(quick, m
     assert engine.cores == len({cores[0], cores[-1]} if pinned and pin else cores)
     known = engine.executor, engine.workers, engine.shares_memory
     assert known == ("ThreadPoolExecutor", 2, True)
-    assert engine.busy_gap_ms == engine.gap_ms
-    assert engine.allocator["MALLOC_ARENA_MAX"] == "2"
+    assert (engine.busy_gap_ms, engine.allocator["MALLOC_ARENA_MAX"]) == (engine.gap_ms, "2")
     assert (engine.contention[0], len(engine.contention)) == (1, min(2, engine.cores))
     assert Engine.from_dict(engine.to_dict()) == engine
     profile = DAG_OF_ONE.run()
