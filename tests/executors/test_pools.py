@@ -3,10 +3,12 @@ import os
 import select
 import signal
 import sys
+import tempfile
 import threading
 import time
 from concurrent import futures
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import programs
@@ -414,27 +416,22 @@ def test_workers_that_are_no_number_and_a_folder_that_cannot_be_used_are_refused
         DAG({"a": programs.last}).run(executor=PoolExecutor(pool, **options))
 
 
+slow = partial(pytest.param, marks=pytest.mark.slow)
+#: With a time limit each task runs in a process beside its worker.
+POOLS = "fork 100", "spawn", "spawn 100", "forkserver", "loky"
+
+
 @posix
-@pytest.mark.parametrize(
-    "how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize(
-    "pool",
-    [
-        "fork",
-        # With a time limit each task runs in a process beside its worker.
-        *(
-            pytest.param(one, marks=pytest.mark.slow)
-            for one in ("fork 100", "spawn", "spawn 100", "forkserver", "loky")
-        ),
-    ],
-)
-def test_workers_end_with_a_driver_that_is_killed(start, tmp_path, pool, how):
+@pytest.mark.parametrize("how", [signal.SIGKILL, slow(signal.SIGTERM)])
+@pytest.mark.parametrize("pool", ["fork", *map(slow, POOLS)])
+def test_workers_end_with_a_driver_that_is_killed(start, pool, how):
     if pool == "loky":
         pytest.importorskip("loky")
-    process = start(PROGRAM, *pool.split(), TMPDIR=str(tmp_path))
-    assert all(process.stdout.readline().startswith("up") for _ in range(2))
-    process.send_signal(how)
-    # It ends when all that could write there have ended.
-    process.communicate(timeout=60)
+    # A socket's path has 108 characters at most.
+    with tempfile.TemporaryDirectory() as folder:
+        process = start(PROGRAM, *pool.split(), TMPDIR=folder)
+        assert all(process.stdout.readline().startswith("up") for _ in range(2))
+        process.send_signal(how)
+        # It ends when all that could write there have ended.
+        process.communicate(timeout=60)
     assert process.returncode == -how
