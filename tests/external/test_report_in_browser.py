@@ -334,7 +334,7 @@ def test_a_prediction_is_shown_with_the_real_run_and_over_the_workers(opened, me
     found = simulate(measured, workers=range(1, 4))
     page = opened(measured, found.profile, viewport={"width": 420, "height": 900})
     assert "the real one" in page.inner_text("#prediction")
-    assert count(page, "#prediction tbody tr") == 5
+    assert count(page, "#prediction tbody tr") == 6
     assert page.locator("#prediction canvas").evaluate("canvas => canvas.width") > 100
     assert page.evaluate("document.documentElement.scrollWidth") == 420
     page = opened(found.profile)
