@@ -304,18 +304,21 @@ def makespans(what, executor, profiled):
     print(engine, flush=True)
     errors, held = ({where: [] for where in profiled} for _ in range(2))
     for application in APPLICATIONS:
-        dag = dag_of(application)
-        before = {
-            where: dag.run(executor=other, rounds=Rounds(5)) for where, other in profiled.items()
-        }
-        real, compared = real_ms(dag, executor=executor), dag.run(executor=executor)
-        for where, profile in before.items():
-            found = simulate(profile, engine=engine)
-            errors[where].append(found.makespan_ms / real - 1)
-            low, high = found.interval_ms
-            held[where].append(low <= real <= high)
-            parts = compared.compare(found.profile).get("prediction", {}).get("parts", {})
-            shares = ", ".join(f"{name} {part['error']:+.1%}" for name, part in parts.items())
+        dag, off = dag_of(application), {where: [] for where in profiled}
+        # In turns, so that the machine's slow seconds are in both.
+        for _ in range(5):
+            before = [dag.run(executor=other, rounds=Rounds(3)) for other in profiled.values()]
+            real = dag.run(executor=executor)
+            for where, profile in zip(profiled, before):
+                error = real.compare(simulate(profile, engine=engine).profile)["prediction"]
+                low, high = error["interval_ms"]
+                held[where].append(low <= error["real_ms"] <= high)
+                parts = {"makespan": error, **error["parts"]}.items()
+                off[where].append({name: part["error"] for name, part in parts})
+        for where, rows in off.items():
+            typical = {name: median([row[name] for row in rows]) for name in rows[0]}
+            errors[where].append(typical.pop("makespan"))
+            shares = ", ".join(f"{name} {part:+.1%}" for name, part in typical.items())
             print(f"  {application.__name__}, {where}: {errors[where][-1]:+.1%} ({shares})")
     for where in profiled:
         report(f"makespan, {what}, profile taken {where}", errors[where], held[where])
