@@ -12,7 +12,7 @@ from dagprofiler._document.table import default_times, timeline_rows
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, number, printable, some
-from dagprofiler._util.text import quantity as time_of
+from dagprofiler._util.text import quantity as with_unit
 from dagprofiler.config import same_value
 from dagprofiler.errors import short_repr
 from dagprofiler.stats import FEWEST_ROUNDS, median
@@ -497,14 +497,14 @@ def _makespan(error: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 def _accuracy(error: Mapping[str, Any]) -> str:
     """Return how far off a makespan was, as in "predicted 7 ms, real 8 ms: 12.5% too short"."""
-    times = [f"{name} {time_of(error[f'{name}_ms'], 'ms')}" for name in ("predicted", "real")]
+    times = [f"{name} {with_unit(error[f'{name}_ms'], 'ms')}" for name in ("predicted", "real")]
     way = "long" if error["error"] > 0 else "short"
     words = f"{', '.join(times)}: {abs(error['error']):.1%} too {way}"
     if error["interval_ms"] is None:
         return words
     low, high = error["interval_ms"]
     where = "in" if low <= error["real_ms"] <= high else "not in"
-    return f"{words}, {where} its interval of {time_of(low, 'ms')} to {time_of(high, 'ms')}"
+    return f"{words}, {where} its interval of {with_unit(low, 'ms')} to {with_unit(high, 'ms')}"
 
 
 def _values(differing: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:

@@ -41,7 +41,7 @@ _LEAST = 1e-30
 #: Relative noise of what is counted and not timed.
 _EXACT = 1e-9
 
-#: Forms within this of the best one in information count in an interval.
+#: Forms within this of the best one's information criterion count in an interval.
 _PLAUSIBLE = 6.0
 
 #: Forms whose cross-validated error is so many times the least one are not plausible.
@@ -152,7 +152,7 @@ class Fit:
 
 
 def fit_points(points: Sequence[Sequence[float]], values: Sequence[float], noise: float) -> Fit:
-    """Return the form that explains values at points best, by its information.
+    """Return the form that explains values at points best, by its information criterion.
 
     Parameters
     ----------
@@ -167,9 +167,9 @@ def fit_points(points: Sequence[Sequence[float]], values: Sequence[float], noise
     Notes
     -----
     Performance model normal form (Calotoiu et al., SC 2013) with up to two terms and a
-    constant, fitted to relative errors. The form with the most information is chosen (Akaike,
-    1974), and the variance is that of the noise, which is known, plus what is left unexplained:
-    few points tell it badly.
+    constant, fitted to relative errors. The form with the least information criterion (Akaike,
+    1974) is chosen, in which complex powers cost more. Its variance is that of the noise, which
+    is known, plus what is left unexplained: few points alone tell it badly.
     """
     values = [value if value > _LEAST else 0.0 for value in values]
     if len({*values}) == 1:

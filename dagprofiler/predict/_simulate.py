@@ -218,7 +218,8 @@ def simulate(
     ProfileError
         If a task of the profile has no time.
     ValidationError
-        If an argument is invalid, or the schedule contradicts the edges.
+        If an argument is invalid, the profile was simulated itself, or the schedule contradicts
+        the edges.
 
     Notes
     -----

@@ -3,6 +3,7 @@
 import pytest
 from handmade import handmade
 
+from dagprofiler import Profile, TaskMetrics
 from dagprofiler._document.rounds import MOMENTS
 
 
@@ -39,6 +40,28 @@ def test_every_moment_of_every_worker_belongs_to_one_part(compared):
     assert each == dict(zip(("tasks", "cores", "transfers", "engine", "waiting"), pairs))
     assert "-25.0%" in str(compared)
     assert "waiting" in compared._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("ends", "where"), [([12, 16], ", in"), ([11, 13.5], ", not in"), (None, "")]
+)
+def test_the_headline_says_how_far_off_a_prediction_was_and_whether_its_interval_held(ends, where):
+    guess = Profile.from_dict(GUESS.to_dict())
+    guess.sections["prediction"].update({} if ends is None else {"interval_ms": ends})
+    said = REAL.compare(guess).headline()
+    assert said.startswith(f"predicted 12 ms, real 16 ms: 25.0% too short{where}")
+    assert ("interval" in said) == bool(where)
+
+
+def test_predicted_times_are_judged_by_their_intervals():
+    real = handmade("ab", times=[TaskMetrics(name, 5.0, 0.0, 0.0, 0, 0) for name in "ab"])
+    guess = Profile.from_dict(real.to_dict())
+    ends = {"a": [0, 99], "b": [98, 99]}
+    guess.sections["prediction"] = {"kind": "models", "intervals_ms": ends}
+    for found in (real.compare(guess), guess.compare(real)):
+        assert found["in_intervals"] == {"tasks": 1, "of": 2}
+        assert found.headline().startswith("real times of 1 of 2 tasks")
+        assert "verdict" not in str(found)
 
 
 def test_only_workers_of_the_predicted_round_count_and_only_predictions_are_judged():
