@@ -7,12 +7,19 @@ HYPOTHESIS_PROFILE
 import gc
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from dagprofiler._util.interpreter import asked_for
+
+#: The folder that holds the package.
+ROOT = Path(__file__).resolve().parent.parent
 
 # At import, before workers of pytest-xdist start: what ignores SIGINT is inherited, and Python
 # then sets no handler. `nohup`, jobs in the background and some CI ignore it.
@@ -53,6 +60,37 @@ def thawed():
     yield gc.get_freeze_count()
     gc.unfreeze()
     gc.freeze()
+
+
+@pytest.fixture
+def start(request, tmp_path):
+    """Return a function that starts a program in a group of its own, which ends with the test.
+
+    It runs in `tmp_path`, and finds the package and the modules beside the test.
+    """
+    running, here = [], Path(request.path).parent
+
+    def start(text, *arguments, command=(sys.executable,), **environment):
+        path = tmp_path / "program.py"
+        path.write_text(text, encoding="utf-8")
+        process = subprocess.Popen(
+            [*command, str(path), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{ROOT}", **environment},
+            cwd=tmp_path,
+            start_new_session=True,
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 @pytest.fixture(autouse=True)

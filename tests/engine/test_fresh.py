@@ -7,18 +7,14 @@ import multiprocessing.resource_tracker
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 import types
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from processes import children, processes
 from steps import Notes, failure
 
-import dagprofiler
 from dagprofiler import (
     DAG,
     DagProfilerError,
@@ -383,34 +379,6 @@ def test_outputs_that_cannot_travel_back_are_an_error_that_says_so(tasks):
         DAG({"a": tasks.Cannot}).run(rounds=FRESH)
 
 
-@pytest.fixture
-def start(tmp_path):
-    """Return a function that starts a program in a group of its own, which ends with the test."""
-    running = []
-
-    def start(text, *command):
-        path = tmp_path / "program.py"
-        path.write_text(text, encoding="utf-8")
-        process = subprocess.Popen(
-            [sys.executable, *(command or [str(path)])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(dagprofiler.__file__).parent.parent)},
-            cwd=tmp_path,
-            start_new_session=True,
-        )
-        running.append(process)
-        return process
-
-    yield start
-    for process in running:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
 def group(process):
     """Return the processes of its group that still run."""
     every = processes().items()
@@ -460,7 +428,7 @@ def test_a_program_without_a_guard_gets_an_error_that_says_what_to_do(start, tmp
 
 @pytest.mark.slow
 def test_tasks_that_a_new_process_cannot_find_are_an_error_that_says_what_to_do(start):
-    process = start("", "-c", GUARDED)
+    process = start("", command=(sys.executable, "-c", GUARDED))
     last = process.communicate(timeout=30)[1].splitlines()[-1]
     assert process.returncode == 1
     assert re.search("cannot make the DAG.*define its tasks in a module or a program file", last)
