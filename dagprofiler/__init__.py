@@ -6,8 +6,10 @@ attribute of this package; ``from dagprofiler.task import Task`` works.
 
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._document import Calibration
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._version import __version__
+from dagprofiler.analysis.weights import Weights
 from dagprofiler.config import Config
 from dagprofiler.dag import DAG, ORDER_ONLY
 from dagprofiler.decorators import task
@@ -32,17 +34,15 @@ from dagprofiler.errors import (
     WeightError,
     WorkerError,
 )
+from dagprofiler.executors import Executor
 from dagprofiler.measure.random import rng
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.profile import Profile
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:
-    from dagprofiler._document import Calibration
     from dagprofiler.analysis.critical_path import Analysis, analyze
-    from dagprofiler.analysis.weights import Weights
     from dagprofiler.engine.progress import Progress
-    from dagprofiler.executors import Executor
     from dagprofiler.executors.celery import CeleryExecutor
     from dagprofiler.executors.dask import DaskExecutor
     from dagprofiler.executors.pools import PoolExecutor

@@ -6,16 +6,18 @@ import copy
 import importlib
 import operator
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from time import perf_counter, time
-from typing import IO, TYPE_CHECKING, Any
+from types import ModuleType
+from typing import IO, TYPE_CHECKING, Any, Union
 
-from dagprofiler._util.html import Shown
+from dagprofiler._document.rounds import Rounds
+from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config
-from dagprofiler.engine.hooks import NO_HOOKS
+from dagprofiler.engine.hooks import NO_HOOKS, Hook
 from dagprofiler.engine.log import RunLog
 from dagprofiler.engine.options import (
     ContractReader,
@@ -30,7 +32,7 @@ from dagprofiler.engine.options import (
     problems_of,
     ranking,
 )
-from dagprofiler.engine.run import HookCalls, Plan, ReadyQueue, Run, Workload
+from dagprofiler.engine.run import Frontier, HookCalls, Plan, ReadyQueue, Run, Workload
 from dagprofiler.engine.sections import is_precise
 from dagprofiler.errors import (
     DagProfilerError,
@@ -51,31 +53,22 @@ from dagprofiler.errors import (
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.random import load_generators
-from dagprofiler.serializers import check_serializer, frames_bytes
+from dagprofiler.profile import Profile
+from dagprofiler.serializers import Serializer, check_serializer, frames_bytes
 from dagprofiler.task import Task
 from dagprofiler.task import grows as task_grows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import ModuleType
-    from typing import Union
-
-    from dagprofiler._document.rounds import Rounds
-    from dagprofiler._util.html import Drawing
     from dagprofiler.adapters import Converted
     from dagprofiler.engine.fresh import FreshRounds
-    from dagprofiler.engine.hooks import Hook
-    from dagprofiler.engine.run import Frontier
     from dagprofiler.executors.dispatch import Dispatcher
     from dagprofiler.journal import Journal
     from dagprofiler.journal.past import ReplayLog
     from dagprofiler.measure.instruments import Instrumentation
-    from dagprofiler.profile import Profile
     from dagprofiler.rules.dynamic import Rules
-    from dagprofiler.serializers import Serializer
 
-    Inputs = Mapping[str, Mapping[str, Any]]
-    Edge = Union[tuple[str, str], tuple[str, str, Any], Sequence[Any]]
+Inputs = Mapping[str, Mapping[str, Any]]
+Edge = Union[tuple[str, str], tuple[str, str, Any], Sequence[Any]]
 
 #: The fields of an edge that carries none: its target only runs after its source.
 ORDER_ONLY: tuple[str, ...] = ()

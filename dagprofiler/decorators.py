@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from abc import ABCMeta
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, cast
 
+from dagprofiler.config import Config
 from dagprofiler.dag import DAG
 from dagprofiler.errors import DeclarationError, GraphError, short_repr
 from dagprofiler.measure.pipeline import signature_of
+from dagprofiler.serializers import Serializer
 from dagprofiler.task import Task, instance_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
     from inspect import Signature
-
-    from dagprofiler.config import Config
-    from dagprofiler.serializers import Serializer
 
 
 def task(

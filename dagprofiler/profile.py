@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from operator import attrgetter, itemgetter
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.checks import check_consistency
-from dagprofiler._document.table import edge_table, profiled_task, task_table
-from dagprofiler._util import plugins
+from dagprofiler._document.table import (
+    Frames,
+    ProfiledTask,
+    ProfileTable,
+    edge_table,
+    profiled_task,
+    task_table,
+)
+from dagprofiler._util import PathLike, plugins
 from dagprofiler._util.files import write
-from dagprofiler._util.html import Shown
+from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.json import (
     Table,
@@ -27,6 +35,7 @@ from dagprofiler._util.json import (
 )
 from dagprofiler._util.text import printable
 from dagprofiler._version import __version__
+from dagprofiler.analysis.weights import Weights
 from dagprofiler.config import Config
 from dagprofiler.errors import ProfileError, counted, is_a, refused, short_repr
 from dagprofiler.metrics import EDGE_COLUMNS, TASK_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
@@ -34,16 +43,7 @@ from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Mapping
-    from typing import Union
-
-    from dagprofiler._document.table import Frames, ProfiledTask, ProfileTable
-    from dagprofiler._util.html import Drawing
     from dagprofiler.analysis.compare import ProfileComparison
-    from dagprofiler.analysis.weights import Weights
-
-    PathLike = Union[str, os.PathLike[str]]
 
 #: Sections whose every value the schema describes.
 _TABLES = {

@@ -6,11 +6,13 @@ import copy
 import math
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Callable, SupportsFloat
 
+from dagprofiler.config import Config
 from dagprofiler.errors import (
     CostModelError,
     DeclarationError,
@@ -20,7 +22,15 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.graph.edges import field_problem
-from dagprofiler.measure.pipeline import Contract, Parameters, Record, Work, perform, signature_of
+from dagprofiler.measure.pipeline import (
+    Codec,
+    Contract,
+    Parameters,
+    Record,
+    Work,
+    perform,
+    signature_of,
+)
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.serializers import (
     FrameList,
@@ -32,11 +42,7 @@ from dagprofiler.serializers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from inspect import Signature
-
-    from dagprofiler.config import Config
-    from dagprofiler.measure.pipeline import Codec
 
 
 _MAX_INT = 2**63 - 1

@@ -2,7 +2,17 @@
 
 import json
 
-from dagprofiler import Config, DAGMetrics, Profile
+from dagprofiler import Config, DAGMetrics, Profile, task
+
+
+@task(outputs=["x"])
+def source():
+    return {"x": 1}
+
+
+@task(inputs=["x"], outputs=["y"])
+def sink(x):
+    return {"y": x}
 
 
 def strict(text):

@@ -6,6 +6,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
+from handmade import sink, source
 
 from dagprofiler import DAG, Config, DagProfilerError, Profile, Rounds, RunError, Task, task
 from dagprofiler._document.checks import check_consistency
@@ -60,16 +61,6 @@ class OfAHostileClass(metaclass=Unnamed):
 
 
 HOSTILE = [Raising, Huge, Rude, OfAHostileClass]
-
-
-@task(outputs=["x"])
-def source():
-    return {"x": 1}
-
-
-@task(inputs=["x"], outputs=["y"])
-def sink(x):
-    return {"y": x}
 
 
 def small(config=None):

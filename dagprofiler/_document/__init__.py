@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from dagprofiler._util.checks import number
+from dagprofiler.config import Config
 from dagprofiler.errors import ProfileError, describe, short_repr
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dagprofiler.config import Config
-    from dagprofiler.metrics import DAGMetrics
+from dagprofiler.metrics import DAGMetrics
 
 
 class ProfileData(Protocol):

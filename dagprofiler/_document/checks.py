@@ -7,11 +7,12 @@ for the wrong entry only if the test fails.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, repeat
 from math import inf, isclose
 from operator import eq, itemgetter, le, mul, ne
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, counting, measured_of
 from dagprofiler._document.sections import ProfileDocument
@@ -19,9 +20,6 @@ from dagprofiler._document.shapes import MAX_INT, Row, fields_of, inner_shape
 from dagprofiler.errors import CycleError, ProfileError, json_path, short_repr, shorten
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.stats import median
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 #: Built-in columns of samples; those of a user's meter may be negative.
 _NEVER_NEGATIVE = frozenset(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Optional, Union
 
 from dagprofiler._util.checks import boolean, choice, integer, number
 from dagprofiler.errors import is_a, refused
 from dagprofiler.stats import CONFIDENCE, flags, summarize
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Optional, Union
-
-    #: One quantity, an entry a round; null where it was not measured.
-    Samples = Sequence[Optional[Union[int, float]]]
+#: One quantity, an entry a round; null where it was not measured.
+Samples = Sequence[Optional[Union[int, float]]]
 
 
 #: Kinds of rounds. Figures come from the measured ones.

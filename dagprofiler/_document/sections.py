@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from math import inf
 from sys import float_info
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dagprofiler._document.rounds import MOMENTS
 from dagprofiler._document.shapes import Row, may, must
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class MetadataSection:

@@ -19,16 +19,13 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from inspect import cleandoc
 from itertools import chain, islice
 from math import inf, isfinite
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
+from typing import Any, NamedTuple
 
 MAX_INT = 2**63 - 1
 

@@ -8,20 +8,17 @@ unit. Formats of traces read :func:`task_spans`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from dagprofiler._document import ProfileData
 from dagprofiler._document.rounds import counting, measured_of
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printable
 from dagprofiler.errors import FormatError, counted, did_you_mean, needs_extra, short_repr
+from dagprofiler.metrics import TaskMetrics
 from dagprofiler.stats import median
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dagprofiler._document import ProfileData
-    from dagprofiler.metrics import TaskMetrics
 
 
 class Column(NamedTuple):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+import os
+from collections.abc import Iterable
+from typing import TypeVar, Union
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+#: A path, as functions of Python take it.
+PathLike = Union[str, os.PathLike[str]]
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from operator import index
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from dagprofiler.errors import did_you_mean, is_a, refused, short_repr
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    Refuse = Callable[[str], Exception]
+Refuse = Callable[[str], Exception]
 
 #: Integers have at most 64 bits, so that every reader of a file can hold them.
 _INTEGERS = 2**63

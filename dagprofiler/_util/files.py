@@ -7,15 +7,12 @@ import io
 import os
 import re
 import stat
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from dagprofiler._util.interpreter import HOSTNAME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
 
 _PREFIX = ".dagprofiler-"
 

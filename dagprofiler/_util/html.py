@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+from dagprofiler._util import PathLike
 from dagprofiler._util.files import write
-from dagprofiler._util.text import printable, render
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Collection, Iterable, Sequence
-    from typing import Union
-
-    from dagprofiler._util.text import Block
-
-    PathLike = Union[str, os.PathLike[str]]
+from dagprofiler._util.text import Block, printable, render
 
 #: Maximum rows of a table: notebooks store what they show.
 _ROWS = 20

@@ -7,23 +7,19 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from itertools import chain, islice
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar, Union
 
 from dagprofiler._util.files import COMPRESSED
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import ProfileError, class_name, json_path, short_repr
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import TypeVar, Union
-
-    Row = TypeVar("Row")
-    Rows = Union[Sequence[Any], "Columns"]
+Row = TypeVar("Row")
+Rows = Union[Sequence[Any], "Columns"]
 
 
 def utc_text(seconds: float | None = None) -> str:

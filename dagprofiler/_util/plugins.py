@@ -8,12 +8,12 @@ Built-in formats are registered the same way. Each is imported at its first use.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import FormatError, describe, did_you_mean, short_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
     from importlib.metadata import EntryPoint
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler.errors import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
 
 #: Units that have a prefix; the first is that of edge weights.
 BITS, BYTES = "bit", "B"

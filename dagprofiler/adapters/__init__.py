@@ -5,18 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dagprofiler.config import Config
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.profile import Profile
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dagprofiler.task import Task
+from dagprofiler.task import Task
 
 
 class Converted(NamedTuple):

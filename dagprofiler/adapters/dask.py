@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from dagprofiler._util.text import distinct
@@ -19,12 +20,8 @@ from dagprofiler.errors import (
     needs_extra,
     short_repr,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from dagprofiler.profile import Profile
-    from dagprofiler.task import Task
+from dagprofiler.profile import Profile
+from dagprofiler.task import Task
 
 #: What Dask's graphs cannot give.
 _UNKNOWN = {

@@ -8,7 +8,7 @@ from functools import partial
 from inspect import iscoroutinefunction
 from threading import get_ident
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler._util import grouped
 from dagprofiler._util.interpreter import HOSTNAME
@@ -23,10 +23,8 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.graph.edges import field_problem
-
-if TYPE_CHECKING:
-    from dagprofiler.profile import Profile
-    from dagprofiler.task import Task
+from dagprofiler.profile import Profile
+from dagprofiler.task import Task
 
 #: What Hamilton's graphs cannot give.
 _UNKNOWN = {"estimated_instructions": "Hamilton's graphs have no cost models"}

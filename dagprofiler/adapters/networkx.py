@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from dagprofiler.adapters import Converted
 from dagprofiler.adapters.functions import FunctionTask, place_of
 from dagprofiler.errors import DeclarationError, GraphError, needs_extra, short_repr
 from dagprofiler.task import Task, instance_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: The edge attribute that names the fields, as in an export.
 _FIELDS = "data_fields"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 from dagprofiler._document import Calibration, ProfileData
 from dagprofiler._document.rounds import MEASURED
@@ -20,19 +21,15 @@ from dagprofiler.stats.ranktests import (
     DIFFERENCE,
     INCONCLUSIVE,
     SLOWER,
+    RankResult,
     Verdict,
     compare_apart,
     compare_interleaved,
     verdicts,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dagprofiler.stats.ranktests import RankResult
-
-    #: What was measured in each of the measured rounds; None where nothing was.
-    Measured = Sequence[Optional[float]]
+#: What was measured in each of the measured rounds; None where nothing was.
+Measured = Sequence[Optional[float]]
 
 #: How to take two profiles so that they can be compared.
 WAY_OUT = (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from dagprofiler._document import ProfileData
 from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import edges_of
 from dagprofiler._util.checks import choice, integer
@@ -18,12 +20,6 @@ from dagprofiler._util.text import Block, number, printable, some
 from dagprofiler.analysis.weights import STATISTICS, Number, Weights, weights_of
 from dagprofiler.errors import WeightError, counted, refused, short_repr
 from dagprofiler.graph.wiring import kahn_order
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dagprofiler._document import ProfileData
-
 
 _workers = partial(integer, "workers", least=1, error=ValueError)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dagprofiler._document import ProfileData
 from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP
 from dagprofiler._document.table import edge_table, entries_of_tasks, task_table
 from dagprofiler._util.json import mapping_in
@@ -13,12 +15,6 @@ from dagprofiler.analysis.critical_path import Analysis, analysis_of, route, spa
 from dagprofiler.analysis.weights import known_values
 from dagprofiler.errors import counted
 from dagprofiler.stats import FLAGS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dagprofiler._document import ProfileData
-
 
 #: The parts of what is shown, in their order.
 PARTS = ("summary", "tasks", "edges", "path", "meters", "flags")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import fsum, inf
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
+from typing import Any, Callable, NamedTuple, Union
 
 from dagprofiler._document import Calibration, ProfileData
 from dagprofiler._document.rounds import MEASURED, measured_of
@@ -13,10 +14,6 @@ from dagprofiler._document.table import default_times, entries_of_tasks
 from dagprofiler._util.checks import choice, number
 from dagprofiler.errors import WeightError, short_repr
 from dagprofiler.stats import median
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 Number = Union[int, float]
 

@@ -8,15 +8,12 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler.cli._parser import FAILED, CommandError, parse
 from dagprofiler.errors import DagProfilerError, DagProfilerWarning, RunError, describe
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 __all__ = ["entry", "main"]
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, printable, render
-from dagprofiler.analysis.compare import WAY_OUT, compare_profiles
+from dagprofiler.analysis.compare import WAY_OUT, ProfileComparison, compare_profiles
 from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError
+from dagprofiler.profile import Profile
 from dagprofiler.stats.ranktests import DIFFERENCE, INCONCLUSIVE, SLOWER
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Mapping
-
-    from dagprofiler.analysis.compare import ProfileComparison
-    from dagprofiler.profile import Profile
-
 
 #: Options for measuring two targets.
 _OF_RUNS = (

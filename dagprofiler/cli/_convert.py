@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler._util.checks import choice
 from dagprofiler._util.files import COMPRESSED
@@ -13,10 +14,6 @@ from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError, build_parser
 from dagprofiler.cli._targets import assignments, guessed, json_in
 from dagprofiler.errors import FormatError, ProfileError, needs_extra
-
-if TYPE_CHECKING:
-    import argparse
-
 
 #: Metavars of arguments that are files.
 _FILES = {"FILE", "PROFILE", "TARGET", "BASE", "NEW", "DIR", "('BASE.json', 'NEW.json')"}

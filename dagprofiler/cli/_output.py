@@ -6,20 +6,16 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from dagprofiler._util.files import check_writable, second_place
 from dagprofiler._util.text import printable, render
 from dagprofiler.analysis.summary import PARTS, blocks
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.errors import ProfileError, describe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dagprofiler.profile import Profile
-
+from dagprofiler.profile import Profile
 
 #: Patterns of text to their colours.
 _STYLES = {

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from dagprofiler.errors import DagProfilerError, did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 _EXAMPLES = """\
 examples:

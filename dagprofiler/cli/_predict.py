@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -15,9 +17,6 @@ from dagprofiler.cli._parser import CommandError
 from dagprofiler.cli._run import conditions, deliver, meters, written_of
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
     from dagprofiler.predict import CostModels
 
 

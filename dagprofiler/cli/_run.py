@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._document.shapes import surely_satisfies
@@ -15,19 +17,12 @@ from dagprofiler.analysis.summary import failure_block, figures
 from dagprofiler.cli import _output
 from dagprofiler.cli._parser import FAILED, CommandError
 from dagprofiler.cli._targets import Place, executor_named, load_dag, schedule_in
-from dagprofiler.engine.hooks import Hook
+from dagprofiler.engine.hooks import Hook, RunInfo
 from dagprofiler.engine.progress import Progress
 from dagprofiler.errors import RunError, ValidationError
 from dagprofiler.journal import Journal
 from dagprofiler.measure.machine import ask_git
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Collection
-
-    from dagprofiler.engine.hooks import RunInfo
-    from dagprofiler.profile import Profile
-
+from dagprofiler.profile import Profile
 
 #: File in a journal's directory: the arguments of its run.
 _STARTED = "command.json"

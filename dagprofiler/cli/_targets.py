@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
 from operator import attrgetter
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.cli._parser import CommandError
@@ -17,9 +18,7 @@ from dagprofiler.dag import DAG
 from dagprofiler.errors import describe, did_you_mean, frames_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
     from concurrent.futures import Executor
-    from types import ModuleType
 
 
 def assignments(texts: Sequence[str], option: str) -> dict[str, str]:

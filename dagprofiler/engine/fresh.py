@@ -10,16 +10,15 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from dagprofiler.engine.log import Results, RoundLog
 from dagprofiler.errors import DagProfilerError, SerializationError, describe, portable
 from dagprofiler.executors.worker import at_interrupt, end_process, end_with, received, spawned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from multiprocessing.connection import Connection
-
-    from dagprofiler.engine.log import Results, RoundLog
 
 
 _HINT = (

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from types import FunctionType, ModuleType
+from typing import Any
 
 from dagprofiler._util.checks import integer
+from dagprofiler.config import Config
+from dagprofiler.engine.log import RunLog, TaskRecord
+from dagprofiler.engine.options import RunOptions
 from dagprofiler.errors import DeclarationError, TraceError, did_you_mean, is_a, short_repr
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import ModuleType
-
-    from dagprofiler.config import Config
-    from dagprofiler.engine.log import RunLog, TaskRecord
-    from dagprofiler.engine.options import RunOptions
-    from dagprofiler.measure.pipeline import Contract
-    from dagprofiler.profile import Profile
-    from dagprofiler.task import Task
+from dagprofiler.measure.pipeline import Contract
+from dagprofiler.profile import Profile
+from dagprofiler.task import Task
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
-from dagprofiler._document.rounds import MEASURED, MOMENTS
+from dagprofiler._document.rounds import MEASURED, MOMENTS, Rounds
 from dagprofiler._util.json import utc_text
 from dagprofiler.errors import GraphError, short_repr
+from dagprofiler.executors import RoundReport
+from dagprofiler.graph.wiring import GrowableWiring, Wiring
 from dagprofiler.measure.machine import (
     blas_threads,
     command_line,
@@ -20,22 +23,16 @@ from dagprofiler.measure.machine import (
     repository,
     versions,
 )
+from dagprofiler.measure.pipeline import Contract
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Optional, Union
-
-    from dagprofiler._document.rounds import Rounds
-    from dagprofiler.executors import RoundReport
-    from dagprofiler.graph.wiring import GrowableWiring, Wiring
     from dagprofiler.measure.instruments import Readings
-    from dagprofiler.measure.pipeline import Contract
     from dagprofiler.tracing.collection import Few, Packed
 
-    Number = Union[int, float, None]
-    Column = list[Optional[float]]
+Number = Union[int, float, None]
+Column = list[Optional[float]]
 
 
 def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int | None] | None:

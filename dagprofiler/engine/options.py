@@ -5,7 +5,7 @@ Nothing that was not given is checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from operator import attrgetter, is_
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dagprofiler._document.rounds import PLAIN, Rounds, rounds_of
 from dagprofiler._util.checks import choice, integer, names, number
 from dagprofiler.analysis.weights import times_of_tasks
+from dagprofiler.config import Config
 from dagprofiler.errors import (
     CostModelError,
     CycleError,
+    DagProfilerError,
     DeclarationError,
     GraphError,
     ValidationError,
@@ -28,23 +30,17 @@ from dagprofiler.errors import (
     refused,
     short_repr,
 )
+from dagprofiler.executors import Executor
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.edges import field_problem
-from dagprofiler.graph.wiring import bottom_levels, check_orders
-from dagprofiler.measure.pipeline import Parameters
+from dagprofiler.graph.wiring import NumberedGraph, Wiring, bottom_levels, check_orders
+from dagprofiler.measure.pipeline import Contract, Parameters
 from dagprofiler.profile import Profile
+from dagprofiler.serializers import Serializer
 from dagprofiler.task import Task, check_declarations, contract_of, estimate, instance_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from dagprofiler.config import Config
-    from dagprofiler.errors import DagProfilerError
-    from dagprofiler.executors import Executor
-    from dagprofiler.graph.wiring import NumberedGraph, Wiring
     from dagprofiler.measure.instruments import Instrumentation
-    from dagprofiler.measure.pipeline import Contract
-    from dagprofiler.serializers import Serializer
 
 
 @dataclass(frozen=True)

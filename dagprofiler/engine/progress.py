@@ -5,25 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from shutil import get_terminal_size
 from time import perf_counter
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+from dagprofiler._document import ProfileData
 from dagprofiler._document.rounds import ALLOCATION, MEASURED
 from dagprofiler._document.table import default_times
 from dagprofiler._util.interpreter import imported
 from dagprofiler._util.text import fitted, printable
-from dagprofiler.engine.hooks import Hook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dagprofiler._document import ProfileData
-    from dagprofiler.engine.hooks import RunInfo
-    from dagprofiler.engine.log import RunLog, TaskRecord
-    from dagprofiler.profile import Profile
-
+from dagprofiler.engine.hooks import Hook, RunInfo
+from dagprofiler.engine.log import RunLog, TaskRecord
+from dagprofiler.profile import Profile
 
 #: Seconds between two drawings, and between two lines where there is no terminal.
 _REDRAW_S, _PLAIN_S = 0.25, 10.0

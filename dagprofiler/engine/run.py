@@ -9,6 +9,7 @@ what previous attempts finished.
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -19,8 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, MIN_ROUNDS, WARM_UP
 from dagprofiler._util.interpreter import asked_for, recording, sink
-from dagprofiler.engine.hooks import NO_HOOKS, RunInfo, hooks_of
-from dagprofiler.engine.log import Results, environment
+from dagprofiler.config import Config
+from dagprofiler.engine.hooks import NO_HOOKS, Hook, RunInfo, hooks_of
+from dagprofiler.engine.log import Results, RoundLog, RunLog, environment
+from dagprofiler.engine.options import RunOptions
 from dagprofiler.engine.sections import Tables
 from dagprofiler.errors import (
     GraphError,
@@ -31,24 +34,23 @@ from dagprofiler.errors import (
     refused,
     short_repr,
 )
-from dagprofiler.graph.wiring import GrowableWiring, ready_queue, ready_queue_along, ready_queue_by
+from dagprofiler.executors.serial import SerialExecutor
+from dagprofiler.graph.wiring import (
+    GrowableWiring,
+    Wiring,
+    ready_queue,
+    ready_queue_along,
+    ready_queue_by,
+)
+from dagprofiler.measure.pipeline import Contract
 from dagprofiler.measure.random import current_stream, generators_restored
 from dagprofiler.profile import Profile
+from dagprofiler.task import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-
-    from dagprofiler.config import Config
     from dagprofiler.engine.fresh import FreshRounds, Taken
-    from dagprofiler.engine.hooks import Hook
-    from dagprofiler.engine.log import RoundLog, RunLog
-    from dagprofiler.engine.options import RunOptions
     from dagprofiler.executors.dispatch import Dispatcher
-    from dagprofiler.executors.serial import SerialExecutor
-    from dagprofiler.graph.wiring import Wiring
     from dagprofiler.measure.instruments import Instrumentation
-    from dagprofiler.measure.pipeline import Contract
-    from dagprofiler.task import Task
 
 
 class Frontier(Protocol):

@@ -8,6 +8,7 @@ not pay for reporting.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, starmap
@@ -22,17 +23,13 @@ from dagprofiler._document.rounds import (
     rounded,
     statistics_of,
 )
-from dagprofiler._util.json import Columns, Items, Table, batched, held
-from dagprofiler.engine.log import RoundLog, duration_ms, figures, phase_s
+from dagprofiler._util.json import Columns, Items, Rows, Table, batched, held
+from dagprofiler.engine.log import Figures, Growth, RoundLog, RunLog, duration_ms, figures, phase_s
+from dagprofiler.graph.edges import Route
 from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.stats import corrected, median, summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from dagprofiler._util.json import Rows
-    from dagprofiler.engine.log import Figures, Growth, RunLog
-    from dagprofiler.graph.edges import Route
     from dagprofiler.tracing.collection import Packed
 
 

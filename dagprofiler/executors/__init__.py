@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
     from dagprofiler.executors.jobs import JobResult

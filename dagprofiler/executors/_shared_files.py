@@ -7,17 +7,13 @@ import os
 import pickle
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler.errors import describe, refused, short_repr
+from dagprofiler.measure.pipeline import Codec
 from dagprofiler.serializers import FrameList
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dagprofiler.measure.pipeline import Codec
-
 
 #: From this size on a file costs less than a pipe.
 SHARED_FILE_BYTES = 128 * 1024

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dagprofiler.errors import describe, needs_extra, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.executors._shared_files import SharedFiles
+from dagprofiler.executors.jobs import JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from dagprofiler.executors.jobs import JobResult
-
 
 #: The module that workers must import.
 _WORKER_MODULE = "dagprofiler.executors.celery_worker"

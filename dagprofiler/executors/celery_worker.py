@@ -8,15 +8,12 @@ from __future__ import annotations
 import os
 import pickle
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from celery import shared_task
 from celery.worker.control import inspect_command
 from celery.worker.state import requests
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 #: The names of the task and of the command in Celery.
 JOB = "dagprofiler.job"

@@ -7,18 +7,15 @@ from collections import Counter
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from operator import itemgetter
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from dagprofiler._util.checks import integer
 from dagprofiler.errors import describe, needs_extra, refused, short_repr
 from dagprofiler.executors import Executor
+from dagprofiler.executors.jobs import JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import frames_bytes
-
-if TYPE_CHECKING:
-    from dagprofiler.executors.jobs import JobResult
-
 
 #: How long a cluster may have no worker: a nanny starts another one in a few seconds.
 _WITHOUT_WORKERS_S = 60.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from concurrent.futures import BrokenExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import suppress
 from itertools import chain
 from math import inf
@@ -12,8 +13,9 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
-from dagprofiler.executors import RoundReport
+from dagprofiler.executors import Executor, RoundReport
 from dagprofiler.executors._shared_files import OwnedFiles, SharedFile
 from dagprofiler.executors.jobs import (
     Batch,
@@ -25,19 +27,13 @@ from dagprofiler.executors.jobs import (
     without_phases,
 )
 from dagprofiler.executors.worker import Worker
-from dagprofiler.graph.wiring import JOBS_PER_WORKER
+from dagprofiler.graph.wiring import JOBS_PER_WORKER, Wiring
 from dagprofiler.measure.machine import clock_domain
+from dagprofiler.measure.pipeline import Codec
 from dagprofiler.serializers import FrameList
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
-
-    from dagprofiler.config import Config
-    from dagprofiler.executors import Executor
-    from dagprofiler.graph.wiring import Wiring
     from dagprofiler.measure.instruments import Instrumentation
-    from dagprofiler.measure.pipeline import Codec
 
 
 class Clocks:

@@ -5,25 +5,23 @@ from __future__ import annotations
 import gc
 import pickle
 import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
 from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile
 from dagprofiler.executors.worker import Worker, beside, end_with, this_worker
-from dagprofiler.measure.pipeline import perform
+from dagprofiler.measure.pipeline import Contract, perform
 from dagprofiler.measure.random import Streams, generators_restored
 from dagprofiler.serializers import FrameList, PickleSerializer, frames_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from dagprofiler.config import Config
     from dagprofiler.measure.instruments import Instrumentation, Instruments
-    from dagprofiler.measure.pipeline import Contract
 
 
 class JobResult(NamedTuple):

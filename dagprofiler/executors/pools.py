@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from concurrent.futures import Future
 
     from dagprofiler.executors.jobs import JobResult

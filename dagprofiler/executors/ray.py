@@ -7,23 +7,19 @@ import pickle
 import signal
 import sys
 import threading
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from copy import copy
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler._util.checks import integer
 from dagprofiler.errors import describe, needs_extra, refused, short_repr
 from dagprofiler.executors import Executor
+from dagprofiler.executors.jobs import JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import FrameList
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dagprofiler.executors.jobs import JobResult
-
 
 #: How long a count of the cluster's resources is used, in seconds.
 _COUNTED_FOR_S = 1.0

@@ -7,15 +7,14 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.interpreter import HOSTNAME
+from dagprofiler.config import Config
 from dagprofiler.executors import RoundReport
-from dagprofiler.measure.pipeline import perform
+from dagprofiler.graph.wiring import Wiring
+from dagprofiler.measure.pipeline import Codec, perform
 from dagprofiler.measure.random import Streams
 
 if TYPE_CHECKING:
-    from dagprofiler.config import Config
-    from dagprofiler.graph.wiring import Wiring
     from dagprofiler.measure.instruments import Instrumentation, Instruments
-    from dagprofiler.measure.pipeline import Codec
 
 
 class SerialExecutor:

@@ -10,6 +10,7 @@ import pickle
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -19,11 +20,10 @@ from dagprofiler.errors import TaskTimeoutError, WorkerError
 from dagprofiler.measure.machine import clock_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-    #: The worker, and what became of the job.
-    _Ended = tuple[tuple[Any, ...], Any]
+#: The worker, and what became of the job.
+_Ended = tuple[tuple[Any, ...], Any]
 
 
 #: How long the process stays without a task, in seconds.

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+from dagprofiler._document.rounds import Rounds
+from dagprofiler._util import PathLike
 from dagprofiler._util.html import ShownInBlocks
-from dagprofiler.analysis.compare import compare_profiles
-from dagprofiler.dag import DAG
+from dagprofiler._util.text import Block
+from dagprofiler.analysis.compare import ProfileComparison, compare_profiles
+from dagprofiler.config import Config
+from dagprofiler.dag import DAG, Inputs
+from dagprofiler.engine.hooks import Hook
 from dagprofiler.engine.options import RunOptions
 from dagprofiler.engine.progress import Progress
 from dagprofiler.engine.run import HookCalls
@@ -17,19 +22,8 @@ from dagprofiler.errors import DeclarationError, did_you_mean, is_a, refused, sh
 from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine
 from dagprofiler.measure.busy import busy
+from dagprofiler.profile import Profile
 from dagprofiler.stats.ranktests import DIFFERENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dagprofiler._document.rounds import Rounds
-    from dagprofiler._util.text import Block
-    from dagprofiler.analysis.compare import ProfileComparison
-    from dagprofiler.config import Config
-    from dagprofiler.dag import Inputs
-    from dagprofiler.engine.hooks import Hook
-    from dagprofiler.profile import PathLike, Profile
-
 
 __all__ = ["RunComparison", "calibrate_engine", "compare_runs", "sweep"]
 

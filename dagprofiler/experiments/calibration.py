@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod, sqrt
 from time import perf_counter, process_time, sleep, thread_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._util import grouped
@@ -18,13 +18,9 @@ from dagprofiler.engine.options import as_executor
 from dagprofiler.errors import refused
 from dagprofiler.measure.calibrate import kernels
 from dagprofiler.predict import Engine, busy_gap_ms, simulate
+from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 from dagprofiler.task import Task
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from dagprofiler.profile import Profile
 
 __all__ = ["calibrate_engine"]
 

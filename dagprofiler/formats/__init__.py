@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Protocol, Union
+from typing import IO, Any, Protocol
 
+from dagprofiler._util import PathLike
 from dagprofiler._util import json as documents
 from dagprofiler._util.plugins import EXPORTERS, IMPORTERS, formats, load, recognizing
 from dagprofiler.errors import FormatError
-
-if TYPE_CHECKING:
-    import os
-
-    from dagprofiler.profile import Profile
-
-    PathLike = Union[str, os.PathLike[str]]
+from dagprofiler.profile import Profile
 
 
 @dataclass(frozen=True)

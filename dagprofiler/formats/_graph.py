@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dagprofiler._document.table import default_times, edge_table, task_table
 from dagprofiler._util.text import BITS, distinct, quantity, share
 from dagprofiler.analysis.weights import NAMED, STATISTICS, Weights, known_weights
 from dagprofiler.errors import WeightError, counted, listed
 from dagprofiler.formats import Export
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dagprofiler.profile import Profile
-
+from dagprofiler.profile import Profile
 
 #: Characters that XML 1.0 forbids or discourages, or that UTF-8 cannot encode.
 _ILLEGIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")

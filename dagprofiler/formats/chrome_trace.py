@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dagprofiler._document.table import TaskSpan, moment_ns, task_spans
 from dagprofiler._util import grouped
@@ -13,12 +15,7 @@ from dagprofiler.analysis.critical_path import analyze
 from dagprofiler.errors import CycleError, WeightError, counted
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import left_out, legible, predicted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from dagprofiler.profile import Profile
+from dagprofiler.profile import Profile
 
 
 class _Seen(NamedTuple):

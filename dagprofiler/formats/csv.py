@@ -5,19 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from dagprofiler._util.checks import choice
 from dagprofiler.errors import FormatError
 from dagprofiler.formats import Export
-from dagprofiler.formats._graph import GraphExporter, graph_of, legible, legible_names, renamed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dagprofiler.formats._graph import Graph
-    from dagprofiler.profile import Profile
-
+from dagprofiler.formats._graph import (
+    Graph,
+    GraphExporter,
+    graph_of,
+    legible,
+    legible_names,
+    renamed,
+)
+from dagprofiler.profile import Profile
 
 #: Columns of the table of tasks. `weight` is in `weight_unit`.
 TASK_COLUMNS = (

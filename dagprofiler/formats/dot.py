@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
 from dagprofiler.formats._graph import PICTURE, Graph, GraphExporter, drawn, legible, shade
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _HEAD = """\
 digraph "profile" {{

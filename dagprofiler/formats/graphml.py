@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler._util.json import plain_number
 from dagprofiler.formats._graph import Graph, GraphExporter, legible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
 
 _HEAD = """\
 <?xml version="1.0" encoding="UTF-8"?>

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from dagprofiler.formats._graph import PICTURE, Graph, GraphExporter, drawn, legible, shade
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _LEVELS = 5
 

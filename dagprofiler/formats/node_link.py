@@ -10,11 +10,10 @@ from dagprofiler._util.json import plain_number
 from dagprofiler.errors import FormatError, needs_extra
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import GraphExporter, graph_of
+from dagprofiler.profile import Profile
 
 if TYPE_CHECKING:
     import networkx
-
-    from dagprofiler.profile import Profile
 
 
 _KEYS = ("both", "edges", "links")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler._document.table import TaskSpan, moment_ns, task_spans
 from dagprofiler._util import grouped
 from dagprofiler.errors import FormatError, needs_extra, short_repr
 from dagprofiler.formats._graph import legible
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dagprofiler.profile import Profile
-
+from dagprofiler.profile import Profile
 
 #: Spans between flushes; processors hold 2048 spans by default, and drop the rest.
 _BATCH = 512

@@ -8,9 +8,10 @@ raise an error here.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import edges_of
@@ -28,13 +29,9 @@ from dagprofiler.formats._graph import (
     renamed,
 )
 from dagprofiler.graph.wiring import kahn_order
+from dagprofiler.profile import Profile
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from dagprofiler.profile import Profile
-
-    Pair = tuple[str, str]
+Pair = tuple[str, str]
 
 #: Bandwidth within a node. SAGA's own is infinite, which its files cannot hold.
 LOCAL = 1e18

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._document.table import edges_of
@@ -33,11 +34,8 @@ from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    #: Key to its name before 1.5, and what to multiply the number there by.
-    _OldNumbers = Mapping[str, tuple[str, int]]
+#: Key to its name before 1.5, and what to multiply the number there by.
+_OldNumbers = Mapping[str, tuple[str, int]]
 
 
 #: The versions that can be read; those from 1.4 on can be written.

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from keyword import iskeyword
 from operator import eq, ne
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler.errors import GraphError, did_you_mean, is_a, short_repr
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
 
 #: One field on an edge: its position among the source's outputs, and the target's input.
 Route = tuple[int, str]

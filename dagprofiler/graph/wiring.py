@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import accumulate
 from operator import lt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dagprofiler.errors import CycleError
-from dagprofiler.graph.edges import Edges, resolved_edges, rows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from dagprofiler.graph.edges import Route
+from dagprofiler.graph.edges import Edges, Route, resolved_edges, rows_of
 
 #: How many jobs the driver of a run sends for each worker: one that runs, and one that starts
 #: when it ends. Executors and the simulation take the number from here.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dagprofiler.engine.hooks import Hook
+from dagprofiler.config import Config
+from dagprofiler.engine.hooks import Hook, RunInfo
+from dagprofiler.engine.log import RoundLog, RunLog, TaskRecord
 from dagprofiler.errors import DagProfilerWarning, JournalError, describe, listed, short_repr
+from dagprofiler.graph.wiring import Wiring
 from dagprofiler.journal._records import (
     OutputStore,
     RecordFile,
@@ -23,18 +27,9 @@ from dagprofiler.journal._records import (
     sources_of,
 )
 from dagprofiler.journal.past import TOTALS, ReplayLog, check_shape
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dagprofiler.config import Config
-    from dagprofiler.engine.hooks import RunInfo
-    from dagprofiler.engine.log import RoundLog, RunLog, TaskRecord
-    from dagprofiler.graph.wiring import Wiring
-    from dagprofiler.measure.pipeline import Contract
-    from dagprofiler.profile import Profile
-    from dagprofiler.task import Task
-
+from dagprofiler.measure.pipeline import Contract
+from dagprofiler.profile import Profile
+from dagprofiler.task import Task
 
 _RECORDS = "journal"
 

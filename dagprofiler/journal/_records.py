@@ -15,25 +15,22 @@ import re
 import stat
 import threading
 from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import BufferedReader, FileIO
 from itertools import count
 from threading import Lock
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 from zlib import crc32
 
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.config import same_value
 from dagprofiler.errors import JournalError, describe, listed, short_repr
+from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.kernel import Holder
+from dagprofiler.measure.pipeline import Contract
 from dagprofiler.serializers import FrameList
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from dagprofiler.graph.wiring import Wiring
-    from dagprofiler.measure.pipeline import Contract
-    from dagprofiler.task import Task
+from dagprofiler.task import Task
 
 #: The length of a file is part of what it syncs.
 _sync = getattr(os, "fdatasync", os.fsync)

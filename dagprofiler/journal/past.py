@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 from itertools import islice
 from operator import le
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP, Rounds
 from dagprofiler._document.shapes import surely_satisfies
 from dagprofiler._util.json import utc_text
+from dagprofiler.engine.log import RoundLog, RunLog
 from dagprofiler.engine.options import RunOptions
+from dagprofiler.engine.run import Frontier, Round
 from dagprofiler.errors import JournalError, describe, listed, short_repr, shorten
-from dagprofiler.graph.wiring import GrowableWiring
-from dagprofiler.journal._records import differences, frames_in, torn, unpacked
+from dagprofiler.graph.wiring import GrowableWiring, Wiring
+from dagprofiler.journal._records import (
+    OutputStore,
+    RecordFile,
+    differences,
+    frames_in,
+    torn,
+    unpacked,
+)
 from dagprofiler.schema import PROFILE_SCHEMA
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-
-    from dagprofiler.engine.log import RoundLog, RunLog
-    from dagprofiler.engine.run import Frontier, Round
-    from dagprofiler.graph.wiring import Wiring
-    from dagprofiler.journal._records import OutputStore, RecordFile
 
 #: The most missing tasks, or problems, that a message lists.
 _MOST = 10

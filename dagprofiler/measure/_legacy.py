@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy.random
 from numpy.random import MT19937, RandomState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 #: numpy's own type information leaves out some of what these have.
 random: Any = numpy.random

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from dagprofiler.errors import DagProfilerError, counted, refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from subprocess import Popen
 
 

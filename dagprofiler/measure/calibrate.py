@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf, prod
-from typing import TYPE_CHECKING
 
 from dagprofiler._document import Calibration
 from dagprofiler._util.interpreter import asked_for
 from dagprofiler._util.json import utc_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 #: Scores are comparable only within one version: it changes with the kernels and times below.
 KERNEL_VERSION = 1

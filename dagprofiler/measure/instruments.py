@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterable, Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
 from dagprofiler.measure.machine import versions
-from dagprofiler.measure.meters import ALLOCATION
+from dagprofiler.measure.meters import ALLOCATION, Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Union
-
-    from dagprofiler.measure.meters import Selection
     from dagprofiler.tracing.collection import Tracing
 
-    Codec = Callable[[Any], Any]
-    Number = Union[int, float, None]
+Codec = Callable[[Any], Any]
+Number = Union[int, float, None]
 
 
 class Readings(NamedTuple):

@@ -6,15 +6,12 @@ import errno
 import os
 import sys
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from struct import pack
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+from typing import Any
 
 _GONE = "a task closed or replaced the file that this meter reads"
 

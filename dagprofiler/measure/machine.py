@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler._util.interpreter import HOSTNAME, imported
 from dagprofiler._util.text import printable
 from dagprofiler.errors import shorten
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 #: Most characters of a command line.
 _LONGEST_COMMAND = 1000

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol
 
 from dagprofiler._util.interpreter import here, sink
+from dagprofiler.config import Config
 from dagprofiler.errors import OutputError, SerializationError, class_name, describe, short_repr
-from dagprofiler.measure.random import leave_stream
+from dagprofiler.measure.random import Streams, leave_stream
 from dagprofiler.serializers import PICKLED_AS_COUNTED, FrameList, frames_bytes, payload_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from inspect import Signature
 
-    from dagprofiler.config import Config
     from dagprofiler.measure.instruments import Instruments, Readings
-    from dagprofiler.measure.random import Streams
     from dagprofiler.tracing.collection import Few, Packed
 
 

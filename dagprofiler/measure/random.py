@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import random
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     import numpy as np
 
 

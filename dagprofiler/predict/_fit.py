@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, combinations, islice, product
 from math import inf, log, log2
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import entries_of_tasks
@@ -26,9 +26,6 @@ from dagprofiler.predict._normal_form import Fit, fit_points, longest_line
 from dagprofiler.predict._simulate import HUGE, sources_of
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 #: Fewest values of a parameter.
 _LEAST = 3

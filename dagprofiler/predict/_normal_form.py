@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations, product
 from math import exp, inf, log, log2, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    #: A factor of a term: the exponents of one parameter and of its logarithm.
-    Power = tuple[float, int]
-    #: One power for each parameter; all zero in the constant term.
-    Term = tuple[Power, ...]
+#: A factor of a term: the exponents of one parameter and of its logarithm.
+Power = tuple[float, int]
+#: One power for each parameter; all zero in the constant term.
+Term = tuple[Power, ...]
 
 #: Exponents of a parameter that programs have, and what each costs when forms are chosen:
 #: of two that explain the measurements as well, the one of smaller cost is more likely.

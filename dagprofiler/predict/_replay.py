@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
@@ -11,8 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from dagprofiler.graph.wiring import JOBS_PER_WORKER, ready_queue, ready_queue_along, ready_queue_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from dagprofiler.predict._engine import Engine
 
 

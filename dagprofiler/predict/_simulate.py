@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, islice
 from math import hypot, sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,9 +27,6 @@ from dagprofiler.predict._engine import Engine
 from dagprofiler.predict._replay import Demands, Replay, replay
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 #: Student's t for 95 % and 1, 2, 3 ... degrees of freedom; the last entry serves for more.
 _T95 = (12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.2, 2.18, 2.16, 2.14, 2.13)

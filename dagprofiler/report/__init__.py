@@ -6,28 +6,24 @@ import base64
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dagprofiler._document.table import Column
 from dagprofiler._util.html import Drawing, Markup, cut_table, details, paragraph, text, view
 from dagprofiler._util.json import plain_number
 from dagprofiler._util.text import number, quantity
+from dagprofiler.analysis.compare import ProfileComparison
 from dagprofiler.analysis.summary import origin
 from dagprofiler.errors import counted, listed
 from dagprofiler.formats import Export
+from dagprofiler.profile import Profile
 from dagprofiler.report.data import ReportSource, comparison, parts, sketch
 from dagprofiler.report.drawing import draw, is_drawn_unasked
 from dagprofiler.stats import FLAGS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dagprofiler._document.table import Column
-    from dagprofiler.analysis.compare import ProfileComparison
-    from dagprofiler.profile import Profile
-
 
 __all__ = ["EXPORTER", "page"]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from functools import cached_property
 from itertools import islice
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import Column, edge_table, edges_of, label_of, task_table, unit_of
@@ -20,14 +21,10 @@ from dagprofiler._util.text import BYTES, quantity
 from dagprofiler.analysis.compare import PARTS, ProfileComparison
 from dagprofiler.analysis.critical_path import Paths, analysis_of, bounds_of
 from dagprofiler.analysis.weights import known_values
+from dagprofiler.profile import Profile
 from dagprofiler.report.drawing import Picture, Sketch, fold, kinds_by_name, of_groups, of_tasks
 from dagprofiler.stats import FLAGS, median
 from dagprofiler.stats.ranktests import INCONCLUSIVE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dagprofiler.profile import Profile
 
 
 def finite(value: Any) -> Any:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from bisect import bisect_right, insort
 from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from math import ceil, sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dagprofiler._util import grouped
 from dagprofiler._util.checks import integer
 from dagprofiler._util.html import Drawing, text
 from dagprofiler._util.text import BYTES, printable, quantity, share
 from dagprofiler.errors import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 
 #: Passes over all layers that sort them, and that move what is in them.
 _ORDERING, _MOVING = 8, 8

@@ -6,24 +6,22 @@ style that is in use.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.rounds import measured_of
 from dagprofiler._util.checks import choice
+from dagprofiler._util.html import Drawing
 from dagprofiler._util.text import printable
 from dagprofiler.errors import did_you_mean, needs_extra, short_repr
+from dagprofiler.profile import Profile
 from dagprofiler.report.data import ReportSource, timeline
 from dagprofiler.report.data import samples as samples_of
 from dagprofiler.report.drawing import CRITICAL, FILL, FONT_PX, Box, Wire, darkness, shortened
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from matplotlib.axes import Axes
-
-    from dagprofiler._util.html import Drawing
-    from dagprofiler.profile import Profile
 
 
 #: Colours of the phases of a task, as in the report.

@@ -6,8 +6,9 @@ rule can fire, and a body, which then appends to the graph.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from dagprofiler._util.checks import integer
 from dagprofiler.errors import DeclarationError, class_name, short_repr
@@ -21,10 +22,6 @@ from dagprofiler.rules.dynamic import (
     names_of,
 )
 from dagprofiler.task import Task, check_tags
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 __all__ = [
     "GraphEditor",

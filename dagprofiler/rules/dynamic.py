@@ -6,23 +6,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import chain, product
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 from dagprofiler._util.checks import boolean, integer
+from dagprofiler.config import Config
 from dagprofiler.engine.log import Firing, Growth
 from dagprofiler.engine.options import (
+    ContractReader,
     check_limits,
     check_names,
     check_task,
     estimates_of,
     problems_of,
 )
+from dagprofiler.engine.run import Round
 from dagprofiler.errors import (
     DeclarationError,
     GraphError,
@@ -35,22 +38,12 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.graph.edges import Matches, check_parallel, edge_text, field_problem
-from dagprofiler.graph.wiring import GrowableWiring, kahn_order
-from dagprofiler.measure.pipeline import encoded_size
+from dagprofiler.graph.wiring import GrowableWiring, Wiring, kahn_order
+from dagprofiler.measure.pipeline import Contract, encoded_size
 from dagprofiler.task import Task, check_tags, grows, instance_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Union
-
-    from dagprofiler.config import Config
-    from dagprofiler.engine.options import ContractReader
-    from dagprofiler.engine.run import Round
-    from dagprofiler.graph.wiring import Wiring
-    from dagprofiler.measure.pipeline import Contract
-
-    #: A task by its name, or as a view of it.
-    Named = Union[str, "TaskView"]
+#: A task by its name, or as a view of it.
+Named = Union[str, "TaskView"]
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    #: One quantity, an entry for each round; None where it was not measured.
-    Column = Sequence[Optional[float]]
+#: One quantity, an entry for each round; None where it was not measured.
+Column = Sequence[Optional[float]]
 
 CONFIDENCE = 0.95
 #: The fewest samples that have a 95 % interval of their median.

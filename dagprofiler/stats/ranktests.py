@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
 from operator import mul
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dagprofiler.stats import CONFIDENCE, median, middle_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 #: Ratios between 1 / (1 + GATE) and 1 + GATE count as no difference.
 GATE = 0.02

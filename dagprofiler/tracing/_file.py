@@ -10,22 +10,18 @@ import errno
 import json
 import os
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import count
 from json.encoder import encode_basestring
 from logging import getLogger
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from dagprofiler._util.files import open_untricked, replaced, write
 from dagprofiler._util.json import jsonable, mapping_in, trace_json
 from dagprofiler.errors import TraceError, short_repr
-from dagprofiler.tracing._recording import Label, new_id
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dagprofiler.tracing._recording import AnyLabel
+from dagprofiler.tracing._recording import AnyLabel, Label, new_id
 
 #: How many spans of each thread are kept, to find those that overlap others.
 _REMEMBERED = 16_384

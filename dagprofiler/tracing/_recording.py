@@ -12,22 +12,19 @@ reference only functions of modules and :data:`state`, which pickle by name.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from itertools import count
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, Union
 
 from dagprofiler._util.interpreter import imported
 from dagprofiler._util.json import jsonable
 from dagprofiler.errors import describe, shorten
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextvars import ContextVar
-    from typing import Literal, Union
-
-    AnyLabel = Union[str, "Label"]
-    Kind = Literal["span", "async", "instant", "async_instant", "counter"]
+AnyLabel = Union[str, "Label"]
+Kind = Literal["span", "async", "instant", "async_instant", "counter"]
 
 #: Seconds of the clock of all spans.
 clock = perf_counter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Generator
 from functools import partial, wraps
 from sys import modules
 from types import coroutine
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast, overload
 from dagprofiler.errors import TraceError, short_repr
 from dagprofiler.tracing._process import note
 from dagprofiler.tracing._recording import (
+    Kind,
     Label,
     clock,
     failed,
@@ -22,11 +24,7 @@ from dagprofiler.tracing._recording import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
-
     from typing_extensions import Self
-
-    from dagprofiler.tracing._recording import Kind
 
 
 class span:  # noqa: N801  (reads as a word of the language)

@@ -11,22 +11,17 @@ from __future__ import annotations
 import os
 import threading
 from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from dagprofiler._util.interpreter import here, recording, workers
+from dagprofiler._util.interpreter import TaskThread, here, recording, workers
 from dagprofiler.errors import TraceError
 from dagprofiler.tracing._process import note, recorder, switch
-from dagprofiler.tracing._recording import Buffer, Label, Sink, state
+from dagprofiler.tracing._recording import Buffer, Kind, Label, Sink, state
 from dagprofiler.tracing.functions import FunctionCollector
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dagprofiler._util.interpreter import TaskThread
-    from dagprofiler.tracing._recording import Kind
 
 #: How many spans of each thread of a task are kept in a round.
 SPANS_OF_A_TASK = 100_000

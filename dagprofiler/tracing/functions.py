@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
-from types import ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import number
@@ -15,9 +16,6 @@ from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
 from dagprofiler.tracing._recording import Label, clock, record, state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import CodeType, FrameType
-
     from typing_extensions import Self
 
 

@@ -1,7 +1,7 @@
 import pytest
-from handmade import handmade
+from handmade import handmade, sink, source
 
-from dagprofiler import DAG, EdgeMetrics, TaskMetrics, task
+from dagprofiler import DAG, EdgeMetrics, TaskMetrics
 from dagprofiler._document.table import default_times, entries_of_tasks, label_of, unit_of
 
 
@@ -19,16 +19,6 @@ def profile_of(*names, metadata=None, **sections):
 def measured(**columns):
     samples = {"rounds": ["warm_up", "measured", "measured", "allocation"], "tasks": {"a": columns}}
     return profile_of("a", "b", samples=samples)
-
-
-@task(outputs=["x"])
-def source():
-    return {"x": 1}
-
-
-@task(inputs=["x"], outputs=["y"])
-def sink(x):
-    return {"y": x}
 
 
 def test_a_table_has_rows_and_columns_with_labels_and_units():
