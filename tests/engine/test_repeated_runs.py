@@ -15,7 +15,7 @@ from statistics import median
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
-from processes import children
+from processes import children, open_files_of_the_kernel
 from steps import Calls, Notes, Slow, Timed, always, failure, spent_ms
 
 import dagprofiler
@@ -662,8 +662,7 @@ def test_the_reason_says_in_which_round_and_the_conditions_are_told(
 @pytest.mark.parametrize("error", [None, BOOM, STOPPED], ids=repr)
 def test_nothing_that_measures_is_left_behind(clock, error):
     def held():
-        files = len(os.listdir("/proc/self/fd"))
-        return files, list(gc.callbacks), tracemalloc.is_tracing()
+        return open_files_of_the_kernel(), list(gc.callbacks), tracemalloc.is_tracing()
 
     gc.collect()  # what earlier tests left open
     before = held()

@@ -28,10 +28,11 @@ def cpu_ticks(pid):
 
 
 def affinities():
-    found = {}
+    """Return the sets of cores that threads may use; which threads there are, others decide."""
+    found = set()
     for tid in map(int, os.listdir("/proc/self/task")):
         with suppress(ProcessLookupError):  # it has ended meanwhile
-            found[tid] = os.sched_getaffinity(tid)
+            found.add(frozenset(os.sched_getaffinity(tid)))
     return found
 
 
@@ -74,7 +75,7 @@ def test_each_burner_keeps_one_core_busy_and_this_process_has_the_others_until_t
         burners = children() - others
         taken = set.union(*map(os.sched_getaffinity, burners))
         assert len(burners) == len(taken) == USABLE - 1
-        assert set(map(frozenset, affinities().values())) == {frozenset(cores - taken)}
+        assert affinities() == {frozenset(cores - taken)}
         for burner in burners:
             assert any(
                 cpu_ticks(burner) > 2 for _ in range(6000) if not ends(burner, within_s=0.01)
@@ -84,8 +85,7 @@ def test_each_burner_keeps_one_core_busy_and_this_process_has_the_others_until_t
     with pytest.raises(KeyError, match="mine"), busy(USABLE - 1):
         body()
     assert others.issuperset(children())
-    # Threads of earlier tests may still be ending.
-    assert affinities().items() <= before.items()
+    assert affinities() <= before
 
 
 @on_linux
@@ -120,11 +120,11 @@ def test_every_thread_gets_its_cores_back_and_new_ones_get_those_of_the_caller()
 def test_where_nothing_can_be_pinned_the_burners_burn_all_the_same(monkeypatch):
     monkeypatch.setattr(load, "_can_pin", lambda: False)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    before, others = (affinities(), children()) if LINUX else ({}, set())
+    before, others = (affinities(), children()) if LINUX else (set(), set())
     with busy(1):
         if LINUX:
             [burner] = children() - others
-            assert affinities().items() <= before.items()
+            assert affinities() <= before
             assert os.sched_getaffinity(burner) == os.sched_getaffinity(0)
 
 
@@ -215,7 +215,7 @@ def test_a_burner_that_does_not_begin_is_an_error(monkeypatch, owner, name, valu
 
 @on_two_cores
 def test_a_thread_that_keeps_cores_busy_refuses_another_and_is_not_disturbed():
-    before = affinities() if LINUX else {}
+    before = affinities() if LINUX else set()
 
     def second():
         with busy(1):
@@ -225,7 +225,7 @@ def test_a_thread_that_keeps_cores_busy_refuses_another_and_is_not_disturbed():
     with ThreadPoolExecutor(1) as pool, busy(1), refused:
         pool.submit(second).result()
     if LINUX:
-        assert affinities().items() <= before.items()
+        assert affinities() <= before
     # The next one may.
     with busy(1):
         pass

@@ -20,6 +20,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from own_meter import Own
+from processes import open_files_of_the_kernel
 
 from dagprofiler import DAG, Task
 from dagprofiler.config import Config
@@ -529,22 +530,13 @@ def test_ctrl_c_at_any_moment_of_opening_and_closing_leaves_nothing_open():
         select([name for name in METER_SETS["full"] if name != "instructions"])
     )
     gc.collect()  # what earlier tests left open
-    before = [*gc.callbacks], _open_files_of_the_kernel()
+    before = [*gc.callbacks], open_files_of_the_kernel()
     for moment in itertools.count(1):
         interrupted = _interrupted_at(moment, lambda: executor.begin(chosen, None), executor.close)
-        assert ([*gc.callbacks], _open_files_of_the_kernel()) == before, interrupted
+        assert ([*gc.callbacks], open_files_of_the_kernel()) == before, interrupted
         if not interrupted:
             break
     assert moment > 100
-
-
-def _open_files_of_the_kernel():
-    """Return those below /proc. What earlier tests left behind opens and closes others."""
-    folder, found = "/proc/self/fd", []
-    for fd in os.listdir(folder):
-        with suppress(FileNotFoundError):
-            found.append(os.readlink(f"{folder}/{fd}"))
-    return sorted(path for path in found if re.fullmatch(r"/proc/.*/[a-z_]+", path))
 
 
 def _interrupted_at(moment, begin, end):
