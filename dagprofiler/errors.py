@@ -137,6 +137,11 @@ class RunError(DagProfilerError, RuntimeError):
         ``"<class>.<method>"``. The first error is also ``__cause__``.
     profile
         The partial :class:`~dagprofiler.Profile` of the tasks that succeeded.
+    profiles
+        The same of each run that had begun, in :func:`~dagprofiler.sweep` and
+        :func:`~dagprofiler.compare_runs`; in another run only `profile`.
+    of
+        Which of their runs failed, as ``"N=200"`` or ``"new"``; "" for another run.
     """
 
     def __init__(
@@ -150,16 +155,19 @@ class RunError(DagProfilerError, RuntimeError):
         self.task = task
         self.failures = dict(failures)
         self.profile = profile
+        self.profiles, self.of = [profile], ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         failures = {name: portable(error) for name, error in self.failures.items()}
-        return _run_error, (self.task, failures, self.profile)
+        state = {"profiles": self.profiles, "of": self.of}
+        return _run_error, (self.task, failures, self.profile), state
 
     def __str__(self) -> str:
         name, *others = self.failures
         what = f"task {short_repr(name)}" if name == self.task else f"hook {name}"
         what = name if name.startswith("rule ") else what
-        text = f"{what} failed: {describe(self.failures[name])}"
+        of = f"{self.of}: " if self.of else ""
+        text = f"{of}{what} failed: {describe(self.failures[name])}"
         some = ", ".join([*map(short_repr, others[:5]), *["..."][: len(others) > 5]])
         return f"{text} (and {len(others)} more: {some})" if others else text
 

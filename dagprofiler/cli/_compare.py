@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -148,7 +149,7 @@ def _of_files(arguments: argparse.Namespace, difference: float) -> list[ProfileC
 def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileComparison]:
     """Measure two targets with interleaved rounds, and compare them."""
     from dagprofiler._document.rounds import Rounds
-    from dagprofiler.cli._run import conditions, meters
+    from dagprofiler.cli._run import conditions, meters, saved_each, saving
     from dagprofiler.cli._targets import load_dag
     from dagprofiler.experiments import RunComparison, compare_runs
     from dagprofiler.measure.machine import ask_git
@@ -162,7 +163,9 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
         _output.check_profile_suffix(path)
     rounds = conditions(arguments, Rounds(30))
     ask_git()
-    with _output.stdout_apart(arguments.json):
+    files = written or ["base.json", "new.json"]
+    save = partial(saved_each, lambda profiles: zip(profiles, files))
+    with saving(save), _output.stdout_apart(arguments.json):
         base = load_dag(names[0], arguments.config)
         new = load_dag(names[1], [*arguments.config, *arguments.new_config])
         found = compare_runs(

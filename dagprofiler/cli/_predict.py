@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -14,7 +14,8 @@ from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import aligned, number, quantity
 from dagprofiler.cli import _output, _targets
 from dagprofiler.cli._parser import CommandError
-from dagprofiler.cli._run import conditions, deliver, meters, written_of
+from dagprofiler.cli._run import conditions, deliver, meters, saved_each, saving, written_of
+from dagprofiler.profile import Profile
 
 if TYPE_CHECKING:
     from dagprofiler.predict import CostModels
@@ -31,7 +32,13 @@ def sweep(arguments: argparse.Namespace) -> int:
     os.makedirs(folder, exist_ok=True)
     _output.check_outputs(os.path.join(folder, "profile.json"))
     rounds = conditions(arguments, Rounds(5))
-    with _output.stdout_apart(arguments.json):
+
+    def named(profiles: Iterable[Profile]) -> Iterator[tuple[Profile, str]]:
+        for profile in profiles:
+            name = ",".join(f"{key}={profile.config[key]}" for key in over)
+            yield profile, os.path.join(folder, f"{quote(name, safe=',=+')}.json")
+
+    with saving(partial(saved_each, named)), _output.stdout_apart(arguments.json):
         dag = _targets.load_dag(arguments.target, arguments.config)
         over = _targets.swept(dag, arguments.over)
         ask_git()
@@ -45,13 +52,11 @@ def sweep(arguments: argparse.Namespace) -> int:
                 executor=executor,
                 progress=not arguments.quiet,
             )
-    found = []
-    for profile in profiles:
-        values = {name: profile.config[name] for name in over}
-        name = ",".join(f"{key}={value}" for key, value in values.items())
-        path = os.path.join(folder, f"{quote(name, safe=',=+')}.json")
-        found.append((jsonable(values)[0], profile.metrics.total_time_ms, path))
-    _output.keep(zip(profiles, (path for *_, path in found)))
+    _output.keep(named(profiles))
+    found = [
+        (jsonable({n: profile.config[n] for n in over})[0], profile.metrics.total_time_ms, path)
+        for profile, path in named(profiles)
+    ]
     if arguments.json:
         names = ("config", "total_time_ms", "written")
         _output.print_json({"profiles": [dict(zip(names, entry)) for entry in found]})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Collection
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from dagprofiler._document.rounds import Rounds
@@ -19,7 +19,7 @@ from dagprofiler.cli._parser import FAILED, CommandError
 from dagprofiler.cli._targets import Place, executor_named, load_dag, schedule_in
 from dagprofiler.engine.hooks import Hook, RunInfo
 from dagprofiler.engine.progress import Progress
-from dagprofiler.errors import RunError, ValidationError
+from dagprofiler.errors import RunError, ValidationError, counted
 from dagprofiler.journal import Journal
 from dagprofiler.measure.machine import ask_git
 from dagprofiler.profile import Profile
@@ -37,6 +37,8 @@ _FIELDS: dict[str, Any] = {
 
 #: How many failures are shown with their place.
 _MOST_FAILURES = 5
+
+_NOTHING = "; nothing was measured yet"
 
 #: Fields of Rounds that are options, which lack the unit.
 _CONDITIONS = ("warmup", "precision", "max_time_s", "busy_cores")
@@ -210,15 +212,29 @@ def _profile_of(
 
     What prints on standard output closes `apart` before.
     """
-    try:
-        with executor_named(arguments.executor, folder, nodes) as executor:
-            return measured(executor=executor, timeout=arguments.timeout)
-    except RunError as error:
-        code = CommandError.exit_code if error.task is None else FAILED
-        written, left = _left(error.profile, arguments)
-        if arguments.json:
+
+    def save(error: BaseException) -> str:
+        written, left = _left(getattr(error, "profile", None), arguments)
+        if arguments.json and isinstance(error, RunError):
             apart.close()
             _output.print_json({"error": str(error), "written": written, **figures(error.profile)})
+        return left
+
+    with saving(save), executor_named(arguments.executor, folder, nodes) as executor:
+        return measured(executor=executor, timeout=arguments.timeout)
+
+
+@contextmanager
+def saving(save: Callable[[BaseException], str]) -> Iterator[None]:
+    """Save what was measured if a run fails or is interrupted.
+
+    `save` returns the part of the message that says where it is.
+    """
+    try:
+        yield
+    except RunError as error:
+        code = CommandError.exit_code if error.task is None else FAILED
+        left = save(error)
         states = error.profile.sections["run"].get("tasks", {})
         failures = [failure_block(*item) for item in states.items() if "error" in item[1]]
         # The message is that of the first failure.
@@ -227,9 +243,23 @@ def _profile_of(
         words = "\n".join(filter(None, (f"{error}{left}", places, others)))
         raise CommandError(words, code) from error
     except KeyboardInterrupt as interrupt:
-        _, left = _left(getattr(interrupt, "profile", None), arguments)
-        interrupt.args = (f"{str(interrupt) or 'interrupted'}{left}",)
+        interrupt.args = (f"{str(interrupt) or 'interrupted'}{save(interrupt)}",)
         raise
+
+
+def saved_each(
+    named: Callable[[Sequence[Profile]], Iterable[tuple[Profile, str]]], error: BaseException
+) -> str:
+    """Save the partial profiles of runs that took turns; return the part of the message on them.
+
+    `named` returns each with the file that it would have if it were whole.
+    """
+    places = [
+        f"{counted(profile.sections['run']['rounds'], 'complete round')} {_saved(profile, path)}"
+        for profile, path in named(getattr(error, "profiles", ()))
+        if profile.metrics.task_metrics
+    ]
+    return f"; measured: {', '.join(places)}" if places else _NOTHING
 
 
 def _left(profile: Profile | None, arguments: argparse.Namespace) -> tuple[dict[str, str], str]:
@@ -242,7 +272,7 @@ def _left(profile: Profile | None, arguments: argparse.Namespace) -> tuple[dict[
     """
     written: dict[str, str] = {}
     if profile is None or not profile.metrics.task_metrics:
-        words = "; nothing was measured yet"
+        words = _NOTHING
     else:
         place = _saved(profile, arguments.output)
         words = f"; the partial profile is {place}"

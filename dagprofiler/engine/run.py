@@ -679,7 +679,9 @@ class Run:
         return self.profile
 
     def steps(self) -> Generator[None]:
-        """Run one round a step; :attr:`profile` is available after the last one.
+        """Run one round a step; :attr:`profile` is available after the last one, or an error.
+
+        If it is closed before the last one, another run ended the turns of both.
 
         Raises
         ------
@@ -699,22 +701,23 @@ class Run:
                             yield
                 finally:
                     self._settle()
-                profile = self._profile()
+                self.profile = profile = self._profile()
                 with suppress(HookFailed):
                     self._hooks.tell("run_finished", profile)
             finally:
                 self._hooks.close()
         except BaseException as error:
             # Ctrl-C and the like are raised again, with the partial profile.
-            log.reason = f"interrupted by {describe(error)}{self._plan.where()}"
+            closed = isinstance(error, GeneratorExit) and log.rounds[-1].complete
+            cause = "the end of another run" if closed else describe(error)
+            log.reason = f"interrupted by {cause}{self._plan.where()}"
             with suppress(AttributeError):
-                error.profile = self._profile()  # type: ignore[attr-defined]
+                self.profile = error.profile = self._profile()  # type: ignore[attr-defined]
             raise
         failures = self._failures()
         if failures:
             failed_task = next(iter(self._failed), None)
             raise RunError(failed_task, failures, profile) from next(iter(failures.values()))
-        self.profile = profile
 
     def alone(self) -> Taken:
         """Run the only round of a process of its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -14,10 +14,9 @@ from dagprofiler._util.text import Block
 from dagprofiler.analysis.compare import ProfileComparison, compare_profiles
 from dagprofiler.config import Config
 from dagprofiler.dag import DAG, Inputs
-from dagprofiler.engine.hooks import Hook
 from dagprofiler.engine.options import RunOptions
 from dagprofiler.engine.progress import Progress
-from dagprofiler.engine.run import HookCalls
+from dagprofiler.engine.run import HookCalls, Run
 from dagprofiler.errors import DeclarationError, did_you_mean, is_a, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine
@@ -116,7 +115,10 @@ def compare_runs(
     ValidationError
         If a DAG is invalid; raised before any task runs.
     RunError
-        If a task of either DAG failed.
+        If a task of either DAG failed; ``of`` says of which, and ``profiles`` holds both
+        profiles of the rounds so far.
+    KeyboardInterrupt
+        On Ctrl-C, with the same.
 
     Notes
     -----
@@ -144,8 +146,8 @@ def compare_runs(
     changed = new if isinstance(new, DAG) else base.with_config(new)
     # Both get the same meters; a single round is metered too.
     options = RunOptions(seed, inputs, rounds, meters="default" if meters is None else meters)
-    hooks = _watching(["base", "new"], progress=progress)
-    before, after = _interleaved([(base, options), (changed, options)], hooks)
+    cases = [("base", base, options), ("new", changed, options)]
+    before, after = _interleaved(cases, progress=progress)
     found = compare_profiles(after, before, paired=True, difference=difference)
     return RunComparison(before, after, found)
 
@@ -190,7 +192,10 @@ def sweep(
         If a parameter is unknown or has no values, or a configuration is invalid; before any
         task runs.
     RunError
-        If a task failed.
+        If a task failed; ``of`` says in which configuration, and ``profiles`` holds the
+        profiles of the rounds so far, of each configuration that had begun.
+    KeyboardInterrupt
+        On Ctrl-C, with the same.
 
     Notes
     -----
@@ -215,11 +220,14 @@ def sweep(
         )
     meters = "default" if meters is None else meters
     cases = [
-        (dag.with_config(config), RunOptions(seed, inputs, rounds, meters, executor=executor))
+        (
+            ", ".join(f"{name}={config[name]}" for name in over),
+            dag.with_config(config),
+            RunOptions(seed, inputs, rounds, meters, executor=executor),
+        )
         for config in configs
     ]
-    labels = [", ".join(f"{name}={config[name]}" for name in over) for config in configs]
-    return _interleaved(cases, _watching(labels, progress=progress))
+    return _interleaved(cases, progress=progress)
 
 
 def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[Config]:
@@ -246,35 +254,36 @@ def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[Config]:
     return found
 
 
-def _interleaved(
-    cases: Sequence[tuple[DAG, RunOptions]], hooks: Iterable[list[Hook]]
-) -> list[Profile]:
-    """Run DAGs with their options, one round of each in turns; return their profiles."""
-    with ExitStack() as conditions:
-        busy_cores = cases[0][1].rounds.busy_cores
-        if busy_cores:
-            conditions.enter_context(busy(busy_cores))
-        # Like DAG.run, but the rounds are taken one by one.
-        runs = [
-            dag._prepared(options, HookCalls(watching))  # noqa: SLF001
-            for (dag, options), watching in zip(cases, hooks)
-        ]
-        steps = [run.steps() for run in runs]
-        for iterator in steps:
-            # If one fails, the others are closed too.
-            conditions.callback(iterator.close)
-        going = [*steps]
-        while going:
-            # In turns until all have ended, in an order that alternates.
-            going = [iterator for iterator in going if next(iterator, going) is None]
-            going.reverse()
+def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool) -> list[Profile]:
+    """Run labelled DAGs, one round of each in turns; return their profiles.
+
+    An error takes along the profiles of all that had begun.
+    """
+    runs: list[Run] = []
+    try:
+        with ExitStack() as conditions:
+            busy_cores = cases[0][2].rounds.busy_cores
+            if busy_cores:
+                conditions.enter_context(busy(busy_cores))
+            shown: Progress | None = None
+            for label, dag, options in cases:
+                shown = Progress(label=label, beside=shown) if progress else None
+                hooks = HookCalls([] if shown is None else [shown])
+                # Like DAG.run, but the rounds are taken one by one.
+                runs.append(dag._prepared(options, hooks))  # noqa: SLF001
+            going = [run.steps() for run in runs]
+            for iterator in going:
+                # If one fails, the others are closed too.
+                conditions.callback(iterator.close)
+            while going:
+                # In turns until all have ended, in an order that alternates.
+                going = [iterator for iterator in going if next(iterator, going) is None]
+                going.reverse()
+    except BaseException as error:
+        ended: Any = error
+        begun = [(run.profile, case[0]) for run, case in zip(runs, cases) if "profile" in vars(run)]
+        with suppress(AttributeError):
+            ended.profiles = [profile for profile, _ in begun]
+            ended.of = next((case for profile, case in begun if profile is ended.profile), "")
+        raise
     return [run.profile for run in runs]
-
-
-def _watching(labels: Sequence[str], *, progress: bool) -> list[list[Hook]]:
-    """Return the hooks of runs that take turns."""
-    if not progress:
-        return [[] for _ in labels]
-    first = Progress(label=labels[0])
-    others: list[Hook] = [Progress(label=label, beside=first) for label in labels[1:]]
-    return [[first], *([other] for other in others)]

@@ -55,7 +55,9 @@ def not_one():
 
 @task(inputs=["numbers"], outputs=["total"])
 def fails(numbers):
-    raise ValueError("no such cell")
+    if len(numbers) < 9:
+        raise ValueError("no such cell")
+    return {"total": 0}
 
 def failing():
     return DAG({"read": read, "fails": fails}, [("read", "fails")], {"N": 3})

@@ -87,9 +87,16 @@ def test_what_is_wrong_is_said_by_name(refused, shelf, folder, command, words):
 
 
 @pytest.mark.parametrize(
-    "command", ["sweep {target} --over N=1,2 -q -o {folder}", "compare --run {target} {target}"]
+    ("command", "of"),
+    [
+        ("sweep {target} --over N=9,3 -q -o {folder}", "N=3"),
+        ("compare --run {target} {target} -c N=9 --new-config N=3 -o {folder}/N=9.json b", "new"),
+    ],
 )
-def test_what_runs_tasks_has_the_exit_code_of_a_run_if_one_fails(refused, folder, command):
+def test_if_a_task_fails_what_other_runs_measured_is_saved(refused, folder, command, of):
     words = command.format(target="pipeline_of_tests.py:failing", folder=folder).split()
-    said = refused(*words, code=4)
-    assert "no such cell" in said
+    said = refused(*words, "--rounds", "1", code=4)
+    assert said.startswith(f"{of}: task 'fails' failed: ValueError: no such cell")
+    saved = f"{folder}/N=9.partial.json"
+    assert f"1 complete round in {saved}, 0 complete rounds in " in said
+    assert Profile.load(saved).metrics.task_metrics[1].task == "fails"

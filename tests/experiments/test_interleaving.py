@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import sys
 
 import pytest
@@ -148,15 +149,17 @@ def test_too_few_rounds_cannot_say(rounds):
 
 
 @pytest.mark.parametrize(
-    ("who", "order", "error", "reason"),
+    ("who", "order", "error", "reason", "rounds"),
     [
-        ("a", "abbaa", ValueError("boom"), "task 't' failed in round 3 of 6: ValueError: boom"),
-        ("b", "abbaab", ValueError("boom"), "task 't' failed in round 3 of 6: ValueError: boom"),
-        ("a", "abbaa", KeyboardInterrupt(), "interrupted"),
-        ("b", "abbaab", SystemExit(), "SystemExit"),
+        ("a", "abbaa", ValueError("boom"), "task 't' failed in round 3 of 6: Val", [2, 2]),
+        ("b", "abbaab", ValueError("boom"), "task 't' failed in round 3 of 6: Val", [3, 2]),
+        ("a", "abbaa", KeyboardInterrupt(), "interrupted by KeyboardInterrupt", [2, 2]),
+        ("b", "abbaab", SystemExit(), "SystemExit", [3, 2]),
     ],
 )
-def test_a_failure_or_an_interrupt_in_one_ends_both(who, order, error, reason):
+def test_a_failure_or_an_interrupt_in_one_ends_both_and_keeps_what_both_measured(
+    who, order, error, reason, rounds
+):
     said = []
     dags = [DAG({"t": Says(said, name, 3 if name == who else None, error)}) for name in "ab"]
     with pytest.raises((RunError, KeyboardInterrupt, SystemExit)) as caught:
@@ -166,6 +169,13 @@ def test_a_failure_or_an_interrupt_in_one_ends_both(who, order, error, reason):
     assert run["state"] == "partial"
     assert reason in run["reason"]
     assert "".join(said) == order
+    runs = [profile.sections["run"] for profile in caught.value.profiles]
+    assert [run["rounds"] for run in runs] == rounds
+    assert "the end of another run" in runs[who == "a"]["reason"]
+    if isinstance(error, ValueError):
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert (again.of, len(again.profiles)) == ({"a": "base", "b": "new"}[who], 2)
+        assert str(again).startswith(f"{again.of}: task 't' failed")
 
 
 @pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
