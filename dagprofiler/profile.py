@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from operator import attrgetter, itemgetter
 from typing import IO, TYPE_CHECKING, Any, Protocol
+from warnings import warn
 
 from dagprofiler._document.checks import check_consistency
 from dagprofiler._document.table import (
@@ -17,7 +18,7 @@ from dagprofiler._document.table import (
     task_table,
 )
 from dagprofiler._util import PathLike, plugins
-from dagprofiler._util.files import write
+from dagprofiler._util.files import FOREIGN, write
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.json import (
@@ -37,7 +38,7 @@ from dagprofiler._util.text import printable
 from dagprofiler._version import __version__
 from dagprofiler.analysis.weights import Weights
 from dagprofiler.config import Config
-from dagprofiler.errors import ProfileError, counted, is_a, refused, short_repr
+from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, is_a, refused, short_repr
 from dagprofiler.metrics import EDGE_COLUMNS, TASK_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 from dagprofiler.stats.ranktests import DIFFERENCE
@@ -413,6 +414,12 @@ class Profile(Shown):
             If the file cannot be written, or the existing file is not writable
             for this process.
 
+        Warns
+        -----
+        DagProfilerWarning
+            If the name has the suffix of another format, as ``"report.html"``, which
+            :meth:`report` or :meth:`export` writes.
+
         Notes
         -----
         A file is replaced atomically: a reader sees the old document or the
@@ -422,7 +429,13 @@ class Profile(Shown):
         mode as far as permitted; those of a new file follow the umask.
         """
         with collector_paused():
-            return write(path, render(self._document()))
+            name = write(path, render(self._document()))
+        if name.lower().endswith(FOREIGN):
+            # No error: what was measured would be lost with it.
+            how = "report" if ".htm" in name.lower() else "export"
+            words = f"profile.{how}({name!r}) writes the format of this suffix"
+            warn(f"{name!r} now holds the profile as JSON; {words}", DagProfilerWarning, 2)
+        return name
 
     @classmethod
     def load(cls, path: PathLike | IO[Any]) -> Profile:

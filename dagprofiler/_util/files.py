@@ -19,6 +19,9 @@ _PREFIX = ".dagprofiler-"
 #: Ending of the names of files that are compressed.
 COMPRESSED = ".gz"
 
+#: Endings of the names of files that are no JSON: exported ones, and the page.
+FOREIGN = (".html", ".htm", ".csv", ".dot", ".graphml", ".mmd")
+
 #: Half the time of gzip's own level, 6, for files that are 5 % larger.
 _COMPRESSION = 4
 

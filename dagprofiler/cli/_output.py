@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
-from dagprofiler._util.files import check_writable, second_place
+from dagprofiler._util.files import FOREIGN, check_writable, second_place
 from dagprofiler._util.text import printable, render
 from dagprofiler.analysis.summary import PARTS, blocks
 from dagprofiler.cli._parser import CommandError
@@ -164,11 +164,11 @@ def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
 
 
 def check_profile_suffix(path: str | None) -> None:
-    """Raise a CommandError if a profile would be written to a file for a page."""
-    if path is not None and path.lower().endswith((".html", ".htm")):
-        raise CommandError(
-            f"-o {path}: -o writes the profile, which is JSON; --report {path} writes the page"
-        )
+    """Raise a CommandError if a profile would be written to a file for a page or an export."""
+    if path is not None and path.lower().endswith(FOREIGN):
+        page = f"--report {path} writes the page"
+        how = page if ".htm" in path.lower() else "dagprofiler export writes other formats"
+        raise CommandError(f"-o {path}: -o writes the profile, which is JSON; {how}")
 
 
 def note_left_out(losses: Sequence[str]) -> None:

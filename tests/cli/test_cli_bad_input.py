@@ -121,6 +121,7 @@ def test_outputs_are_checked_before_the_run(refused, folder, written):
         (["--rouns=3"], "did you mean '--rounds'?"),
         (["--executor", "thread:4"], "got 'thread:4'; did you mean 'threads'?"),
         (["-o", "page.html"], "-o writes the profile, which is JSON; --report page.html writes"),
+        (["-o", "p.csv"], "dagprofiler export"),
     ],
 )
 def test_an_option_that_does_not_fit_is_a_line(refused, options, says):
