@@ -41,7 +41,11 @@ _ONE_PROCESS = (
     f"times as much as rounds do; {WAY_OUT}"
 )
 _NO_SAMPLES = f"a profile has no samples of several rounds; {WAY_OUT}"
-_PREDICTED = "one of the profiles is predicted: it has no samples"
+PREDICTED = "one of the profiles is predicted: it has no samples"
+_NO_TIMELINE = (
+    "the other has no timeline, as those of 0.1.0 and of other tools: take it with dag.run or "
+    "dagprofiler run, to see how far off the makespan is"
+)
 _SCALED = (
     "their calibration scores, by which the times are scaled, measure their overall speed, not "
     "their speed at this task"
@@ -230,7 +234,7 @@ class _Side:
         kinds = samples.get("rounds", ())
         self.rounds = [i for i, kind in enumerate(kinds) if kind == MEASURED]
         self.total_ms = self.measured(samples, "total_ms")
-        self.without_samples = _PREDICTED if "prediction" in sections else _NO_SAMPLES
+        self.predicted, self.timed = "prediction" in sections, "timeline" in sections
         self.host = profile.hostname
         self.machine = (self.host, *map(environment.get, _MACHINE))
         self.conditions: Mapping[str, Any] = run.get("conditions", {})
@@ -363,7 +367,11 @@ class _Judge(NamedTuple):
 
 def _lacking(mine: _Side, theirs: _Side) -> str:
     """Return why one of two sides has no samples."""
-    return (mine if not mine.rounds else theirs).without_samples
+    sides = mine, theirs
+    if not (mine.predicted or theirs.predicted):
+        return _NO_SAMPLES
+    is_untimed = any(not side.predicted and not side.timed for side in sides)
+    return f"{PREDICTED}; {_NO_TIMELINE}" if is_untimed else PREDICTED
 
 
 def _unjudged(mine: _Side, theirs: _Side, name: str) -> dict[str, Any]:

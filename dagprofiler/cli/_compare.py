@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, printable, render
-from dagprofiler.analysis.compare import WAY_OUT, ProfileComparison, compare_profiles
+from dagprofiler.analysis.compare import PREDICTED, WAY_OUT, ProfileComparison, compare_profiles
 from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.profile import Profile
@@ -198,7 +198,8 @@ def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -
 def _blocks(comparison: ProfileComparison) -> list[Block]:
     """Return the blocks of a comparison; the way out is the one on a command line."""
     # A prediction has no samples, however its base was measured.
-    over = _is_judged(comparison) or "prediction" in comparison
+    why = comparison["total_time"].get("reason", "")
+    over = _is_judged(comparison) or "prediction" in comparison or why.startswith(PREDICTED)
     way_out = [] if over else [f"for a verdict: {_ON_A_COMMAND_LINE}"]
     failed = (f"failed: {text}: {', '.join(names)}" for text, names in comparison["failed"].items())
     blocks = [*comparison.blocks(), Block(notes=way_out), Block(notes=failed)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import accumulate, filterfalse, islice
 from math import hypot, sqrt
 from typing import Any, NamedTuple
 
@@ -573,10 +573,12 @@ def _nodes(
         raise refused("workers: each node of speeds and schedule is a worker; omit it")
     if speeds is not None:
         found = _numbers("speeds", speeds)
-        for node in schedule or ():
-            if node not in found:
-                hint = did_you_mean(node, [*speeds])
-                raise refused(f"schedule: node {node!r} has no speed{hint}")
+        lacking = [node for node in schedule or () if node not in found]
+        if schedule and lacking:
+            for node in filterfalse(schedule.__contains__, found):
+                known = f"the nodes of the schedule, {short_repr([*schedule])}"
+                raise refused(f"speeds: {node!r} is none of {known}{did_you_mean(node, lacking)}")
+            raise refused(f"schedule: node {lacking[0]!r} has no speed")
         return found if schedule is None else {node: found[node] for node in schedule}
     if schedule is not None:
         return dict.fromkeys(schedule, 1.0)
