@@ -272,7 +272,6 @@ def test_reasons_for_distrust_are_named(given_engine, reason):
         ({"schedule": ["a"]}, ["schedule"]),
         ({"schedule": {1: ["a", "b", "c"]}}, ["schedule", "1", "string"]),
         ({"schedule": {"x": ["a", "b"], "y": ["c"]}, "bandwidth": 1e-300}, ["1e+30", "bandwidth"]),
-        ({"schedule": {"x": ["a", "b", "c"]}, "speeds": {"y": 1}}, ["'x'", "speed"]),
         ({"schedule": {"x": [], "slow": ["a", "b", "c"]}, "speeds": {"slo": 1}}, ["n 'slow'?"]),
         ({"schedule": {"x": [], "y": ["a", "b", "c"]}, "speeds": {"y": 1}}, ["node 'x'", "speed"]),
         ({"schedule": {"x": ["a", "b", "c"]}, "priorities": {"a": 1}}, ["priorities"]),
