@@ -343,7 +343,8 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     hosts = {run.hostname for run in runs}
     if len(hosts) > 1:
         reasons.append(f"the profiles were taken on {len(hosts)} hosts")
-    if any(run.sections.get("run", {}).get("tasks") for run in runs):
+    partial = [run for run in runs if run.sections.get("run", {}).get("state") == "partial"]
+    if any(len(run.metrics.task_metrics) < len(run.dag_structure["nodes"]) for run in partial):
         reasons.append("tasks of some profiles failed or did not run, so their costs are not known")
     return CostModels(parameters, models, runs, tuple(reasons))
 
