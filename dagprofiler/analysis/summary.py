@@ -169,7 +169,7 @@ def _conditions(sections: Mapping[str, Any]) -> str | None:
 
 
 def _notes(sections: Mapping[str, Any], unclear: str) -> Iterator[str]:
-    """Yield how certain a prediction is, why figures are missing, and which rules never fired."""
+    """Yield how certain a prediction is, the engine, why figures lack, and what did not fire."""
     prediction = sections.get("prediction", {})
     if prediction.get("interval_ms"):
         low, high = map(number, prediction["interval_ms"])
@@ -179,6 +179,12 @@ def _notes(sections: Mapping[str, Any], unclear: str) -> Iterator[str]:
         yield f"parameters are up to {beyond:.3g} times beyond the measured values"
     for reason in prediction.get("reasons", ()):
         yield f"not certain: {reason}"
+    engine = mapping_in(sections, "engine")
+    if engine:
+        latency, gap, driver = (number(engine.get(f"{n}_ms")) for n in ("latency", "gap", "driver"))
+        where = f"{engine.get('executor')} on {engine.get('host')}"
+        times = f"latency {latency} ms, gap {gap} ms, driver {driver} ms a task"
+        yield f"engine: {where}, {counted(engine.get('workers', 0), 'worker')}: {times}"
     if unclear:
         yield f"no times: {unclear}"
     tasks = sections.get("samples", {}).get("tasks", {})
@@ -187,11 +193,15 @@ def _notes(sections: Mapping[str, Any], unclear: str) -> Iterator[str]:
         if column in columns:
             yield f"{column}: {why}"
     origins = sections.get("origins", {})
-    fired = {entry["rule"] for entry in origins.get("fired", ())}
-    reasons = {entry["rule"]: entry["reason"] for entry in origins.get("never_fired", ())}
-    for rule, why in reasons.items():
-        if rule not in fired:
-            yield f"rule {rule!r} never fired: {why}"
+    fired = {(entry["rule"], entry["round"]) for entry in origins.get("fired", ())}
+    unfired: dict[str, list[str]] = {}
+    for entry in origins.get("never_fired", ()):
+        unfired.setdefault(entry["rule"], []).append(entry["reason"])
+    for rule, reasons in unfired.items():
+        rounds = len(reasons) + sum(name == rule for name, _ in fired)
+        partly = f"did not fire in {len(reasons)} of {rounds} rounds"
+        what = partly if rounds > len(reasons) else "never fired"
+        yield f"rule {rule!r} {what}: {reasons[-1]}"
 
 
 def _path(found: Analysis | None, why_not: str) -> dict[str, Any]:
@@ -245,11 +255,13 @@ def _summary_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
     """Yield what the profile is of, its size and total, and what is wrong with its figures."""
     about, tasks, flags = shown["summary"], shown["tasks"], shown["flags"]
     total = about["total_time_ms"]
+    # The conditions are those of rounds.
+    of = "in all" if about["conditions"] is None else "a round"
     head = [] if about["name"] is None else [printable(about["name"])]
     head += [
         counted(about["tasks"], "task"),
         counted(about["edges"], "edge"),
-        "total time unknown" if total is None else f"{number(total)} ms in all",
+        "total time unknown" if total is None else f"{number(total)} ms {of}",
     ]
     if about["executor"] is not None:
         head.append(printable(about["executor"]))

@@ -158,6 +158,8 @@ def simulate(arguments: argparse.Namespace) -> int:
         _output.print_json({"written": written, **found.figures(), **known})
     elif arguments.output != "-":
         lines = [str(found)]
+        if arguments.executor is not None:
+            lines.append(f"engine: {engine}")
         if faster:
             count = arguments.workers and len(found.utilisation)
             before_ms = asked(workers=count).makespan_ms

@@ -92,7 +92,9 @@ _NODES, _COLUMNS, _NAMED = 60, 6, 5
 def _head(subject: ReportSource) -> Iterator[Markup]:
     """Yield total time, critical path and work; and why the run is partial."""
     total_ms = subject.profile.metrics.total_time_ms
-    known = "total time unknown" if total_ms is None else f"total {quantity(total_ms, 'ms')}"
+    run = subject.sections.get("run", {})
+    of = " a round" if "conditions" in run else ""
+    known = "total time unknown" if total_ms is None else f"total {quantity(total_ms, 'ms')}{of}"
     words = [Markup(f"<b>{text(known)}</b>")]
     found = subject.analysis
     if found is not None:
@@ -100,7 +102,6 @@ def _head(subject: ReportSource) -> Iterator[Markup]:
         span, work = quantity(found.span, unit), quantity(found.work, unit)
         words.append(text(f"; critical path {span}, work {work} ({found.weights.provenance})"))
     yield paragraph(Markup("".join(words)))
-    run = subject.sections.get("run", {})
     if run.get("state") == "partial":
         lost = Counter(entry.get("state") for entry in run.get("tasks", {}).values())
         states = ", ".join(f"{count:,} {state}" for state, count in lost.items())

@@ -39,6 +39,8 @@ def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
     faster = ["--faster", "add=2", "--executor", "threads"]
     said = cli("simulate", shelf.profile, "--schedule", plan, *nodes, *faster, "-o", planned).out
     assert "with add=2: " in said
+    assert "\nengine: ThreadPoolExecutor on " in said
+    assert "engine: ThreadPoolExecutor on " in cli("show", planned).out
     assert "no engine" not in cli("simulate", shelf.profile, "--engine", planned).out
     code = "from concurrent.futures import ThreadPoolExecutor as P\n"
     own = Path(folder, "own.py")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagprofiler import DAG, GraphError, Hook, Profile, Rounds, RunError, Task, rng, task
-from dagprofiler.rules import Rule, after, all_succeeded, complete, map_over, reduce
+from dagprofiler.rules import Rule, after, all_succeeded, complete, map_over, reduce, when_output
 
 EXECUTORS = {"serial": None, "threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
 
@@ -295,6 +295,15 @@ def test_edges_that_differ_between_rounds_are_refused():
     rules = [Rule(after("t"), body, reads=["a", "b"])]
     with pytest.raises(GraphError, match="'end'"):
         DAG({"t": turn, "a": Node(1), "b": Node(2)}, rules=rules).run(rounds=Rounds(2, warmup=0))
+
+
+def test_a_rule_that_did_not_fire_in_some_of_the_rounds_is_shown():
+    turns = iter([True, False])
+    turn = task(outputs=["x"])(lambda: {"x": next(turns)})
+    rules = [Rule(when_output("turn", "x", bool), lambda _: None, "once")]
+    profile = DAG({"turn": turn}, rules=rules).run(rounds=Rounds(2, warmup=0))
+    printed = "\nrule 'once' did not fire in 1 of 2 rounds: its predicate did not hold\n"
+    assert printed in str(profile)
 
 
 @pytest.mark.slow
