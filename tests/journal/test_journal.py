@@ -36,6 +36,7 @@ from dagprofiler import (
     ValidationError,
 )
 from dagprofiler.journal._records import OutputStore, RecordFile
+from dagprofiler.journal.past import _covered_s
 from dagprofiler.serializers import PickleSerializer
 
 HERE = Path(__file__).resolve().parent
@@ -128,13 +129,26 @@ def test_a_run_of_several_rounds_goes_on_in_the_round_where_it_stopped(tmp_path,
     assert (resumed["round"], resumed["tasks"]) == (number, tasks)
 
 
-def test_rounds_until_they_are_precise_go_on_where_they_stopped(tmp_path):
-    asked = {**ASKED, "rounds": Rounds("auto", warmup=0, max_rounds=8, precision=1e-9)}
+@pytest.mark.parametrize(
+    ("began_ms", "ended_ms", "rounds", "ended_by"),
+    [(9e5, 9e5, 8, "max_rounds"), (9e5, 19e5, 7, "max_time_s")],
+)
+def test_rounds_until_they_are_precise_go_on_where_they_stopped(
+    tmp_path, began_ms, ended_ms, rounds, ended_by
+):
+    limits = {"max_rounds": 8, "max_time_s": 950, "precision": 1e-9}
+    asked = {**ASKED, "rounds": Rounds("auto", warmup=0, **limits)}
     program().run(**asked, hooks=[Journal(tmp_path)])
-    profile = resume(tmp_path, 5 * 6 + 2)
-    assert profile.sections["run"]["rounds"] == 8
-    assert profile.sections["run"]["ended_by"] == "max_rounds"
-    assert ran == {"source": 1, "twice": 1, "total": 2, "last": 2}
+    cut_after(tmp_path, 5 * 6 + 2)
+    header, *kept = parsed(tmp_path)
+    for record in kept:
+        record["at_ms"] += ended_ms
+        record["began_ms"] += began_ms
+        record["times_ms"] = [ms + ended_ms for ms in record.get("times_ms", ())]
+    rewrite(tmp_path, [header, *kept])
+    run = resume(tmp_path).sections["run"]
+    assert (run["rounds"], run["ended_by"]) == (rounds, ended_by)
+    assert ran == Counter([*TASKS] * (rounds - 6)) - Counter(["source", "twice"])
 
 
 class Fails(twice):
@@ -221,6 +235,11 @@ def test_what_earlier_attempts_spent_and_lost_is_in_the_profile_of_the_next(tmp_
     assert run["attempts"] == {"source": [{"round": 0, "error": "it died"}]}
     assert run["legacy_generators"] is False
     assert run["resumed"][0]["gap_ms"] > 1e11
+
+
+def test_time_in_which_several_tasks_ran_counts_once():
+    assert _covered_s([(7.0, 8.0), (1.0, 4.0), (2.0, 3.0), (3.5, 5.0)]) == 5.0
+    assert _covered_s([]) == 0.0
 
 
 def test_an_empty_dag_can_be_resumed_beside_files_of_others(tmp_path):
@@ -660,6 +679,12 @@ def test_what_a_resumed_run_writes_is_chained_to_what_was_there(journal):
     program().resume(journal)
     assert records(journal) == chained(parsed(journal))
     assert len(records(journal)) == 1 + 2 + 1 + 2 + 1 + 1
+    kept = parsed(journal)
+    for field, value, says in (("dropped", ["nobody"], "KeyError"), ("timestamp", "now", "Value")):
+        kept[3]["resumed"][field] = value
+        rewrite(journal, kept)
+        with pytest.raises(JournalError, match=f"line 4: {says}"):
+            program().resume(journal)
 
 
 @quickly

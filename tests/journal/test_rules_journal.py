@@ -215,11 +215,16 @@ def test_bound_values_of_tasks_that_rules_add_are_compared(tmp_path):
             graph.add_task("scale", scale.bind(factor=factor))
             graph.add_task("fails", fails, after=["scale"])
 
-        return DAG({"done": last}, rules=[Rule(after("done"), add)])
+        then = Rule(after("fails"), add, "then")
+        return DAG({"done": last}, rules=[Rule(after("done"), add), then])
 
-    with pytest.raises(RunError, match="'fails'"):
-        growing([2]).run(hooks=[Journal(tmp_path)])
-    with pytest.raises(RunError, match="'fails'"):
-        growing([2]).resume(tmp_path)
+    for attempt in (
+        lambda: growing([2]).run(hooks=[Journal(tmp_path)]),
+        lambda: growing([2]).resume(tmp_path),
+    ):
+        with pytest.raises(RunError, match="'fails'") as caught:
+            attempt()
+        (unfired,) = caught.value.profile.sections["origins"]["never_fired"]
+        assert unfired["reason"] == "task 'fails' has failed"
     with pytest.raises(JournalError, match=r"'scale': bound 'factor': \[3\].* \[2\]"):
         growing([3]).resume(tmp_path)
