@@ -3,6 +3,7 @@
 import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from journal_files import cut_after, segment
@@ -218,10 +219,8 @@ def test_bound_values_of_tasks_that_rules_add_are_compared(tmp_path):
         then = Rule(after("fails"), add, "then")
         return DAG({"done": last}, rules=[Rule(after("done"), add), then])
 
-    for attempt in (
-        lambda: growing([2]).run(hooks=[Journal(tmp_path)]),
-        lambda: growing([2]).resume(tmp_path),
-    ):
+    dag = growing([2])
+    for attempt in (partial(dag.run, hooks=[Journal(tmp_path)]), partial(dag.resume, tmp_path)):
         with pytest.raises(RunError, match="'fails'") as caught:
             attempt()
         (unfired,) = caught.value.profile.sections["origins"]["never_fired"]
