@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from dagprofiler._document.table import default_times, edge_table, task_table
@@ -45,6 +46,11 @@ class Graph:
     edges: dict[tuple[str, str], dict[str, Any]]
     costs: Weights
     losses: tuple[str, ...]
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Task name to the one that a file of any format can hold."""
+        return legible_names(list(self.tasks))
 
     @property
     def about(self) -> str:
@@ -98,12 +104,11 @@ class GraphExporter:
         Characters that a file of the format cannot hold stand as ``\uXXXX``; `losses` says so.
         """
         graph = graph_of(profile, cost, statistic, fill)
-        names = legible_names(list(graph.tasks))
         notes = filter(None, [self.note])
-        return Export(self.text(graph, names), (*graph.losses, *notes, *renamed(names)))
+        return Export(self.text(graph), (*graph.losses, *notes, *renamed(graph.names)))
 
-    def text(self, graph: Graph, names: Mapping[str, str]) -> str:
-        """Return the text of a graph whose tasks have these legible names."""
+    def text(self, graph: Graph) -> str:
+        """Return the text of a graph, with its tasks' legible names."""
         raise NotImplementedError
 
 
@@ -130,14 +135,14 @@ class Drawn(NamedTuple):
     part: float | None
 
 
-def drawn(graph: Graph, names: Mapping[str, str]) -> Iterator[Drawn]:
+def drawn(graph: Graph) -> Iterator[Drawn]:
     """Yield the tasks of a picture, then its edges."""
     numbers = {name: number for number, name in enumerate(graph.tasks)}
     largest = max(graph.costs.values.values(), default=0)
     for name, task in graph.tasks.items():
         weight, state = task.get("weight"), task.get("state")
         failed = () if state in (None, "succeeded") else (state,)
-        words = names[name], quantity(weight, graph.costs.unit), *failed
+        words = graph.names[name], quantity(weight, graph.costs.unit), *failed
         yield Drawn((numbers[name],), words, None if weight is None else share(weight, largest))
     largest = max((edge.get("weight", 0) for edge in graph.edges.values()), default=0)
     for (source, target), edge in graph.edges.items():

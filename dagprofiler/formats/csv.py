@@ -11,14 +11,7 @@ from typing import Any
 from dagprofiler._util.checks import choice
 from dagprofiler.errors import FormatError
 from dagprofiler.formats import Export
-from dagprofiler.formats._graph import (
-    Graph,
-    GraphExporter,
-    graph_of,
-    legible,
-    legible_names,
-    renamed,
-)
+from dagprofiler.formats._graph import Graph, GraphExporter, graph_of, legible, renamed
 from dagprofiler.profile import Profile
 
 #: Columns of the table of tasks. `weight` is in `weight_unit`.
@@ -74,14 +67,13 @@ class Csv(GraphExporter):
         choice("table", table, [*_TABLES], error=FormatError)
         columns, rows, other = _TABLES[table]
         graph = graph_of(profile, cost, statistic, fill)
-        names = legible_names(list(graph.tasks))
-        cells = {name: _defused(text) for name, text in names.items()}
+        cells = {name: _defused(text) for name, text in graph.names.items()}
         stream = io.StringIO(newline="")
         writer = csv.writer(stream)
         writer.writerow(columns)
         writer.writerows(rows(graph, cells))
         note = f"the {other} are in another table: table={other!r}"
-        return Export(stream.getvalue(), (*graph.losses, note, *renamed(names)))
+        return Export(stream.getvalue(), (*graph.losses, note, *renamed(graph.names)))
 
 
 def _task_rows(graph: Graph, cells: Mapping[str, str]) -> Iterator[list[Any]]:

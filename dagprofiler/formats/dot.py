@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from textwrap import wrap
 
 from dagprofiler.formats._graph import PICTURE, Graph, GraphExporter, drawn, legible, shade
@@ -30,10 +29,10 @@ class Dot(GraphExporter):
 
     name, extension, note = "dot", ".dot", PICTURE
 
-    def text(self, graph: Graph, names: Mapping[str, str]) -> str:
+    def text(self, graph: Graph) -> str:
         """Return the graph in Graphviz' language."""
         lines = [_HEAD.format(label=_label("\n".join(wrap(graph.about, 80))))]
-        for ends, words, part in drawn(graph, names):
+        for ends, words, part in drawn(graph):
             label = "\\n".join(map(_label, words))
             look = 'style="dashed"' if part is None else f'penwidth="{1 + 4 * part:.3g}"'
             if len(ends) == 1:

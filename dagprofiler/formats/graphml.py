@@ -32,9 +32,9 @@ class GraphML(GraphExporter):
 
     name, extension = "graphml", ".graphml"
 
-    def text(self, graph: Graph, names: Mapping[str, str]) -> str:
+    def text(self, graph: Graph) -> str:
         """Return the document."""
-        ids = {name: _escaped(text) for name, text in names.items()}
+        ids = {name: _escaped(text) for name, text in graph.names.items()}
         whole = _Keys("graph", [graph.attributes])
         nodes, edges = _Keys("node", graph.tasks.values()), _Keys("edge", graph.edges.values())
         lines = [_HEAD, *whole.declarations(), *nodes.declarations(), *edges.declarations()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from dagprofiler.formats._graph import PICTURE, Graph, GraphExporter, drawn, legible, shade
 
@@ -25,12 +24,12 @@ class Mermaid(GraphExporter):
 
     name, extension, note = "mermaid", ".mmd", PICTURE
 
-    def text(self, graph: Graph, names: Mapping[str, str]) -> str:
+    def text(self, graph: Graph) -> str:
         """Return the flowchart."""
         lines = ["flowchart TD\n", f"    %% {_comment(graph.about)}\n"]
         # The last is for tasks without a cost.
         groups: list[list[str]] = [[] for _ in range(_LEVELS + 1)]
-        for ends, words, part in drawn(graph, names):
+        for ends, words, part in drawn(graph):
             label = "<br/>".join(map(_coded, words))
             if len(ends) == 1:
                 lines.append(f'    t{ends[0]}["{label}"]\n')
