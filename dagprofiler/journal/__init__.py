@@ -17,7 +17,6 @@ from dagprofiler.journal._records import (
     OutputStore,
     RecordFile,
     differences,
-    frames_in,
     graph_differences,
     graph_of,
     packed,
@@ -129,7 +128,7 @@ class Journal(Hook):
         record_file: RecordFile = self._record_file  # type: ignore[assignment]  # set by reopened()
         header, directory = record_file.header, self.store.directory
         stored = {
-            name: {field: frames_in(self.store, place, field) for field in place["fields"]}
+            name: {field: self.store.frames(place, field) for field in place["fields"]}
             for name, place in header["inputs"].items()
         }
         compared = ["dag", "config", "sources"]

@@ -91,6 +91,69 @@ class OutputStore(NamedTuple):
         """Return the store for the calling thread."""
         return OpenStore(self)
 
+    def frames(self, stored: Mapping[str, Any], field: str) -> Any:
+        """Return the serialized value of an output.
+
+        Raises
+        ------
+        JournalError
+            If it is missing or damaged, or other users may have written it.
+        """
+        path = self._segment(stored)
+        offset, checksum, whole, lengths = stored["fields"][field]
+        nbytes, data = sum(map(abs, lengths)), b""
+        try:
+            with open(path, "rb") as file:
+                status = os.fstat(file.fileno())
+                if offset + nbytes <= status.st_size:
+                    file.seek(offset)
+                    data = file.read(nbytes)
+        except (OSError, ValueError) as error:
+            raise JournalError(path, [f"cannot be read: {describe(error)}"]) from error
+        if not self.trust:
+            check_owner(path, status)
+        if len(data) < nbytes or _with_form(crc32(data), field, whole, lengths) != checksum:
+            raise JournalError(
+                path, [f"output {field!r} is damaged: its checksum is wrong"], offset
+            )
+        if whole:
+            return data
+        frames, start, view = FrameList(), 0, memoryview(data)
+        for length in lengths:
+            frame = view[start : start + abs(length)]
+            start += abs(length)
+            frames.append(bytes(frame) if length >= 0 else frame)
+        return frames
+
+    def is_torn(self, stored: Mapping[str, Any], ends: dict[str, int]) -> bool:
+        """Tell whether a segment is shorter than the outputs that were written to it.
+
+        Parameters
+        ----------
+        ends
+            Length of each segment that was looked up, in bytes; a cache.
+        """
+        segment = stored["segment"]
+        if segment not in ends:
+            path = self._segment(stored)
+            try:
+                ends[segment] = os.path.getsize(path)
+            except (OSError, ValueError) as error:
+                raise JournalError(path, [f"cannot be read: {describe(error)}"]) from error
+        return any(
+            offset + sum(map(abs, lengths)) > ends[segment]
+            for offset, _, _, lengths in stored["fields"].values()
+        )
+
+    def _segment(self, stored: Mapping[str, Any]) -> str:
+        """Return the path of the segment that outputs are in."""
+        name = stored["segment"]
+        if os.path.basename(name) != name:
+            raise JournalError(
+                self.directory, [f"segment {name!r} is not a file in this directory"]
+            )
+        return os.path.join(self.directory, name)
+
 
 class OpenStore(Holder):
     """Writes the outputs of the tasks of one worker to a segment."""
@@ -216,68 +279,6 @@ def check_owner(path: str, status: os.stat_result) -> None:
         return
     hint = "if you trust them, pass trust=True (--trust-journal)"
     raise JournalError(path, [f"{why}, and resuming a journal executes code in it; {hint}"])
-
-
-def _segment(directory: str, stored: Mapping[str, Any]) -> str:
-    """Return the path of the segment that outputs are in."""
-    name = stored["segment"]
-    if os.path.basename(name) != name:
-        raise JournalError(directory, [f"segment {name!r} is not a file in this directory"])
-    return os.path.join(directory, name)
-
-
-def frames_in(store: OutputStore, stored: Mapping[str, Any], field: str) -> Any:
-    """Return the serialized value of an output.
-
-    Raises
-    ------
-    JournalError
-        If it is missing or damaged, or other users may have written it.
-    """
-    path = _segment(store.directory, stored)
-    offset, checksum, whole, lengths = stored["fields"][field]
-    nbytes, data = sum(map(abs, lengths)), b""
-    try:
-        with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            if offset + nbytes <= status.st_size:
-                file.seek(offset)
-                data = file.read(nbytes)
-    except (OSError, ValueError) as error:
-        raise JournalError(path, [f"cannot be read: {describe(error)}"]) from error
-    if not store.trust:
-        check_owner(path, status)
-    if len(data) < nbytes or _with_form(crc32(data), field, whole, lengths) != checksum:
-        raise JournalError(path, [f"output {field!r} is damaged: its checksum is wrong"], offset)
-    if whole:
-        return data
-    frames, start, view = FrameList(), 0, memoryview(data)
-    for length in lengths:
-        frame = view[start : start + abs(length)]
-        start += abs(length)
-        frames.append(bytes(frame) if length >= 0 else frame)
-    return frames
-
-
-def torn(directory: str, stored: Mapping[str, Any], ends: dict[str, int]) -> bool:
-    """Tell whether a segment is shorter than the outputs that were written to it.
-
-    Parameters
-    ----------
-    ends
-        Length of each segment that was looked up, in bytes; a cache.
-    """
-    segment = stored["segment"]
-    if segment not in ends:
-        path = _segment(directory, stored)
-        try:
-            ends[segment] = os.path.getsize(path)
-        except (OSError, ValueError) as error:
-            raise JournalError(path, [f"cannot be read: {describe(error)}"]) from error
-    return any(
-        offset + sum(map(abs, lengths)) > ends[segment]
-        for offset, _, _, lengths in stored["fields"].values()
-    )
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode

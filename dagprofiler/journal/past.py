@@ -18,14 +18,7 @@ from dagprofiler.engine.options import RunOptions
 from dagprofiler.engine.run import Frontier, Round
 from dagprofiler.errors import JournalError, describe, listed, short_repr, shorten
 from dagprofiler.graph.wiring import GrowableWiring, Wiring
-from dagprofiler.journal._records import (
-    OutputStore,
-    RecordFile,
-    differences,
-    frames_in,
-    torn,
-    unpacked,
-)
+from dagprofiler.journal._records import OutputStore, RecordFile, differences, unpacked
 from dagprofiler.schema import PROFILE_SCHEMA
 
 #: The most missing tasks, or problems, that a message lists.
@@ -291,9 +284,7 @@ class ReplayedRound:
         ends, whole = dict[str, int](), set[str]()
         # The predecessors of a task finished before it.
         for name, record in self.records.items():
-            if self._before(record) <= whole and not torn(
-                self._store.directory, record["stored"], ends
-            ):
+            if self._before(record) <= whole and not self._store.is_torn(record["stored"], ends):
                 whole.add(name)
         return [name for name in self.records if name not in whole]
 
@@ -309,7 +300,7 @@ class ReplayedRound:
 
     def frames(self, task: str, field: str) -> Any:
         """Return the serialized value of an output."""
-        return frames_in(self._store, self.records[task]["stored"], field)
+        return self._store.frames(self.records[task]["stored"], field)
 
     def value(self, task: str, field: str, decode: Callable[[Any], Any]) -> Any:
         """Return the decoded value of an output."""
