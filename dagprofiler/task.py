@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,24 +11,9 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Callable, SupportsFloat
 
 from dagprofiler.config import Config
-from dagprofiler.errors import (
-    CostModelError,
-    DeclarationError,
-    describe,
-    did_you_mean,
-    is_a,
-    short_repr,
-)
+from dagprofiler.errors import DeclarationError, describe, did_you_mean, is_a, short_repr
 from dagprofiler.graph.edges import field_problem
-from dagprofiler.measure.pipeline import (
-    Codec,
-    Contract,
-    Parameters,
-    Record,
-    Work,
-    perform,
-    signature_of,
-)
+from dagprofiler.measure.pipeline import Contract, Parameters, Record, Work, perform, signature_of
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.serializers import (
     FrameList,
@@ -43,9 +26,6 @@ from dagprofiler.serializers import (
 
 if TYPE_CHECKING:
     from inspect import Signature
-
-
-_MAX_INT = 2**63 - 1
 
 
 class _ClassName:
@@ -437,40 +417,6 @@ def _add_gathered(task: Task | type[Task], owner: str) -> None:
     task.inputs = [*task.inputs, *missing]
 
 
-def estimate(name: str, task: Task, config: Config) -> int | None:
-    """Return the estimated instructions of `task` under `config`; None without a model.
-
-    Raises
-    ------
-    CostModelError
-        If the model fails, or returns anything but a finite number of at
-        least 0 that fits 64 bits, or None.
-    """
-    if task.estimate_instructions is Task.estimate_instructions:
-        return None
-    where = f"task {short_repr(name)}: estimate_instructions"
-    try:
-        value: Any = task.estimate_instructions(config)
-    except Exception as error:
-        raise CostModelError(f"{where} failed: {describe(error)}") from error
-    if value is None:
-        return None
-    try:
-        # math.ceil converts to float, which would change a large numpy integer.
-        try:
-            number = operator.index(value)
-        except TypeError:
-            number = math.ceil(value)
-        in_range = value >= 0 and number <= _MAX_INT
-    except (TypeError, ValueError, OverflowError):
-        raise CostModelError(
-            f"{where} returned {short_repr(value)}, expected a finite number or None"
-        ) from None
-    if not in_range:
-        raise CostModelError(f"{where} returned {short_repr(value)}, expected 0 to 2**63 - 1")
-    return number
-
-
 def instance_of(kind: type[Task], where: str, **arguments: Any) -> Task:
     """Return an instance of a task class, or raise a DeclarationError that names `where`."""
     try:
@@ -487,8 +433,8 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
     Its own ``serialize`` and ``deserialize`` come first, then its
     ``serializer``, then `default`, then pickle.
     """
-    encode: Codec = PickleSerializer.dumps
-    decode: Codec = PickleSerializer.loads
+    encode: Callable[[Any], Any] = PickleSerializer.dumps
+    decode: Callable[[Any], Any] = PickleSerializer.loads
     name = PickleSerializer.name
     # An overridden run() encodes and decodes itself, without the DAG's serializer.
     overrides_run = getattr(task.run, "__func__", None) is not Task.run

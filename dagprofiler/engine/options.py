@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from operator import attrgetter, is_
+from math import ceil
+from operator import attrgetter, index, is_
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -37,7 +38,7 @@ from dagprofiler.graph.wiring import NumberedGraph, Wiring, bottom_levels, check
 from dagprofiler.measure.pipeline import Contract, Parameters
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import Serializer
-from dagprofiler.task import Task, check_declarations, contract_of, estimate, instance_of
+from dagprofiler.task import Task, check_declarations, contract_of, instance_of
 
 if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation
@@ -529,6 +530,38 @@ def estimates_of(
                 if estimated is not None:
                     estimates[first + i] = estimated
     return estimates, problems
+
+
+def estimate(name: str, task: Task, config: Config) -> int | None:
+    """Return the estimated instructions of `task` under `config`; None if its model has none.
+
+    Raises
+    ------
+    CostModelError
+        If the model fails, or returns anything but a finite number of at
+        least 0 that fits 64 bits, or None.
+    """
+    where = f"task {short_repr(name)}: estimate_instructions"
+    try:
+        value: Any = task.estimate_instructions(config)
+    except Exception as error:
+        raise CostModelError(f"{where} failed: {describe(error)}") from error
+    if value is None:
+        return None
+    try:
+        # ceil() converts to float, which would change a large numpy integer.
+        try:
+            instructions = index(value)
+        except TypeError:
+            instructions = ceil(value)
+        in_range = value >= 0 and instructions < 2**63
+    except (TypeError, ValueError, OverflowError):
+        raise CostModelError(
+            f"{where} returned {short_repr(value)}, expected a finite number or None"
+        ) from None
+    if not in_range:
+        raise CostModelError(f"{where} returned {short_repr(value)}, expected 0 to 2**63 - 1")
+    return instructions
 
 
 def _input_problems(
