@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from dagprofiler._document.table import TaskSpan, moment_ns, task_spans
 from dagprofiler._util import grouped
-from dagprofiler._util.json import trace_json
+from dagprofiler._util.json import trace_events, trace_json
 from dagprofiler.analysis.critical_path import analyze
 from dagprofiler.errors import CycleError, WeightError, counted
 from dagprofiler.formats import Export
@@ -29,23 +29,14 @@ class _Seen(NamedTuple):
     id: str | None
 
 
-def _events(kind: str, span: _Seen, place: str, numbers: Iterator[int]) -> Iterator[str]:
-    what = f"{span.name}, {place}"
-    if kind == "counter":
-        yield f'{{"ph": "C", {what}, "ts": {span.start / 1000}, "args": {trace_json(span.words)}}}'
-        return
-    words = f', "args": {trace_json(span.words)}' if span.words else ""
+def _events(kind: str, span: _Seen, place: str, numbers: Iterator[int]) -> list[str]:
+    what = f"{span.name}, {place}, "
+    args = f', "args": {trace_json(span.words)}' if span.words or kind == "counter" else ""
     if kind == "span":
-        yield f'{{"ph": "X", {what}, {times(span.start, span.end)}{words}}}'
-    elif kind == "instant":
-        yield f'{{"ph": "i", "s": "t", {what}, "ts": {span.start / 1000}{words}}}'
-    else:
-        what += f', "id": {trace_json(legible(span.id or f"overlapping {next(numbers)}"))}'
-        if kind == "async_instant":
-            yield f'{{"ph": "n", {what}, "ts": {span.start / 1000}{words}}}'
-        else:
-            yield f'{{"ph": "b", {what}, "ts": {span.start / 1000}{words}}}'
-            yield f'{{"ph": "e", {what}, "ts": {span.end / 1000}}}'
+        return [f'{{"ph": "X", {what}{times(span.start, span.end)}{args}}}']
+    if kind.startswith("async"):
+        what += f'"id": {trace_json(legible(span.id or f"overlapping {next(numbers)}"))}, '
+    return trace_events(kind, what, str(span.start / 1000), str(span.end / 1000), args)
 
 
 def times(start: int, end: int) -> str:

@@ -19,7 +19,7 @@ from logging import getLogger
 from typing import IO, Any, NamedTuple
 
 from dagprofiler._util.files import open_untricked, replaced, write
-from dagprofiler._util.json import jsonable, mapping_in, trace_json
+from dagprofiler._util.json import jsonable, mapping_in, trace_events, trace_json
 from dagprofiler.errors import TraceError, short_repr
 from dagprofiler.tracing._recording import AnyLabel, Label, new_id
 
@@ -136,18 +136,13 @@ class Track:
     def _other(self, label: Label, start: float, end: float) -> list[str]:
         """Return the events of anything but a span of the thread."""
         what = f'"name": {_quoted(label.name)}, "cat": {_quoted(label.category)}, {self._place}'
-        begin, finish = f'"ts": {(start - self._zero) * 1e6:.3f}', (end - self._zero) * 1e6
+        if label.kind.startswith("async"):
+            # Numbers are counted in each process.
+            number = f"{self._pid:x}.{label.id:x}" if isinstance(label.id, int) else str(label.id)
+            what += f'"id": {_quoted(number)}, '
+        begin, finish = (f"{(moment - self._zero) * 1e6:.3f}" for moment in (start, end))
         args = f', "args": {trace_json(label.args)}' if label.args else ""
-        if label.kind == "counter":
-            return [f'{{"ph": "C", {what}{begin}{args}}}']
-        if label.kind == "instant":
-            return [f'{{"ph": "i", "s": "t", {what}{begin}{args}}}']
-        # Numbers are counted in each process.
-        number = f"{self._pid:x}.{label.id:x}" if isinstance(label.id, int) else str(label.id)
-        what += f'"id": {_quoted(number)}, '
-        if label.kind == "async_instant":
-            return [f'{{"ph": "n", {what}{begin}{args}}}']
-        return [f'{{"ph": "b", {what}{begin}{args}}}', f'{{"ph": "e", {what}"ts": {finish:.3f}}}']
+        return trace_events(label.kind, what, begin, finish, args)
 
 
 def _locked(descriptor: int) -> str | None:
