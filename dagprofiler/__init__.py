@@ -122,11 +122,8 @@ __all__ = [
 _LATER = {
     name: module
     for module, names in {
-        "_document": ("Calibration",),
         "analysis.critical_path": ("Analysis", "analyze"),
-        "analysis.weights": ("Weights",),
         "engine.progress": ("Progress",),
-        "executors": ("Executor",),
         "executors.celery": ("CeleryExecutor",),
         "executors.dask": ("DaskExecutor",),
         "executors.pools": ("PoolExecutor",),

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from dagprofiler.tracing.collection import Packed
 
 
-ORIGIN_COLUMNS = ("task", "round", "rule", "at_ms")
-
-
 def origins_of(log: RunLog) -> dict[str, Any]:
     """Return the section ``origins``, its table as lazy rows."""
     grown = [
@@ -44,7 +41,7 @@ def origins_of(log: RunLog) -> dict[str, Any]:
         if round_log.growth
     ]
     return {
-        "columns": list(ORIGIN_COLUMNS),
+        "columns": ["task", "round", "rule", "at_ms"],
         "records": Table(_added(log, grown)),
         "fired": [
             {
@@ -278,8 +275,6 @@ def _corrected_s(round_log: RoundLog, i: int, wall_s: float | None) -> float:
     return (wall_ms if without is None else without) / 1e3
 
 
-TIMELINE_COLUMNS = ("task", "round", "worker", *MOMENTS)
-
 NO_MODEL = "the task has no cost model"
 NOT_FINISHED = "the task did not finish"
 NOT_METERED = "the task was not metered"
@@ -497,10 +492,8 @@ class Tables:
             yield "samples", self._samples
             if len(log.rounds) > 1:
                 yield "statistics", statistics_of(self._samples, differing_outputs(log))
-        columns, records = (
-            list(TIMELINE_COLUMNS),
-            Table(chain.from_iterable(starmap(self._timeline, enumerate(log.rounds)))),
-        )
+        columns = ["task", "round", "worker", *MOMENTS]
+        records = Table(chain.from_iterable(starmap(self._timeline, enumerate(log.rounds))))
         yield "timeline", {"workers": log.workers, "columns": columns, "records": records}
         if any(round_log.spans for round_log in log.rounds):
             yield "spans", self._spans()

@@ -17,15 +17,7 @@ from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
 from dagprofiler.executors import Executor, RoundReport
 from dagprofiler.executors._shared_files import OwnedFiles, SharedFile
-from dagprofiler.executors.jobs import (
-    Batch,
-    Job,
-    JobPickler,
-    JobResult,
-    PackedJob,
-    Session,
-    without_phases,
-)
+from dagprofiler.executors.jobs import Batch, Job, JobPickler, PackedJob, Session, without_phases
 from dagprofiler.executors.worker import Worker
 from dagprofiler.graph.wiring import JOBS_PER_WORKER, Wiring
 from dagprofiler.measure.machine import clock_domain
@@ -391,7 +383,7 @@ class Dispatcher:
             return
         self._pending[future] = pending
 
-    def _arrived(self, future: Future[JobResult]) -> None:
+    def _arrived(self, future: Future[Any]) -> None:
         """Queue a finished future; called in any thread."""
         self._done.put((future, perf_counter()))
 
@@ -444,7 +436,7 @@ class Dispatcher:
         self._running -= 1
         return self._landed.popleft()
 
-    def _take(self, pending: _PendingJob, future: Future[JobResult], arrived_s: float) -> None:
+    def _take(self, pending: _PendingJob, future: Future[Any], arrived_s: float) -> None:
         """Take the results of a job's tasks, or send it again with its session."""
         tasks = pending.tasks
         try:

@@ -90,10 +90,7 @@ class Surroundings(Task):
             begun = thread_time()
             array = array * 0.5 + 0.5
             times.append(thread_time() - begun)
-        return {
-            "allocator": allocator_settings(),
-            "arrays_s": median(times[_ARRAYS // 2 :]),
-        }
+        return {"allocator": allocator_settings(), "arrays_s": median(times[_ARRAYS // 2 :])}
 
 
 def calibrate_engine(executor: Any) -> Engine:

@@ -748,9 +748,7 @@ def _check_machines(tasks: Sequence[ExecutedTask], machines: Sequence[Mapping[st
                 raise task.entry.error(f"{which} ran on {where}")
 
 
-def _edges(
-    tasks: Sequence[ExecutedTask],
-) -> tuple[dict[tuple[int, int], list[str]], list[str]]:
+def _edges(tasks: Sequence[ExecutedTask]) -> tuple[dict[tuple[int, int], list[str]], list[str]]:
     """Return the edges with the files that travel on each, and what the files say beyond them."""
     edges = _declared(tasks)
     declared = bool(edges)
