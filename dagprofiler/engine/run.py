@@ -35,13 +35,7 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.executors.serial import SerialExecutor
-from dagprofiler.graph.wiring import (
-    GrowableWiring,
-    Wiring,
-    ready_queue,
-    ready_queue_along,
-    ready_queue_by,
-)
+from dagprofiler.graph.wiring import Wiring, ready_queue, ready_queue_along, ready_queue_by
 from dagprofiler.measure.pipeline import Contract
 from dagprofiler.measure.random import current_stream, generators_restored
 from dagprofiler.profile import Profile
@@ -257,7 +251,7 @@ class Round:
             instruments = COUNT_ALLOCATIONS._replace(store=store)
         self.run = run
         self.wiring = wiring = frontier.wiring
-        grows = isinstance(wiring, GrowableWiring)
+        grows = wiring.grows
         # A dynamic graph extends these lists.
         self.tasks = [*work.tasks] if grows else work.tasks
         self.contracts = [*work.contracts] if grows else work.contracts

@@ -300,6 +300,8 @@ class Wiring:
 
     Attributes
     ----------
+    grows
+        Whether rules may add tasks.
     order
         Task numbers in execution order.
     targets, first_target
@@ -326,6 +328,8 @@ class Wiring:
     `routes`, `targets` and `first_target`, which only reports, failures and
     parallel runs need, are computed at their first use.
     """
+
+    grows = False
 
     def __init__(
         self,
@@ -467,6 +471,8 @@ class GrowableWiring(Wiring):
     sources, first_source
         The predecessors of all tasks, and where those of each task begin.
     """
+
+    grows = True
 
     def __init__(self, given: Wiring) -> None:
         # Without the constructor of the base class: the edges are resolved already.

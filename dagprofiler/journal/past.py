@@ -17,7 +17,7 @@ from dagprofiler.engine.log import RoundLog, RunLog
 from dagprofiler.engine.options import RunOptions
 from dagprofiler.engine.run import Frontier, Round
 from dagprofiler.errors import JournalError, describe, listed, short_repr, shorten
-from dagprofiler.graph.wiring import GrowableWiring, Wiring
+from dagprofiler.graph.wiring import Wiring
 from dagprofiler.journal._records import OutputStore, RecordFile, differences, unpacked
 from dagprofiler.schema import PROFILE_SCHEMA
 
@@ -446,7 +446,7 @@ class Resumed:
         self._current = current
         past, inner = self._past, self._inner
         past.begin(current.log, current.run)
-        if isinstance(self.wiring, GrowableWiring):
+        if self.wiring.grows:
             current.added_s = partial(past.added_s, current.run)
             is_finished: Callable[[int], bool] = self._take_over
         else:
