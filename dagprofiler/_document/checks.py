@@ -25,7 +25,7 @@ from dagprofiler.stats import median
 _NEVER_NEGATIVE = frozenset(
     {
         *("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms", "total_ms"),
-        *("delay_ms", "cpu_ms", "process_cpu_ms", "children_cpu_ms", "gc_ms"),
+        *("delay_ms", "cpu_ms", "process_cpu_ms", "children_cpu_ms", "gc_ms", "gil_ms"),
         *("instructions", "page_faults", "voluntary_switches", "involuntary_switches"),
         *("read_bytes", "written_bytes", "resident_before_bytes", "peak_memory_bytes"),
         *("allocation_bytes", "size_bytes", "wire_bytes"),

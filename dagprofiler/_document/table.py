@@ -62,6 +62,7 @@ _LABELS = {
     "process_cpu_ms": "CPU time of the process",
     "children_cpu_ms": "CPU time of child processes",
     "gc_ms": "garbage collection",
+    "gil_ms": "holding the interpreter's lock",
     "instructions": "counted instructions",
     "resident_before_bytes": "resident memory before",
     "peak_memory_bytes": "peak memory, more than before",

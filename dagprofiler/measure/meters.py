@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 import time
@@ -23,6 +24,7 @@ from dagprofiler.measure.kernel import (
     SystemCalls,
     Unavailable,
 )
+from dagprofiler.stats import median
 
 MILLISECOND_NS = 1e6
 
@@ -325,6 +327,95 @@ def _open_kernel(_: KernelFiles) -> _Kernel:
     return _Kernel(time.thread_time_ns if of_thread else time.perf_counter_ns)
 
 
+#: Between two looks at the interpreter's lock, in nanoseconds.
+_LOOK_NS = 500_000
+
+#: Looks at the lock of an idle interpreter, and by how much they vary, in nanoseconds.
+_IDLE_LOOKS, _UNCLEAR_NS = 9, 50_000
+
+
+class _HeldLock:
+    """A meter of the time for which a task holds the interpreter's lock (GIL).
+
+    A thread sleeps, and waits for the lock as that of another task would: that is a look. If it
+    takes longer than in an idle interpreter, somebody held the lock, or other programs the core.
+    A spinning thread would also tell how often a task asks for the lock, but does so only where
+    nothing else runs.
+    """
+
+    def __init__(self, _: KernelFiles) -> None:
+        if not getattr(sys, "_is_gil_enabled", lambda: True)():
+            raise Unavailable("this interpreter has no global lock")
+        self.reason: str | None = None
+        self._looks: list[int] = []
+        self._thread = self._delay_ns = self._begun_ns = 0
+        try:
+            self.start()
+            while len(self._looks) < 2 * _IDLE_LOOKS:
+                time.sleep(_LOOK_NS / 1e9)
+            self._idle_ns = median(_spans(self._looks))
+        finally:
+            self.close()
+        late_ms = (self._idle_ns - _LOOK_NS) / MILLISECOND_NS
+        if late_ms / 1e3 > sys.getswitchinterval() / 4:
+            raise Unavailable(
+                f"threads wake {late_ms:.1f} ms late on this system, too late to tell whether they "
+                "wait for the interpreter's lock"
+            )
+
+    def start(self) -> None:
+        begun = _thread.allocate_lock()
+        begun.acquire()
+        self._looks = []
+        _thread.start_new_thread(self._look, (self._looks, begun))
+        begun.acquire()
+        self._delay_ns = _delay_ns(self._thread)
+        self._begun_ns = time.perf_counter_ns()
+
+    def _look(self, looks: list[int], begun: _thread.LockType) -> None:
+        self._thread = _thread.get_native_id()
+        begun.release()
+        while self._looks is looks:
+            looks.append(time.perf_counter_ns())
+            time.sleep(_LOOK_NS / 1e9)
+            looks.append(time.perf_counter_ns())
+
+    def stop(self) -> float | None:
+        ended_ns, looks = time.perf_counter_ns(), self._looks.copy()
+        delay_ns = _delay_ns(self._thread) - self._delay_ns
+        self.close()
+        held_from_ns = 3 * self._idle_ns - 2 * _LOOK_NS + _UNCLEAR_NS
+        if len(looks) % 2 and ended_ns - looks[-1] > held_from_ns:
+            # It still waits.
+            looks.append(ended_ns)
+        spans = _spans(looks)
+        late = [span for span in spans if span > held_from_ns]
+        waited_ns = sum(late) - len(late) * self._idle_ns
+        held_ns = sum(late) * max(0.0, 1 - delay_ns / waited_ns) if late else 0.0
+        seen_ns = held_ns + sum(spans) - sum(late)
+        if not seen_ns:
+            self.reason = "the task ended before a look at the interpreter's lock"
+            return None
+        return held_ns / seen_ns * (ended_ns - self._begun_ns) / MILLISECOND_NS
+
+    def close(self) -> None:
+        self._looks = []
+
+
+def _spans(looks: list[int]) -> list[int]:
+    """Return how long each look took, from falling asleep to holding the lock."""
+    return [woken - asleep for asleep, woken in zip(looks[::2], looks[1::2])]
+
+
+def _delay_ns(thread: int) -> int:
+    """Return how long a thread of this process has waited for a core, if the kernel tells."""
+    try:
+        with open(f"/proc/self/task/{thread}/schedstat", "rb") as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
 class BuiltIn(NamedTuple):
     """A built-in meter: its unit, and a function that opens it or raises :class:`Unavailable`."""
 
@@ -358,6 +449,7 @@ BUILT_IN = {
     "gc": BuiltIn("ms", _open_gc),
     "resident_before": BuiltIn("bytes", _open_resident_before),
     "peak_memory": BuiltIn("bytes", _open_peak_memory),
+    "gil": BuiltIn("ms", _HeldLock),
     # Its time is in no other quantity.
     "kernel": BuiltIn("ms", _open_kernel),
     "allocation": BuiltIn("bytes", _Allocation),
@@ -622,7 +714,7 @@ def _column(name: str, unit: str) -> str:
 METER_SETS = {
     "wall": (),
     "default": ("delay", "cpu", "kernel"),
-    "full": tuple(name for name in BUILT_IN if name != "allocation"),
+    "full": tuple(name for name in BUILT_IN if name not in {"gil", "allocation"}),
 }
 
 
@@ -668,7 +760,7 @@ def select(meters: Any) -> Selection:
     meters
         A name, a :class:`Meter`, or an iterable of both. Names are those of
         meters and of sets: ``"wall"`` is always measured, ``"default"`` adds
-        ``delay``, ``cpu`` and ``kernel``, ``"full"`` all except ``allocation``.
+        ``delay``, ``cpu`` and ``kernel``, ``"full"`` all except ``gil`` and ``allocation``.
 
     Raises
     ------
@@ -693,7 +785,7 @@ def select(meters: Any) -> Selection:
             own.append((column, meter))
         if problem:
             problems.append(problem)
-    names = tuple(name for name in METER_SETS["full"] if name in wanted)
+    names = tuple(name for name in BUILT_IN if name in wanted - {"allocation"})
     selection = Selection(names, tuple(own), "allocation" in wanted)
     problems += _collisions(selection)
     if problems:

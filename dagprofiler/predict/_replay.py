@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from dagprofiler.predict._engine import Engine
 
 
+#: How long a thread waits for the interpreter's lock until its holder has to release it.
+_SWITCH_MS = 5.0
+
+#: How often tasks ask for that lock in each millisecond on a core without it. A profile does not
+#: tell: numpy asks 30 times with arrays of 200 kB, and once in 20 ms with large products.
+ASKS = 2.0
+
+
 class Demands(NamedTuple):
     """What the tasks of a graph need, by task number.
 
@@ -25,11 +33,14 @@ class Demands(NamedTuple):
     core, gil
         Share of that time in which it needs a core, or holds the interpreter's lock; from
         0 to 1. None: a core all the time, and no lock that others wait for.
+    asks
+        How often all ask for that lock in each millisecond on a core without it.
     """
 
     work_ms: Sequence[float]
     core: Sequence[float] | None = None
     gil: Sequence[float] | None = None
+    asks: float = ASKS
 
 
 class Replay(NamedTuple):
@@ -54,10 +65,13 @@ class Replay(NamedTuple):
 class _Share:
     """Works that advance at one common rate: a heap of the amounts at which they end."""
 
-    __slots__ = ("at_ms", "core", "done", "ends", "gil", "rate")
+    __slots__ = ("asks", "at_ms", "core", "done", "ends", "gil", "held_ms", "rate")
 
-    def __init__(self, core: float, gil: float, rate: float) -> None:
-        self.core, self.gil, self.rate = core, gil, rate
+    def __init__(self, core: float, gil: float = 0.0, asks: float = 0.0) -> None:
+        self.core, self.gil, self.rate = core, gil, 1.0
+        self.asks = asks * max(0.0, core - gil)
+        # How long who asks at any moment waits for one of these to release the lock.
+        self.held_ms = gil * min(_SWITCH_MS, gil / self.asks if self.asks else _SWITCH_MS)
         self.done = self.at_ms = 0.0
         self.ends: list[tuple[float, int]] = []
 
@@ -114,7 +128,8 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     Notes
     -----
     Workers that compute at the same time share cores, the interpreter's lock and the
-    memory: each advances at a rate that follows from their number and their shares.
+    memory: each advances at a rate that follows from their number and their shares. A thread
+    that releases the lock waits for it anew, beside one that does not up to 5 ms each time.
     O(n log n) time for n tasks and edges.
     """
     count, workers = len(first_target) - 1, len(speeds)
@@ -129,7 +144,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         graph = targets, first_target
         pop, done = ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
         home, capacity = [], JOBS_PER_WORKER * workers
-    work_ms, core, gil = demands
+    work_ms, core, gil, asks = demands
     gap_ms, beside_ms, always = engine.gap_ms, engine.worker_ms, engine.always
     cores, contention = engine.cores, engine.contention
     busy_gap_ms = max(gap_ms, engine.busy_gap_ms)
@@ -142,8 +157,8 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     is_idle, free_ms, starts_ms = [True] * workers, [0.0] * workers, [engine.start_ms] * workers
     inbox: deque[int] = deque()
     events: list[tuple[float, int, int, int]] = []
-    beside = _Share(1.0, 0.0, rate=1.0)
-    shares = {(beside.core, beside.gil): beside}
+    beside = _Share(1.0)
+    shares: dict[tuple[float, float] | None, _Share] = {None: beside}
     links: dict[tuple[int, int], _Share] = {}
     #: How many transfers a task waits for.
     awaited = Counter(target for moves in (transfers or {}).values() for target, _ in moves)
@@ -151,7 +166,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     blocked: set[int] = set()
     now = makespan = 0.0
     running = caused = 0
-    active = gil_sum = 0.0
+    active = gil_sum = held_ms = 0.0
     core_sum = always * workers
     driver: tuple[int, int] | None = None
     plain = core is None and gil is None
@@ -166,19 +181,24 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         busy = max(1, round(active))
         slow = contention[min(busy, len(contention)) - 1]
         waiting = max(1.0, gil_sum)
-        demand = core_sum - (waiting - 1.0)
+        demand = core_sum
+        for share in shares.values():
+            share.advance(now)
+            # In turns with others who hold the lock, and whenever it asks for it anew.
+            waits = share.gil * (waiting - 1.0) + share.asks * max(0.0, held_ms - share.held_ms)
+            share.rate = 1.0 / (1.0 + waits)
+            demand -= len(share.ends) * share.core * (1.0 - share.rate)
         if demand > cores:
             slow *= demand / cores
         for share in shares.values():
-            share.advance(now)
-            stretched = 1.0 + share.core * (slow - 1.0)
-            share.rate = 1.0 / (stretched * (1.0 + share.gil * (waiting - 1.0)))
+            share.rate /= 1.0 + share.core * (slow - 1.0)
 
     def change(share: _Share, by: int) -> None:
-        nonlocal active, core_sum, gil_sum
+        nonlocal active, core_sum, gil_sum, held_ms
         active += by * min(1.0, share.core)
         core_sum += by * share.core
         gil_sum += by * share.gil
+        held_ms += by * share.held_ms
         settle()
 
     def occupy(kind: int, ms: float) -> None:
@@ -229,10 +249,11 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
             key = core[i] if core else 1.0, gil[i] if gil else 0.0
         share = shares.get(key)
         if share is None:
-            share = shares[key] = _Share(*key, rate=1.0)
+            share = shares[key] = _Share(*key, asks)
             share.at_ms = now
-        change(share, 1)
+        share.advance(now)
         heappush(share.ends, (share.done + work_ms[i] / speeds[worker_of[i]], i))
+        change(share, 1)
 
     def end(i: int) -> None:
         ended[i] = now
@@ -245,7 +266,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
             pair = worker, home[target]
             link = links.get(pair)
             if link is None:
-                link = links[pair] = _Share(0.0, 0.0, rate=1.0)
+                link = links[pair] = _Share(0.0)
                 link.at_ms = now
             link.advance(now)
             heappush(link.ends, (link.done + takes_ms, target))
@@ -333,11 +354,13 @@ def busy_gap_ms(engine: Engine, count: int, task: tuple[float, float], between_m
     """
     least = engine.gap_ms
     most = least + engine.latency_ms + engine.driver_ms + engine.worker_ms
-    demands = Demands(*([each] * count for each in task))
+    work_ms, core = ([each] * count for each in task)
     for _ in range(20):
         gap_ms = (least + most) / 2
         tried = replace(engine, busy_gap_ms=gap_ms)
-        begun = replay([], [0] * (count + 1), demands, [1.0] * engine.workers, tried).begun
+        begun = replay(
+            [], [0] * (count + 1), Demands(work_ms, core), [1.0] * engine.workers, tried
+        ).begun
         late = max(begun) - min(begun) > between_ms
         least, most = (least, gap_ms) if late else (gap_ms, most)
     return least

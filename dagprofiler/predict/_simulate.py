@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dagprofiler._document.rounds import MOMENTS, measured_of
+from dagprofiler._document.rounds import MEASURED, MOMENTS, measured_of
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import integer, names, number
 from dagprofiler._util.html import Shown, paragraph, table, view
@@ -24,7 +24,7 @@ from dagprofiler.formats.saga import network_of
 from dagprofiler.graph.wiring import NumberedGraph, numbered
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.predict._engine import Engine
-from dagprofiler.predict._replay import Demands, Replay, replay
+from dagprofiler.predict._replay import ASKS, Demands, Replay, replay
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
@@ -79,8 +79,9 @@ class Simulation(Shown):
         and of the machine both count; contention varies between kinds of work. In addition
         comes how far predictions of single runs were off when the engine was calibrated. On
         threads, tasks hold the interpreter's lock in every other simulation, unless the
-        profile was taken on as many threads. With workers whose allocator is set otherwise
-        than the profile's, it reaches to where tasks do nothing but operate on arrays.
+        profile has the meter ``gil`` or was taken on as many threads. With workers whose
+        allocator is set otherwise than the profile's, it reaches to where tasks do nothing but
+        operate on arrays.
         """
         return self._case.interval_ms(self.makespan_ms)
 
@@ -149,6 +150,9 @@ class Simulation(Shown):
 
 #: Share of their time that tasks wait for a core from which on a machine is called busy.
 _BUSY = 0.05
+
+#: Share of the time of all tasks for which it may be unknown how long they hold the lock.
+_UNSEEN = 0.05
 
 #: Error of predictions at the calibration from which on an engine is doubtful.
 _DOUBTFUL = 0.15
@@ -265,13 +269,22 @@ def simulate(
             raise refused("bandwidth: links are between the nodes of a schedule, and there is none")
         transfers = _transfers(profile, graph, nodes[-1], orders, bandwidth)
     times, ratios = _times(profile, graph, engine, _factors(graph.names, faster))
-    core = _shares(profile, graph.names)
-    gil = (core or [1.0] * len(times)) if engine is not None and engine.shares_memory else None
+    known = [share for share in _shares(profile, graph.names, "cpu_ms") if share is not None]
+    core = known if len(known) == len(times) else None
+    held = _shares(profile, graph.names, "gil_ms")
+    unseen_ms = sum(each.compute for each, share in zip(times, held) if share is None)
+    guessed = unseen_ms > _UNSEEN * sum(each.compute for each in times)
+    gil = None
+    if engine is not None and engine.shares_memory:
+        # What computes may hold the lock.
+        most = core or [1.0] * len(times)
+        gil = [each if share is None else share for share, each in zip(held, most)]
     # Rounds on as many threads have the waits for the interpreter's lock in their times.
     threads = _threads(profile)
     budget = _SIMULATED_TASKS // len(counts)
     case = _Case(
-        profile, graph, times, ratios, core, gil, engine, {}, orders, transfers, ranked, budget
+        *(profile, graph, times, ratios, core, gil, guessed, engine),
+        *({}, orders, transfers, ranked, budget),
     )
     cases = [
         replace(case, nodes=several, gil=None if len(several) == threads else gil)
@@ -324,6 +337,8 @@ class _Case:
     ratios: list[list[float]]
     core: list[float] | None
     gil: list[float] | None
+    #: Whether it is not known how long tasks hold the lock.
+    guessed: bool
     engine: Engine | None
     #: Worker, or node of a schedule, to its speed.
     nodes: Mapping[str, float]
@@ -338,14 +353,17 @@ class _Case:
         return len(self.ratios)
 
     def play(
-        self, factors: Callable[[int], float] = lambda _: 1.0, engine: Engine | None = None
+        self,
+        factors: Callable[[int], float] = lambda _: 1.0,
+        engine: Engine | None = None,
+        asks: float = ASKS,
     ) -> Replay:
         """Simulate the run; `factors` scale the time of each task."""
         work = [sum(times) * factors(i) for i, times in enumerate(self.times)]
         found = replay(
             self.graph.targets,
             self.graph.first_target,
-            Demands(work, self.core, self.gil),
+            Demands(work, self.core, self.gil, asks),
             [*self.nodes.values()],
             engine or self.engine or _FREE,
             ranked=self.ranked,
@@ -371,8 +389,8 @@ class _Case:
         whole = [sum(times) for times in self.times]
         total = sum(whole) or 1.0
         slow = [sum(r * ms for r, ms in zip(row, whole)) / total or 1.0 for row in self.ratios]
-        # How long tasks hold the interpreter's lock is not known: from never to all the time.
-        cases = [self] if self.gil is None else [self, replace(self, gil=None)]
+        # Where it is not known, tasks hold the interpreter's lock from never to all the time.
+        cases = [self, replace(self, gil=None)] if self.gil and self.guessed else [self]
         found = []
         for k in range(times):
             case = cases[k % len(cases)]
@@ -382,7 +400,9 @@ class _Case:
                 row = chance.randrange(self.rounds)
                 return common * self.ratios[row][i] / slow[row]
 
-            found.append(case.play(factor, self._varied(chance)).makespan_ms)
+            # Nor is how often they ask for it: from once in 5 ms to 20 times in one.
+            asks = ASKS * 10 ** chance.uniform(-1, 1)
+            found.append(case.play(factor, self._varied(chance), asks).makespan_ms)
         # Times are above 0 and disturbances multiply; with few rounds the spread is uncertain.
         centre = sum(found) / times
         deviation = hypot(*(ms - centre for ms in found)) / sqrt(times - 1) / (centre or 1.0)
@@ -462,10 +482,10 @@ class _Case:
                 f"{computing} workers compute at once, contention was measured for "
                 f"{len(engine.contention)}"
             )
-        if self.gil is not None and len(self.nodes) > 1:
+        if self.gil and self.guessed and len(self.nodes) > 1:
             found.append(
                 "threads: how long tasks wait for the interpreter's lock is not known; take the "
-                f"rounds on {len(self.nodes)} threads"
+                f"rounds on {len(self.nodes)} threads, or with meters=['default', 'gil']"
             )
         return tuple(found)
 
@@ -750,23 +770,25 @@ def _contended(engine: Engine, computing: float) -> float:
     return float(np.interp(computing, range(1, len(factors) + 1), factors))
 
 
-def _shares(profile: Profile, names: Sequence[str]) -> list[float] | None:
-    """Return for each task the share of its time on a core; None if it is not known of all."""
+def _shares(profile: Profile, names: Sequence[str], column: str) -> list[float | None]:
+    """Return for each task the share of its time that a column has, as on a core; None: unknown."""
     samples = profile.sections.get("samples", {"rounds": (), "tasks": {}})
     sources, (entries, _) = profile.sections.get("weight_sources", {}), entries_of_tasks(profile)
-    found = []
+    found: list[float | None] = []
     for name in names:
         columns = samples["tasks"].get(name, {})
-        walls = measured_of(samples["rounds"], columns.get(_time_in(columns), ()))
-        on_core = measured_of(samples["rounds"], columns.get("cpu_ms", ()))
-        cpu_time_ms = sources.get(name, {}).get("cpu_time_ms")
-        if not on_core and cpu_time_ms is not None and name in entries:
-            walls, on_core = [entries[name].compute_time_ms], [cpu_time_ms]
-        whole = sum(walls)
-        if not on_core or not whole:
-            return None
+        values = (columns.get(each, ()) for each in (_time_in(columns), column))
+        rows = [
+            (ms, part)
+            for kind, ms, part in zip(samples["rounds"], *values)
+            if kind == MEASURED and ms is not None and part is not None
+        ]
+        cpu_time_ms = sources.get(name, {}).get("cpu_time_ms") if column == "cpu_ms" else None
+        if not rows and cpu_time_ms is not None and name in entries:
+            rows = [(entries[name].compute_time_ms, cpu_time_ms)]
+        whole, parts = map(sum, zip(*rows)) if rows else (0.0, 0.0)
         # Tenths: tasks of equal shares are simulated together.
-        found.append(round(min(1.0, max(0.0, sum(on_core) / whole)), 1))
+        found.append(round(min(1.0, max(0.0, parts / whole)), 1) if whole else None)
     return found
 
 

@@ -299,7 +299,7 @@ def structure():
 
 
 def makespans(what, executor, profiled):
-    """Predict on `executor` from profiles taken on the executors `profiled`, by their name."""
+    """Predict on `executor` from profiles of runs with the options `profiled`, by their name."""
     engine = calibrate_engine(executor)
     print(engine, flush=True)
     errors, held = ({where: [] for where in profiled} for _ in range(2))
@@ -307,7 +307,7 @@ def makespans(what, executor, profiled):
         dag, off = dag_of(application), {where: [] for where in profiled}
         # In turns, so that the machine's slow seconds are in both.
         for _ in range(5):
-            before = [dag.run(executor=other, rounds=Rounds(3)) for other in profiled.values()]
+            before = [dag.run(rounds=Rounds(3), **options) for options in profiled.values()]
             real = dag.run(executor=executor)
             for where, profile in zip(profiled, before):
                 error = real.compare(simulate(profile, engine=engine).profile)["prediction"]
@@ -326,19 +326,23 @@ def makespans(what, executor, profiled):
 
 def makespan():
     with ProcessPoolExecutor(2) as pool:
-        makespans("two processes", pool, {"in this process": None, "on the workers": pool})
+        makespans(
+            "two processes", pool, {"in this process": {}, "on the workers": {"executor": pool}}
+        )
 
 
 def loky():
     from loky import ProcessPoolExecutor as LokyPool
 
     with LokyPool(2) as pool:
-        makespans("loky", pool, {"on the workers": pool})
+        makespans("loky", pool, {"on the workers": {"executor": pool}})
 
 
 def threads():
     with ThreadPoolExecutor(2) as pool:
-        makespans("two threads", pool, {"in this process": None, "on the threads": pool})
+        meters = {"with the meter gil": {"meters": ["default", "gil"]}}
+        profiled = {"in this process": {}, **meters, "on the threads": {"executor": pool}}
+        makespans("two threads", pool, profiled)
 
 
 def dask():
@@ -347,7 +351,7 @@ def dask():
     local = LocalCluster(2, threads_per_worker=1, dashboard_address=None)
     with local as cluster, Client(cluster) as client:
         executor = DaskExecutor(client)
-        makespans("Dask with two processes", executor, {"on the workers": executor})
+        makespans("Dask with two processes", executor, {"on the workers": {"executor": executor}})
 
 
 def allocator():
@@ -356,7 +360,7 @@ def allocator():
     with ProcessPoolExecutor(2) as pool, spawned as other:
         with patch.dict(os.environ, {"MALLOC_TRIM_THRESHOLD_": "65536"}):
             dag_of(fan).run(executor=other)
-        makespans("another allocator setting", other, {"with the default": pool})
+        makespans("another allocator setting", other, {"with the default": {"executor": pool}})
 
 
 def faster():

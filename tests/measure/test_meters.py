@@ -325,6 +325,29 @@ def test_the_kernel_tells_the_speed_of_the_core_and_its_time_is_in_no_other_mete
     assert any(values["cpu_ms"] < values["kernel_ms"] for values, _ in measured)
 
 
+def compute(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def test_the_time_with_the_interpreters_lock_is_that_of_python_code_not_of_sleep():
+    held = measure("gil", partial(compute, 0.05))[0]["gil_ms"]
+    assert held > 4 * measure("gil", partial(time.sleep, 0.05))[0]["gil_ms"]
+    assert held >= 25
+    # Too short for a look at the lock: unknown, not 0.
+    values, reasons = measure("gil", nothing)
+    assert values == {"gil_ms": None}
+    assert "before a look" in reasons["gil_ms"]
+
+
+def test_the_lock_is_not_watched_where_threads_wake_later_than_the_lock_is_released(monkeypatch):
+    monkeypatch.setattr(sys, "getswitchinterval", lambda: 1e-6)
+    assert "too late" in measure("gil", nothing)[1]["gil_ms"]
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    assert measure("gil", nothing)[1] == {"gil_ms": "this interpreter has no global lock"}
+
+
 def allocated(work):
     """Return what the pass for allocations says of some work, and the reasons."""
     opened = ALLOCATION.open()

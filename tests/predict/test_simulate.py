@@ -143,6 +143,30 @@ def test_tasks_that_wait_need_no_core_and_no_lock():
     assert simulate(measured, engine=engine(cores=1)).makespan_ms == pytest.approx(10)
 
 
+@pytest.mark.parametrize(
+    ("gil", "makespan_ms", "known"),
+    [
+        ({"a": 0, "b": 0}, 10, True),
+        ({"a": 1, "b": 1}, 20, True),
+        # b asks for the lock twice a millisecond, and a releases it after 5 ms.
+        ({"a": 1, "b": 0}, 20 - 10 / 11, True),
+        # What is not known of one task holds as long as it computes.
+        ({"a": 1}, 20, False),
+        ({}, 20, False),
+    ],
+)
+def test_threads_wait_for_each_other_by_the_measured_shares_of_the_lock(gil, makespan_ms, known):
+    measured = profile_of({"a": 10, "b": 10}, rounds=[1.0] * 3)
+    for name, share in gil.items():
+        measured.sections["samples"]["tasks"][name]["gil_ms"] = [10 * share] * 3
+    found = simulate(measured, engine=engine(shares_memory=True))
+    assert found.makespan_ms == pytest.approx(makespan_ms)
+    assert any("lock" in reason for reason in found.reasons) is not known
+    low, high = found.interval_ms
+    # Nor is it known how often b asks.
+    assert (high - low < 1) == (known and makespan_ms in (10, 20))
+
+
 def test_the_interval_widens_with_the_samples_and_needs_three_rounds():
     nothing = simulate(profile_of({"a": 0, "b": 1}, rounds=[0.0, 0.0, 0.0]), workers=2)
     assert nothing.interval_ms == (0, 0)
