@@ -96,7 +96,7 @@ def _parsed(kind: str) -> ast.expr:
 def inner_shape(shape: type, kind: ast.expr) -> type | None:
     """Return the shape with the name `kind` in the module of `shape`; None if there is none."""
     name = getattr(kind, "id", "")
-    return None if name in _JSON_TYPES else vars(sys.modules[shape.__module__]).get(name)
+    return None if name in {*_JSON_TYPES, "Any"} else vars(sys.modules[shape.__module__]).get(name)
 
 
 def schema_of(shape: type) -> dict[str, Any]:
