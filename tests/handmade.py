@@ -1,5 +1,6 @@
-"""Documents and profiles that no run has made."""
+"""What tests make by hand: documents and profiles that no run has made, tasks, texts."""
 
+import io
 import json
 
 from dagprofiler import Config, DAGMetrics, Profile, task
@@ -13,6 +14,29 @@ def source():
 @task(inputs=["x"], outputs=["y"])
 def sink(x):
     return {"y": x}
+
+
+class Apart(str):
+    """A text that is equal to nothing but itself."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        return self is other
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def edge_bytes(profile):
+    """Return sizes and fields of each edge."""
+    return {
+        (one.source, one.target): (one.size_bytes, one.wire_bytes, one.data_fields)
+        for one in profile.metrics.edge_metrics
+    }
 
 
 def strict(text):

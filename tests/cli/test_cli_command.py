@@ -1,4 +1,3 @@
-import io
 import os
 import re
 import subprocess
@@ -6,6 +5,7 @@ import sys
 
 import pytest
 from cli_runner import command, environment, python
+from handmade import Terminal
 
 import dagprofiler
 from dagprofiler.cli import main
@@ -58,11 +58,6 @@ def test_a_standard_output_that_is_full_is_named(shelf, words):
         done = command(*words, shelf.profile, stdout=full)
     assert done.stderr == "dagprofiler: no space left on device: 'standard output'\n"
     assert done.returncode == 2
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 def test_text_is_the_same_without_rich_and_ctrl_c_has_its_exit_code(monkeypatch, capsys):

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
+from handmade import Terminal, sink, source
 
 from dagprofiler import DAG, Progress, Rounds, RunError, compare_runs, map_over, task
 from dagprofiler.engine import progress as module
@@ -29,25 +30,10 @@ def drawn(monkeypatch):
     return lines
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
 def shown(stream):
     """Return the lines that were drawn, with times as T."""
     lines = [line.rstrip() for line in stream.getvalue().split("\r")[1:]]
     return [re.sub(r"\d+\.\d s|\d+:\d\d", "T", line) for line in lines]
-
-
-@task(outputs=["x"])
-def first():
-    return {"x": 1}
-
-
-@task(inputs=["x"], outputs=["y"])
-def second(x):
-    return {"y": x}
 
 
 @task(inputs=["x"], outputs=["z"])
@@ -55,8 +41,8 @@ def fails(x):
     raise ValueError(x)
 
 
-TWO = DAG({"first": first, "second": second}, [("first", "second")])
-FAILING = DAG({"first": first, "fails": fails}, [("first", "fails")])
+TWO = DAG({"first": source, "second": sink}, [("first", "second")])
+FAILING = DAG({"first": source, "fails": fails}, [("first", "fails")])
 
 
 def test_the_line_tells_of_each_task_and_nothing_of_it_remains(drawn):
@@ -88,13 +74,13 @@ def test_an_expected_profile_says_from_the_beginning_when_the_run_will_end(drawn
     lines = drawn(TWO, expected=expected)
     assert lines[0].startswith("[............] 0 of 2 tasks | T, T left")
     assert lines[1].startswith("[###.........] 1 of 2 tasks")
-    unknown = drawn(TWO, expected=DAG({"first": first}).run())
+    unknown = drawn(TWO, expected=DAG({"first": source}).run())
     assert unknown[1].startswith("[######......] 1 of 2 tasks")
 
 
 def test_tasks_that_a_rule_adds_are_counted_as_they_come_and_those_that_fail_as_done(drawn):
     many = task(outputs=["x"])(lambda: {"x": [1, 2]})(name="many")
-    lines = drawn(DAG({"many": many}, rules=[map_over("many", "x", second)]))
+    lines = drawn(DAG({"many": many}, rules=[map_over("many", "x", sink)]))
     assert lines[1].startswith("[############] 1 of 1 tasks")
     assert lines[2].startswith("[####........] 1 of 3 tasks")
     assert "3 of 3 tasks" in lines[5]
@@ -115,7 +101,7 @@ def test_of_tasks_that_run_concurrently_the_first_is_named(drawn):
 
 
 def test_the_line_fits_any_width(drawn, monkeypatch):
-    dag = DAG({"a name that is longer than most": first})
+    dag = DAG({"a name that is longer than most": source})
     for width in range(20, 90):
         monkeypatch.setenv("COLUMNS", str(width))
         lines = drawn(dag)
@@ -220,7 +206,7 @@ def test_a_notebook_has_a_bar(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setattr(module._Notebook, "pause_s", -1.0)
     monkeypatch.setattr(module._Moving, "_move", lambda _: None)
-    DAG({"<a>": first}).run(hooks=[Progress()])
+    DAG({"<a>": source}).run(hooks=[Progress()])
     assert updates[0].startswith('<progress value="0.0000"></progress> 0 of 1 tasks | ')
     assert "&lt;a&gt; for " in updates[0]
     assert updates[-1] == ""

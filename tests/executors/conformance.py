@@ -8,6 +8,7 @@ from concurrent.futures import Future
 
 import programs
 import pytest
+from handmade import edge_bytes
 
 from dagprofiler import (
     DAG,
@@ -26,13 +27,6 @@ from dagprofiler import (
 
 #: What the program is run with.
 WHOLE = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}
-
-
-def edge_bytes(profile):
-    return {
-        (one.source, one.target): (one.size_bytes, one.wire_bytes, one.data_fields)
-        for one in profile.metrics.edge_metrics
-    }
 
 
 def done(profile):

@@ -2,6 +2,7 @@ import pickle
 import re
 
 import pytest
+from handmade import Apart
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,16 +34,6 @@ def message(edges, tasks=None):
     assert isinstance(caught.value, ValueError)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     return str(caught.value)
-
-
-class Apart(str):
-    """A text that is equal to nothing but itself."""
-
-    __slots__ = ()
-    __hash__ = object.__hash__
-
-    def __eq__(self, other):
-        return self is other
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
+from handmade import edge_bytes
 from journal_files import cut_after, segment
 from journal_tasks import last, ran
 
@@ -67,13 +68,6 @@ def program(rules=(merge, branch)):
 
 ASKED = {"seed": 3, "keep": ["files", "merge", "look[1][0]"]}
 TASKS = 1 + 3 + 6 + 1 + 1
-
-
-def edge_bytes(profile):
-    return {
-        (one.source, one.target): (one.size_bytes, one.wire_bytes, one.data_fields)
-        for one in profile.metrics.edge_metrics
-    }
 
 
 @pytest.mark.parametrize("count", range(TASKS + 2))

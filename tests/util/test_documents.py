@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from handmade import Apart
 
 from dagprofiler import Config, ProfileError
 from dagprofiler._util.json import collector_paused, jsonable, parse, read, utc_text
@@ -28,16 +29,6 @@ class Dictable:
 class Stubborn:
     def __str__(self):
         raise RuntimeError("I have no text")
-
-
-class Apart(str):
-    """A text that is equal to nothing but itself."""
-
-    __slots__ = ()
-    __hash__ = object.__hash__
-
-    def __eq__(self, other):
-        return self is other
 
 
 def test_the_time_is_utc_with_a_z_and_microseconds():

@@ -13,9 +13,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from handmade import source
 from platforms import posix
 
-from dagprofiler import DAG, task
+from dagprofiler import DAG
 from dagprofiler._util import files
 from dagprofiler._util.files import check_writable, replacing, second_place, temporary, write
 from dagprofiler._util.json import parse, read
@@ -32,11 +33,6 @@ def source():
     return {"x": 1}
 dag = DAG({"source": source})
 """
-
-
-@task(outputs=["x"])
-def source():
-    return {"x": 1}
 
 
 @pytest.fixture(scope="module")
