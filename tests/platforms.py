@@ -6,6 +6,12 @@ import pytest
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX: signals, pipes, limits")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+#: Of tests of another engine, which leaves its sockets to the collector of garbage.
+of_engine = [
+    pytest.mark.external,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 def found(what, where):

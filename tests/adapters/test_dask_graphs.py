@@ -6,6 +6,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
+from platforms import of_engine
 
 from dagprofiler import DAG, DagProfilerError, DeclarationError, GraphError, Profile, RunError
 
@@ -22,11 +23,7 @@ import pandas
 
 from dagprofiler.adapters.dask import profile_dask
 
-pytestmark = [
-    pytest.mark.external,
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = of_engine
 
 
 def inc(x):

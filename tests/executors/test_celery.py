@@ -17,17 +17,12 @@ from importlib.util import find_spec
 
 import pytest
 from conformance import Conformance, failure, until
-from platforms import found
+from platforms import found, of_engine
 from programs import ASKED, PYTHONPATH, Act, last, passes, program
 
 from dagprofiler import DAG, CeleryExecutor, ValidationError, WorkerError
 
-pytestmark = [
-    pytest.mark.external,
-    # Celery leaves its sockets to the collector of garbage.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = of_engine
 #: What nothing here takes as long as; a test that waits for it has failed.
 LONG_S = 60
 

@@ -11,6 +11,7 @@ import numpy as np
 import programs
 import pytest
 from conformance import Conformance, check_schedule, until
+from platforms import of_engine
 from relay import Relay
 
 from dagprofiler import DAG, Hook, Rounds, RunError, ValidationError, WorkerError
@@ -24,12 +25,7 @@ import distributed
 
 from dagprofiler.executors._dask_worker import TOPIC
 
-pytestmark = [
-    pytest.mark.external,
-    # Dask's own, where a worker is killed.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = of_engine
 #: What nothing here takes as long as; a test that waits for it has failed.
 LONG_S = 120
 

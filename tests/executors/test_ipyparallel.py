@@ -8,18 +8,13 @@ from pathlib import Path
 
 import pytest
 from conformance import Conformance, failure
-from platforms import found
+from platforms import found, of_engine
 from programs import ASKED, PYTHONPATH, Act, last, program
 
 from dagprofiler import DAG, PoolExecutor, RunError, Task, ValidationError, WorkerError
 
-pytestmark = [
-    pytest.mark.external,
-    # ipyparallel leaves its sockets to the collector of garbage, and asks for deprecated names.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+# It asks for deprecated names, too.
+pytestmark = [*of_engine, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 class Cluster:

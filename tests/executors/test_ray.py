@@ -9,6 +9,7 @@ import numpy as np
 import programs
 import pytest
 from conformance import Conformance, check_schedule, done, failure, until
+from platforms import of_engine
 
 from dagprofiler import DAG, Hook, Task, ValidationError, WorkerError
 from dagprofiler.serializers import OutOfBandPickle
@@ -18,12 +19,10 @@ ray = pytest.importorskip("ray")
 from dagprofiler.executors.ray import RayExecutor, _path_for_workers  # noqa: E402
 
 pytestmark = [
-    pytest.mark.external,
+    *of_engine,
     # Ray's own.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 

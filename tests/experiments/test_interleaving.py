@@ -64,9 +64,7 @@ def test_rounds_and_warm_up_alternate_and_so_does_who_goes_first(rounds, order):
     assert "".join(said) == order
 
 
-def test_the_pass_for_allocations_comes_in_turn_and_more_rounds_of_one_are_run_alone(
-    monkeypatch,
-):
+def test_the_pass_for_allocations_comes_in_turn_and_more_rounds_of_one_are_run_alone(monkeypatch):
     said, dag_a, dag_b = two()
     found = compare_runs(dag_a, dag_b, rounds=Rounds(2, warmup=0), meters="allocation")
     assert "".join(said) == "abbaab"

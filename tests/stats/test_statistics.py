@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler.stats import (
-    FLAGS,
-    corrected,
-    flags,
-    median,
-    summarize,
-)
+from dagprofiler.stats import FLAGS, corrected, flags, median, summarize
 
 SAMPLES = st.lists(st.floats(0.001, 1000.0), min_size=1, max_size=40)
 
