@@ -274,11 +274,10 @@ def simulate(
     held = _shares(profile, graph.names, "gil_ms")
     unseen_ms = sum(each.compute for each, share in zip(times, held) if share is None)
     guessed = unseen_ms > _UNSEEN * sum(each.compute for each in times)
-    gil = None
-    if engine is not None and engine.shares_memory:
-        # What computes may hold the lock.
-        most = core or [1.0] * len(times)
-        gil = [each if share is None else share for share, each in zip(held, most)]
+    # What computes may hold the lock.
+    most = core or [1.0] * len(times)
+    locked = [each if share is None else share for share, each in zip(held, most)]
+    gil = locked if engine is not None and engine.shares_memory else None
     # Rounds on as many threads have the waits for the interpreter's lock in their times.
     threads = _threads(profile)
     budget = _SIMULATED_TASKS // len(counts)
@@ -777,7 +776,9 @@ def _shares(profile: Profile, names: Sequence[str], column: str) -> list[float |
     found: list[float | None] = []
     for name in names:
         columns = samples["tasks"].get(name, {})
-        values = (columns.get(each, ()) for each in (_time_in(columns), column))
+        # The lock is held, or not, also while other programs have the core.
+        whole_in = "wall_ms" if column == "gil_ms" else _time_in(columns)
+        values = (columns.get(each, ()) for each in (whole_in, column))
         rows = [
             (ms, part)
             for kind, ms, part in zip(samples["rounds"], *values)
