@@ -929,6 +929,16 @@ class PredictionSection:
 
         - Its lower and its upper end.
         - In milliseconds.
+    serialize_intervals_ms
+        That of its time to serialize its outputs, in milliseconds.
+
+        - Its lower and its upper end.
+        - In milliseconds.
+    deserialize_intervals_ms
+        That of its time to deserialize its inputs, in milliseconds.
+
+        - Its lower and its upper end.
+        - In milliseconds.
     models
         Cost models as formulas, by quantity.
 
@@ -946,6 +956,8 @@ class PredictionSection:
     curve: list[CurveEntry] = may()
     beyond: float = may()
     intervals_ms: dict[str, list[float]] = may(keys="task")
+    serialize_intervals_ms: dict[str, list[float]] = may(keys="task")
+    deserialize_intervals_ms: dict[str, list[float]] = may(keys="task")
     models: dict[str, str] = may()
     reasons: list[str] = must()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, combinations, islice, product
-from math import inf, log, log2
+from math import exp, hypot, inf, log, log2
 from statistics import NormalDist
 from typing import Any
 
@@ -16,14 +16,14 @@ from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import number, plain_number
 from dagprofiler._util.html import Shown, paragraph, table, view
-from dagprofiler._util.text import aligned, class_of, printable
+from dagprofiler._util.text import BYTES, aligned, class_of, printable, quantity
 from dagprofiler.analysis.compare import same_parameter
 from dagprofiler.config import Config
 from dagprofiler.errors import ProfileError, did_you_mean, is_a, refused, short_repr
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.predict._normal_form import Fit, fit_points, longest_line
-from dagprofiler.predict._simulate import HUGE, sources_of
+from dagprofiler.predict._simulate import HUGE, INTERVALS, sources_of
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
@@ -45,21 +45,31 @@ _APART = 1.3
 #: Share of all times from which on a doubtful model makes a prediction doubtful.
 _WEIGHTY = 0.05
 
-#: Quantities of tasks: their words, unit, and columns of samples, the first of which is used.
-_TASK = {
-    "compute": ("compute()", "ms", ("corrected_ms", "wall_ms")),
-    "serialize": ("serializing", "ms", ("serialize_ms",)),
-    "deserialize": ("deserializing", "ms", ("deserialize_ms",)),
-    "cpu": ("CPU time", "ms", ("cpu_ms",)),
-    "instructions": ("counted", "instructions", ("instructions",)),
-    "estimated": ("estimated", "instructions", ()),
-    "outputs": ("outputs", "bytes", ()),
+#: What reading the clock and touching memory first add to a time, in ms: no less is a trend.
+_CLOCK_MS = 1e-3
+
+#: Quantities of tasks: their unit, and columns of samples, the first of which is used.
+_TASK: dict[str, tuple[str, tuple[str, ...]]] = {
+    "inputs": ("bytes", ()),
+    "deserializing": ("ms", ("deserialize_ms",)),
+    "compute()": ("ms", ("corrected_ms", "wall_ms")),
+    "CPU time": ("ms", ("cpu_ms",)),
+    "counted": ("instructions", ("instructions",)),
+    "estimated": ("instructions", ()),
+    "outputs": ("bytes", ()),
+    "serializing": ("ms", ("serialize_ms",)),
 }
+
+#: Times that are a matter of bytes, and of which.
+_BYTES = {"deserializing": "inputs", "serializing": "outputs"}
 
 
 @dataclass(frozen=True)
 class CostModel:
     """What one quantity of a class of tasks, or of edges, costs over the configuration.
+
+    Times of serializing and deserializing are modelled over the bytes of the outputs and inputs,
+    and these over the parameters.
 
     Attributes
     ----------
@@ -70,11 +80,13 @@ class CostModel:
     unit
         Its unit.
     formula
-        The model, with the names of the parameters.
+        The model, with the names of the parameters, or in ms/MB.
     error
         Cross-validated error relative to the measured values.
     regime
         What changes within the measured range; "" if nothing does.
+    megabytes
+        The MB (1e6 bytes) measured, in increasing order, where the model is over bytes; else empty.
     """
 
     of: str
@@ -83,33 +95,48 @@ class CostModel:
     formula: str
     error: float
     regime: str
+    megabytes: tuple[float, ...]
     _fit: Fit = field(repr=False, compare=False)
     #: Name to its cost relative to the class.
     _ratios: Mapping[str, float] = field(repr=False, compare=False)
     #: What the fitted values, the lowest of each size, are multiplied by to give typical ones.
     _level: float = field(repr=False, compare=False)
+    #: The model of the bytes, where this one is over bytes.
+    _bytes: CostModel | None = field(repr=False, compare=False)
+    #: How far off sizes are from what smaller ones predict: a logarithm for each doubling.
+    _unforeseen: float = field(repr=False, compare=False)
 
-    def at(self, point: Sequence[float], name: str) -> float:
-        """Return the cost of one task or edge of the class."""
-        return self._fit.form(point) * self._level * self._ratios.get(name, 1.0)
+    def at(self, point: Sequence[float], name: str = "") -> float:
+        """Return the cost of one task or edge of the class; by default the mean of them."""
+        cost = self._fit.form(self._over(point, name))
+        return cost * self._level * self._ratios.get(name, 1.0)
+
+    def _over(self, point: Sequence[float], name: str = "") -> Sequence[float]:
+        bytes_of = self._bytes
+        return _in_mb(bytes_of.at(point, name), self.megabytes) if bytes_of else point
 
     def rivals(self, point: Sequence[float]) -> tuple[float, float]:
         """Return the least and the most cost by the forms that are about as plausible."""
-        low, high = self._fit.rivals(point)
+        low, high = self._fit.rivals(self._over(point))
         return low * self._level, high * self._level
 
-    def spread(self, point: Sequence[float]) -> tuple[float, float]:
+    def spread(self, point: Sequence[float], name: str = "") -> tuple[float, float]:
         """Return both ends of the 95 % interval, relative to the cost."""
+        point = self._over(point, name)
         middle = self._fit.form(point)
         low, high = self._fit.interval(point)
-        return (low / middle, high / middle) if middle else (1.0, 1.0)
+        doublings = log2(max(1.0, point[0] / self.megabytes[-1])) if self._unforeseen else 0.0
+        apart = exp(min(log(HUGE) / 2, 1.96 * self._unforeseen * doublings))
+        return (low / middle / apart, high / middle * apart) if middle else (1.0, 1.0)
 
 
 class _Values:
     """What was measured of the members of a class in each profile."""
 
-    def __init__(self, of: str, words: str, unit: str) -> None:
+    def __init__(self, of: str, words: str, unit: str, sizes: _Values | None) -> None:
         self.of, self.words, self.unit = of, words, unit
+        #: The bytes of which this is the time.
+        self.sizes = sizes
         #: By profile and name.
         self.typical: dict[int, dict[str, float]] = defaultdict(dict)
         self.low: dict[int, dict[str, float]] = defaultdict(dict)
@@ -126,41 +153,75 @@ class _Values:
             off = median([abs(value - middle) for value in samples])
             self.noises.append(1.48 * off / middle / len(samples) ** 0.5 * 1.25)
 
-    def model(self, points: Sequence[Sequence[float]], names: Sequence[str]) -> CostModel | None:
+    def model(
+        self, points: Sequence[Sequence[float]], names: Sequence[str], bytes_of: CostModel | None
+    ) -> CostModel | None:
         present = [*self.typical]
         if len(present) < _LEAST:
             return None
-        is_time = self.unit == "ms"
-        used = self.low if is_time else self.typical
-        means = [sum(used[k].values()) / len(used[k]) for k in present]
-        levels = [
-            sum(self.typical[k].values()) / len(used[k]) / mean
-            for k, mean in zip(present, means)
-            if mean
-        ]
+        sizes = {} if self.sizes is None else {k: self.sizes.typical[k] for k in present}
+        used = self.low if self.unit == "ms" and not sizes else self.typical
+        means = {k: _mean(used[k]) for k in present}
+        levels = [_mean(self.typical[k]) / mean for k, mean in means.items() if mean]
         level = median(levels) if levels else 1.0
-        if is_time and self.gaps:
+        if self.unit == "ms" and self.gaps:
             # What only adds time, as other programs do, moves medians more than lowest samples.
             level = min(level, 1.0 + median(self.gaps))
+        megabytes = tuple(sorted({_mean(of) / 1e6 for of in sizes.values()}))
+        at = [_in_mb(_mean(sizes[k]), megabytes) if sizes else tuple(points[k]) for k in present]
+        if sizes:
+            names = ["ms/MB", *(f"ms/MB beyond {size:.3g} MB" for size in megabytes[1:-1])]
+        merged = dict(sorted(_merged(at, [*means.values()]).items()))
+        noise = self.noise([*means.values()])
+        fit = fit_points([*merged], [*merged.values()], noise, line=bool(sizes))
         ratios: dict[str, list[float]] = {}
-        for k, mean in zip(present, means):
+        for k, mean in means.items():
             for name, value in used[k].items():
-                if mean:
-                    ratios.setdefault(name, []).append(value / mean)
-        merged = _merged([tuple(points[k]) for k in present], means)
-        noise = max(_DRIFT, median(self.noises) if self.noises else 0.0) if is_time else 0.0
-        fit = fit_points([*merged], [*merged.values()], noise)
+                expected = fit.form(_in_mb(sizes[k][name], megabytes)) if sizes else mean
+                if expected:
+                    ratios.setdefault(name, []).append(value / expected)
         return CostModel(
             self.of,
             self.words,
             self.unit,
-            fit.form.formula(names),
+            fit.form.formula(names, self.unit if sizes else ""),
             fit.error,
             fit.regime,
+            megabytes,
             fit,
             {name: median(several) for name, several in ratios.items()},
             level,
+            bytes_of,
+            _unforeseen(merged, noise) if sizes else 0.0,
         )
+
+    def noise(self, means: Sequence[float]) -> float:
+        """Return the relative uncertainty of each mean: of times, as what is counted has none."""
+        if self.unit != "ms":
+            return 0.0
+        clock = _CLOCK_MS / max(_CLOCK_MS, sum(means) / len(means))
+        return hypot(max(_DRIFT, median(self.noises) if self.noises else 0.0), clock)
+
+
+def _mean(values: Mapping[str, float]) -> float:
+    return sum(values.values()) / len(values)
+
+
+def _in_mb(size: float, megabytes: Sequence[float]) -> tuple[float, ...]:
+    """Return bytes as MB, and the MB beyond each of those measured but the least and the most."""
+    return size / 1e6, *(max(0.0, size / 1e6 - least) for least in megabytes[1:-1])
+
+
+def _unforeseen(times: Mapping[tuple[float, ...], float], noise: float) -> float:
+    """Return how far off sizes are from what smaller ones predict: a logarithm a doubling."""
+    points, values = [*times], [*times.values()]
+    off, doublings = [], [1e-9]
+    for k in range(_LEAST, len(points)):
+        guess = fit_points(points[:k], values[:k], noise, line=True).form(points[k])
+        if guess and values[k]:
+            off.append(log(values[k] / guess))
+            doublings.append(log2(points[k][0] / points[k - 1][0]))
+    return hypot(*off) / hypot(*doublings)
 
 
 @cache
@@ -230,7 +291,11 @@ class CostModels(Shown):
         rows: list[Sequence[str]] = [("of", "quantity", "model", "unit", "error", "")]
         for model in self.models:
             of, formula, error = printable(model.of), printable(model.formula), f"{model.error:.1%}"
-            rows.append((of, model.quantity, formula, model.unit, error, model.regime))
+            remark = model.regime
+            if model.megabytes:
+                low, *_, high = (quantity(1e6 * size, BYTES) for size in model.megabytes * 2)
+                remark = f"{_BYTES[model.quantity]} from {low} to {high}"
+            rows.append((of, model.quantity, formula, model.unit, error, remark))
         return rows
 
     def predict(self, config: Config | Mapping[str, Any]) -> Profile:
@@ -333,9 +398,11 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     reasons = _check_design(names, points)
     order = sorted(range(len(runs)), key=lambda k: points[k])
     runs, points = tuple(runs[k] for k in order), [points[k] for k in order]
-    models = tuple(
-        model for values in _collected(runs) if (model := values.model(points, names)) is not None
-    )
+    models: dict[tuple[str, str], CostModel] = {}
+    for values in _collected(runs):
+        bytes_of = models.get((values.of, _BYTES.get(values.words, "")))
+        if (model := values.model(points, names, bytes_of)) is not None:
+            models[values.of, values.words] = model
     graphs = [run.dag_structure for run in runs]
     edges = {frozenset((e["source"], e["target"]) for e in graph["edges"]) for graph in graphs}
     if len(edges) > 1 or len({frozenset(graph["nodes"]) for graph in graphs}) > 1:
@@ -346,7 +413,7 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     partial = [run for run in runs if run.sections.get("run", {}).get("state") == "partial"]
     if any(len(run.metrics.task_metrics) < len(run.dag_structure["nodes"]) for run in partial):
         reasons.append("tasks of some profiles failed or did not run, so their costs are not known")
-    return CostModels(parameters, models, runs, tuple(reasons))
+    return CostModels(parameters, (*models.values(),), runs, tuple(reasons))
 
 
 def _varied(runs: Sequence[Profile]) -> dict[str, tuple[float, ...]]:
@@ -395,20 +462,22 @@ def _collected(runs: Sequence[Profile]) -> Iterator[_Values]:
     """Yield what was measured of each class of tasks and edges."""
     values: dict[tuple[str, str], _Values] = {}
     for k, run in enumerate(runs):
-        for name, key, words, unit, samples in chain(_of_tasks(run), _of_edges(run)):
+        for name, words, unit, samples in chain(_of_tasks(run), _of_edges(run)):
             kind = class_of(name)
-            if (kind, key) not in values:
-                values[kind, key] = _Values(kind, words, unit)
-            values[kind, key].note(k, name, samples)
+            if (kind, words) not in values:
+                sizes = values.get((kind, _BYTES.get(words, "")))
+                values[kind, words] = _Values(kind, words, unit, sizes)
+            values[kind, words].note(k, name, samples)
     for each in values.values():
-        counts = {value for known in each.typical.values() for value in known.values()}
-        # How many tasks a class has is a model only where it grows.
-        if each.unit != "tasks" or len(counts) > 1:
+        of = each.sizes or each
+        counts = {value for known in of.typical.values() for value in known.values()}
+        # How many tasks a class has is a model only where it grows; no bytes take no time.
+        if len(counts) > 1 or not (of.unit == "tasks" or (of.unit == "bytes" and counts == {0})):
             yield each
 
 
-def _of_tasks(run: Profile) -> Iterator[tuple[str, str, str, str, Sequence[Any]]]:
-    """Yield name, key, words, unit and samples of each quantity of each task."""
+def _of_tasks(run: Profile) -> Iterator[tuple[str, str, str, Sequence[Any]]]:
+    """Yield name, words, unit and samples of each quantity of each task."""
     entries, unclear = entries_of_tasks(run)
     if unclear:
         raise ProfileError(f"fit: the profile of {run.timestamp}: {unclear}")
@@ -416,31 +485,32 @@ def _of_tasks(run: Profile) -> Iterator[tuple[str, str, str, str, Sequence[Any]]
     sources = run.sections.get("weight_sources", {})
     for name, entry in entries.items():
         plain = {
-            "compute": entry.compute_time_ms,
-            "serialize": entry.serialize_time_ms,
-            "deserialize": entry.deserialize_time_ms,
+            "inputs": entry.bytes_in,
+            "deserializing": entry.deserialize_time_ms,
+            "compute()": entry.compute_time_ms,
+            "serializing": entry.serialize_time_ms,
             "estimated": sources.get(name, {}).get("estimated_instructions"),
             "outputs": entry.bytes_out,
         }
         columns = section["tasks"].get(name, {})
-        for key, (words, unit, wanted) in _TASK.items():
+        for words, (unit, wanted) in _TASK.items():
             sampled = (measured_of(section["rounds"], columns.get(column, ())) for column in wanted)
             samples = next(filter(None, sampled), None)
-            if samples is None and plain.get(key) is not None:
-                samples = [plain[key]]
+            if samples is None and plain.get(words) is not None:
+                samples = [plain[words]]
             if samples:
-                yield name, key, words, unit, samples
+                yield name, words, unit, samples
     for kind, count in Counter(map(class_of, run.dag_structure["nodes"])).items():
-        yield kind, "count", "number", "tasks", [count]
+        yield kind, "number", "tasks", [count]
 
 
-def _of_edges(run: Profile) -> Iterator[tuple[str, str, str, str, Sequence[Any]]]:
+def _of_edges(run: Profile) -> Iterator[tuple[str, str, str, Sequence[Any]]]:
     """Yield the same of each edge."""
     for edge in run.metrics.edge_metrics:
         name = f"{edge.source}->{edge.target}"
-        yield name, "size", "payload", "bytes", [edge.size_bytes]
+        yield name, "payload", "bytes", [edge.size_bytes]
         if edge.wire_bytes is not None:
-            yield name, "wire", "on the wire", "bytes", [edge.wire_bytes]
+            yield name, "on the wire", "bytes", [edge.wire_bytes]
 
 
 class _Prediction:
@@ -474,19 +544,24 @@ class _Prediction:
         bytes_in = dict.fromkeys(nodes, 0)
         for edge in edge_metrics:
             bytes_in[edge.target] += edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes
-        metrics, weights, sources, intervals = [], {}, {}, {}
+        metrics, weights, sources = [], {}, {}
+        intervals: dict[str, dict[str, list[float]]] = {key: {} for key in INTERVALS.values()}
         order = kahn_order(nodes, edges)
         for name in order:
             entry = entries.get(name) or by_class.get(class_of(name))
             if entry is None:
                 raise refused(f"predict: task {name!r} has no time in any profile")
-            compute_ms = self.cost(name, "compute()", entry.compute_time_ms)
+            measured = entry.compute_time_ms, entry.serialize_time_ms, entry.deserialize_time_ms
+            compute_ms, serialize_ms, deserialize_ms = times = [
+                round(self.cost(name, phase, ms or 0.0), 6)
+                for phase, ms in zip(INTERVALS, measured)
+            ]
             metrics.append(
                 TaskMetrics(
                     name,
-                    round(compute_ms, 6),
-                    round(self.cost(name, "serializing", entry.serialize_time_ms or 0.0), 6),
-                    round(self.cost(name, "deserializing", entry.deserialize_time_ms or 0.0), 6),
+                    compute_ms,
+                    serialize_ms,
+                    deserialize_ms,
                     _whole(bytes_in[name]),
                     _whole(self.cost(name, "outputs", entry.bytes_out)),
                 )
@@ -494,12 +569,13 @@ class _Prediction:
             estimated = self.known.get((class_of(name), "estimated"))
             weights[name] = 0 if estimated is None else _whole(estimated.at(self.point, name))
             sources[name] = self.sources(name, None if estimated is None else weights[name])
-            model = self.known.get((class_of(name), "compute()"))
-            if model is None:
+            for (phase, key), ms in zip(INTERVALS.items(), times):
+                model = self.known.get((class_of(name), phase))
+                if model is not None:
+                    ends = model.spread(self.point, name)
+                    intervals[key][name] = [round(ms * end, 6) for end in ends]
+            if name not in intervals["intervals_ms"]:
                 self.lacking[f"{class_of(name)}: too few profiles have it for a model"] = None
-            else:
-                ends = model.spread(self.point)
-                intervals[name] = [round(compute_ms * end, 6) for end in ends]
         own, kept = self.base.sections.get("run", {}), ("environment", "engine")
         executor = {"executor": own["executor"]} if "executor" in own else {}
         unknown: Any = None  # the total time, which depends on the workers
@@ -525,7 +601,7 @@ class _Prediction:
                         f"{model.of}: {model.quantity}, {model.unit}": model.formula
                         for model in self.models.models
                     },
-                    "intervals_ms": intervals,
+                    **intervals,
                     "reasons": [*self.reasons(), *self.lacking],
                 },
                 **{n: self.base.sections[n] for n in kept if n in self.base.sections},
@@ -574,9 +650,7 @@ class _Prediction:
             if x < known[0] / _FAR:
                 yield f"{name}={x:g} is {known[0] / x:.3g} times below the least measured value"
         yield from self.models.reasons
-        times = {
-            model: model.at(self.point, "") for model in self.models.models if model.unit == "ms"
-        }
+        times = {model: model.at(self.point) for model in self.models.models if model.unit == "ms"}
         least = _WEIGHTY * sum(times.values())
         for model in self.models.models:
             # At the upper end of its interval: a form that does not fit may be near 0.

@@ -33,6 +33,9 @@ _NONE: Power = (0.0, 0)
 #: larger, up to the second number.
 _TOLERATED, _MOST_TOLERATED = 0.1, 0.3
 
+#: Fewest points that tell more than a mean.
+_FEWEST = 3
+
 #: Costs up to this count as 0, since inverses of less overflow.
 _LEAST = 1e-30
 
@@ -69,17 +72,22 @@ class NormalForm:
         terms = zip(self.coefficients, self.terms)
         return max(0.0, sum(c * _value(term, point) for c, term in terms))
 
-    def formula(self, names: Sequence[str]) -> str:
-        """Return the form in words of mathematics, as in ``0.5 + 2e-06 N log2(N)``."""
+    def formula(self, names: Sequence[str], constant: str = "") -> str:
+        """Return the form in words of mathematics, as in ``0.5 + 2e-06 N log2(N)``.
+
+        The constant has the unit `constant`.
+        """
         parts = []
         for coefficient, term in zip(self.coefficients, self.terms):
             factors = [_factor(name, power) for name, power in zip(names, term) if power != _NONE]
-            parts.append(" ".join([f"{coefficient:.4g}", *factors]))
+            parts.append(" ".join([f"{coefficient:.4g}", *(factors or [constant])]).strip())
         return " + ".join(parts).replace("+ -", "- ") or "0"
 
 
 def _value(term: Term, point: Sequence[float]) -> float:
-    factors: Iterable[float] = (x**i * (log2(x) ** j) for (i, j), x in zip(term, point))
+    factors: Iterable[float] = (
+        x**i * (log2(x) ** j if j else 1.0) for (i, j), x in zip(term, point)
+    )
     return prod(factors)
 
 
@@ -149,7 +157,9 @@ class Fit:
         return max(0.0, min(middle, float(low))), max(middle, float(high))
 
 
-def fit_points(points: Sequence[Sequence[float]], values: Sequence[float], noise: float) -> Fit:
+def fit_points(
+    points: Sequence[Sequence[float]], values: Sequence[float], noise: float, *, line: bool = False
+) -> Fit:
     """Return the form that explains values at points best, by its information criterion.
 
     Parameters
@@ -161,6 +171,9 @@ def fit_points(points: Sequence[Sequence[float]], values: Sequence[float], noise
         What was measured there, at least 0.
     noise
         Relative uncertainty of each value, as known from repeated measurements.
+    line
+        Whether the form is a line over the first parameter, which may get steeper once, where
+        one of the others begins to be above 0.
 
     Notes
     -----
@@ -170,10 +183,9 @@ def fit_points(points: Sequence[Sequence[float]], values: Sequence[float], noise
     is known, plus what is left unexplained: few points alone tell it badly.
     """
     values = [value if value > _LEAST else 0.0 for value in values]
-    if len({*values}) == 1:
-        return _constant(len(points[0]), values[0], noise)
-    search = _Search(points, values, noise)
-    whole = search.best()
+    if len({*values}) == 1 or len(points) < _FEWEST:
+        return _constant(len(points[0]), sum(values) / len(values), noise)
+    whole = _Search(points, values, noise, line=line).best()
     if len(points[0]) == 1:
         return _with_regimes(points, values, noise, whole)
     return whole
@@ -193,7 +205,7 @@ def _with_regimes(
     """Return the fit of the largest sizes alone where they follow another form."""
     order = sorted(range(len(points)), key=lambda k: points[k][0])
     xs, ys = [points[k] for k in order], [values[k] for k in order]
-    tolerated = min(max(_TOLERATED, 2.5 * noise), _MOST_TOLERATED)
+    tolerated = max(noise, min(max(_TOLERATED, 2.5 * noise), _MOST_TOLERATED))
     level = [y for y in ys if abs(y - ys[-1]) <= max(0.01, 2 * noise) * ys[-1]]
     flat = len(level) if ys[-len(level) :] == level else 0
     # Of what is disturbed two sizes may be alike by chance.
@@ -245,12 +257,17 @@ class _Search:
     """All forms for some points, each with its fit and its error when a point is left out."""
 
     def __init__(
-        self, points: Sequence[Sequence[float]], values: Sequence[float], noise: float
+        self,
+        points: Sequence[Sequence[float]],
+        values: Sequence[float],
+        noise: float,
+        *,
+        line: bool = False,
     ) -> None:
         import numpy
 
         self.numpy = numpy
-        self.points, self.noise = points, max(noise, _EXACT)
+        self.points, self.noise, self.line = points, max(noise, _EXACT), line
         # No logarithm is below 0 there.
         self.small = [max(min(x, 1.0), x / 4) for x in map(min, zip(*points))]
         self.values = numpy.array([float(value) for value in values])
@@ -321,9 +338,17 @@ class _Search:
 
     def forms(self) -> list[tuple[Term, ...]]:
         """Return the sets of terms to try."""
+        several: list[tuple[Term, ...]]
+        if self.line:
+            everyone = range(self.parameters)
+            line, *steeper = (
+                tuple((1.0, 0) if q == p else _NONE for q in everyone) for p in everyone
+            )
+            several = [(self.constant,), (line,), (self.constant, line)]
+            return several + [(*terms, term) for term in steeper for terms in several]
         if self.parameters == 1:
             terms = [(power,) for power in self.powers(0)]
-            several: list[tuple[Term, ...]] = [(self.constant,), *((term,) for term in terms)]
+            several = [(self.constant,), *((term,) for term in terms)]
             several += [(self.constant, term) for term in terms]
             if len(self.values) >= 5:
                 cheap = [term for term in terms if _POWERS[term[0]] <= 0.5]

@@ -674,7 +674,8 @@ def _times(
         measured = measured_of(kinds, columns.get(_time_in(columns), ()))
         typical = median(measured) if measured else entry.compute_time_ms
         relative = [ms / typical for ms in measured] if typical else [1.0] * len(measured)
-        rows.append(relative or _drawn(profile, name, typical))
+        phases = typical, entry.serialize_time_ms or 0.0, entry.deserialize_time_ms or 0.0
+        rows.append(relative or _drawn(profile, name, phases))
         write_ms, read_ms = moving.get(name, (0.0, 0.0))
         times.append(
             _Times(
@@ -705,14 +706,26 @@ def _time_in(columns: Mapping[str, Any]) -> str:
 _QUINTILES = (-1.28, -0.52, 0.0, 0.52, 1.28)
 
 
-def _drawn(profile: Profile, name: str, typical_ms: float) -> list[float]:
-    """Return ratios as of five rounds for a time that is predicted with an interval."""
-    prediction = profile.sections.get("prediction", {})
-    ends = prediction.get("intervals_ms", {}).get(name)
-    if ends is None or typical_ms <= 0:
-        return [1.0] * len(_QUINTILES) if "intervals_ms" in prediction else []
-    low, high = (max(ms / typical_ms, 1e-3) for ms in ends)
-    return [(low if z < 0 else high) ** (abs(z) / 1.96) for z in _QUINTILES]
+#: The times of a task, and where a prediction has their intervals.
+INTERVALS = {
+    "compute()": "intervals_ms",
+    "serializing": "serialize_intervals_ms",
+    "deserializing": "deserialize_intervals_ms",
+}
+
+
+def _drawn(profile: Profile, name: str, phases_ms: Sequence[float]) -> list[float]:
+    """Return ratios as of five rounds for a task whose times are predicted with intervals."""
+    prediction, whole_ms = profile.sections.get("prediction", {}), sum(phases_ms)
+    if "intervals_ms" not in prediction:
+        return []
+    rows = []
+    for ms, key in zip(phases_ms, INTERVALS.values()):
+        low, high = (max(end, 1e-3 * ms) for end in prediction.get(key, {}).get(name, (ms, ms)))
+        rows.append(
+            [ms * ((low if z < 0 else high) / (ms or 1.0)) ** (abs(z) / 1.96) for z in _QUINTILES]
+        )
+    return [sum(column) / whole_ms if whole_ms else 1.0 for column in zip(*rows)]
 
 
 def _handed_over(profile: Profile, engine: Engine) -> dict[str, tuple[float, float]]:

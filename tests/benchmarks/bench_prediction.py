@@ -4,6 +4,7 @@ Parts:
 
 - ``forms``: cost models of synthetic functions with 5 % noise;
 - ``models``: those of real tasks, at 2, 4 and 16 times the largest size measured;
+- ``values``: those of the times to serialize and deserialize values of several kinds, likewise;
 - ``size``: how long a simulation takes;
 - ``structure``: tasks that sleep, on processes and threads;
 - ``makespan``: six applications on two processes, from a profile taken in this process and from
@@ -12,7 +13,7 @@ Parts:
 - ``faster``: one class of tasks made faster for real;
 - ``schedules``: six of SAGA's schedulers on two networks, followed exactly. Needs SAGA.
 
-All but the first and third need a machine that does nothing else: the pressure on its processors
+All but ``forms`` and ``size`` need a machine that does nothing else: the pressure on its processors
 is printed. Errors are predicted against real; real is the median of plain runs.
 """
 
@@ -268,6 +269,45 @@ class Sink(Task):
         return {"y": 1}
 
 
+class Value(Task):
+    """Makes a value of N items."""
+
+    outputs = ["x"]
+    kinds = {
+        "array": lambda n: np.arange(10.0 * n),
+        "arrays": lambda n: [np.ones(50) for _ in range(n // 50)],
+        "bytes": lambda n: bytes(100 * n),
+        "numbers": lambda n: [i + 2**20 for i in range(n)],
+        "strings": lambda n: {f"key {i}": f"value {i}" for i in range(n)},
+        "records": lambda n: [(f"name {i}", i / 7, i) for i in range(n // 2)],
+    }
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+
+    def compute(self, cfg):
+        return {"x": self.kinds[self.kind](int(cfg.N))}
+
+
+def values():
+    tasks = {kind: Value(kind) for kind in Value.kinds} | {f"end_{k}": Sink() for k in Value.kinds}
+    dag = DAG(tasks, [(kind, f"end_{kind}") for kind in Value.kinds], {"N": 1000})
+    found = fit(sweep(dag, {"N": [1000, 2000, 4000, 8000, 16_000]}, rounds=5))
+    for times in (2, 4, 16):
+        guess = found.predict({"N": 16_000 * times})
+        real = dag.with_config({"N": 16_000 * times}).run(rounds=Rounds(3, warmup=1))
+        for phase, names in ("serialize", Value.kinds), ("deserialize", [*tasks][-6:]):
+            mine, theirs = (
+                {e.task: getattr(e, f"{phase}_time_ms") for e in profile.metrics.task_metrics}
+                for profile in (guess, real)
+            )
+            ends = guess.sections["prediction"][f"{phase}_intervals_ms"]
+            held = [ends[name][0] <= theirs[name] <= ends[name][1] for name in names]
+            errors = [mine[name] / theirs[name] - 1 for name in names]
+            report(f"time to {phase}, {times} times beyond", errors, held)
+
+
 def size():
     from dagprofiler.graph.edges import rows_of
     from dagprofiler.predict import Engine
@@ -456,7 +496,7 @@ def schedules():
 
 
 if __name__ == "__main__":
-    PARTS = [forms, models, size, structure, makespan, loky, threads, dask, allocator, faster]
-    named = {part.__name__: part for part in [*PARTS, schedules]}
+    PARTS = [forms, models, values, size, structure, makespan, loky, threads, dask, allocator]
+    named = {part.__name__: part for part in [*PARTS, faster, schedules]}
     for name in sys.argv[1:] or named:
         named[name]()

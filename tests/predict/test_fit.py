@@ -127,6 +127,54 @@ def test_what_a_sparse_design_leaves_open_is_said_with_the_missing_point():
         fit(two(lambda n, m: n * m, POINTS[:5]))
 
 
+def moving(serialize_ms, sizes=SIZES):
+    """Return runs whose outputs have N^2 bytes, and take `serialize_ms` of their MB."""
+    runs = []
+    for n in sizes:
+        [run] = runs_of(lambda _: 1.0, [n], wire=lambda n: n * n)
+        data = run.to_dict()
+        data["execution_metrics"][0]["serialize_time_ms"] = serialize_ms(n * n / 1e6)
+        runs.append(Profile.from_dict(data))
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("cost", "formula"),
+    [
+        (lambda mb: 2 + 0.5 * mb, "2 ms + 0.5 ms/MB"),
+        (lambda mb: 0.1 * mb + 0.9 * max(0, mb - 64), "0.1 ms/MB + 0.9 ms/MB beyond 64 MB"),
+    ],
+)
+def test_serializing_takes_a_time_for_each_byte_which_may_get_longer_once(cost, formula):
+    models = fit(moving(cost))
+    predicted = models.predict({"N": 4 * SIZES[-1]})
+    assert formula in str(models)
+    assert "outputs from 1 MB to 1.024 GB" in str(models)
+    expected = cost((4 * SIZES[-1]) ** 2 / 1e6)
+    assert predicted.metrics.task_metrics[0].serialize_time_ms == pytest.approx(expected, rel=1e-3)
+    low, high = predicted.sections["prediction"]["serialize_intervals_ms"]["work"]
+    assert low < expected < high
+
+
+def test_what_sizes_have_that_smaller_ones_did_not_show_widens_intervals_and_simulations():
+    def widths(cost):
+        predicted = fit(moving(cost)).predict({"N": 4 * SIZES[-1]})
+        low, high = predicted.sections["prediction"]["serialize_intervals_ms"]["work"]
+        least, most = simulate(predicted, workers=1).interval_ms
+        return high / low, most / least
+
+    even, steeper = widths(lambda mb: mb), widths(lambda mb: mb if mb < 100 else 2 * mb)
+    assert steeper[0] > 3 * even[0]
+    assert steeper[1] > 2 * even[1]
+
+
+@pytest.mark.parametrize("ms", [[0.9, 0.6, 0.7, 0.9, 1.2, 1.6], [0.2, 0.2, 0.2, 0.3, 0.3, 0.9]])
+def test_times_that_the_clock_hardly_tells_apart_have_no_powers(ms):
+    runs = runs_of(lambda n: ms[SIZES.index(n)] / 1e3)
+    [model] = (m for m in fit(runs).models if (m.of, m.quantity) == ("work", "compute()"))
+    assert "N" not in model.formula
+
+
 def test_times_too_small_to_divide_by_count_as_none():
     assert compute(fit(runs_of(lambda n: 5e-324 * n)).predict({"N": 64_000})) == 0
 
