@@ -6,6 +6,7 @@ from abc import ABCMeta
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, cast
 
+from dagprofiler._util import grouped
 from dagprofiler.config import Config
 from dagprofiler.dag import DAG
 from dagprofiler.errors import DeclarationError, GraphError, short_repr
@@ -147,10 +148,7 @@ def dag(
 
 def _edges(tasks: Mapping[str, Task]) -> list[tuple[str, str]]:
     """Return an edge for every pair of tasks that share a field."""
-    producers: dict[str, list[str]] = {}
-    for name, node in tasks.items():
-        for field in node.outputs:
-            producers.setdefault(field, []).append(name)
+    producers = grouped((field, name) for name, node in tasks.items() for field in node.outputs)
     edges: dict[tuple[str, str], None] = {}
     for name, node in tasks.items():
         for field in node.inputs:

@@ -17,6 +17,7 @@ from typing import Any
 from dagprofiler._document.rounds import MEASURED, MOMENTS, counting, measured_of
 from dagprofiler._document.sections import ProfileDocument
 from dagprofiler._document.shapes import MAX_INT, Row, fields_of, inner_shape
+from dagprofiler._util import grouped
 from dagprofiler.errors import CycleError, ProfileError, json_path, short_repr, shorten
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.stats import median
@@ -239,9 +240,7 @@ class _Edges:
 
     def _check_incomplete(self, order: Sequence[str], nodes: Sequence[str]) -> None:
         """Check that the edges have a topological order that agrees with `order`."""
-        below: dict[str, list[str]] = {}
-        for source, target in zip(self.sources, self.targets):
-            below.setdefault(source, []).append(target)
+        below = grouped(zip(self.sources, self.targets))
         try:
             complete = kahn_order(nodes, zip(self.sources, self.targets))
         except CycleError as error:

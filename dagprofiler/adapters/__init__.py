@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
+from dagprofiler._util.json import utc_text
 from dagprofiler.config import Config
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
@@ -122,7 +122,6 @@ def profile_of(run: OwnRun) -> Profile:
         "edges": [{"source": source, "target": target} for source, target in run.edges],
         "execution_order": order,
     }
-    begun = datetime.fromtimestamp(run.epoch_s, timezone.utc).isoformat(timespec="microseconds")
     moments = "ready_ms", "compute_start_ms", "compute_end_ms"
     records = [
         [name, 0, at.worker, *map(ms, (at.ready_s, at.start_s, at.end_s))]
@@ -139,8 +138,8 @@ def profile_of(run: OwnRun) -> Profile:
         "environment": {"not_measured": dict(run.unknown)},
         **run.sections,
     }
-    timestamp = begun.replace("+00:00", "Z")
-    return Profile(Config(), structure, metrics, timestamp=timestamp, sections=sections)
+    began = utc_text(run.epoch_s)
+    return Profile(Config(), structure, metrics, timestamp=began, sections=sections)
 
 
 def _state(run: OwnRun) -> dict[str, Any]:

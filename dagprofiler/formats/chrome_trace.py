@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple
 
-from dagprofiler._document.table import TaskSpan, moment_ns, task_spans
+from dagprofiler._document.table import TaskSpan, edges_of, moment_ns, task_spans
 from dagprofiler._util import grouped
 from dagprofiler._util.json import trace_events, trace_json
 from dagprofiler.analysis.critical_path import analyze
@@ -72,7 +72,7 @@ class ChromeTrace:
         trace.add_rounds(spans)
         for number, of_worker in grouped((span.worker, span) for span in spans).items():
             trace.add_worker(None if number is None else timeline["workers"][number], of_worker)
-        trace.add_flows([(e["source"], e["target"]) for e in profile.dag_structure["edges"]])
+        trace.add_flows(edges_of(profile))
         if "spans" in profile.sections:
             trace.add_traced(profile.sections["spans"], timeline["workers"])
         other = {
@@ -163,8 +163,6 @@ class _Trace:
     def add_flows(self, edges: Sequence[tuple[str, str]]) -> None:
         """Add an arrow for each edge and round in which both its tasks began."""
         add, numbers = self.events.append, count(1)
-        # 0.1.0's profiles may list an edge twice.
-        edges = list(dict.fromkeys(edges))
         for ends in self._ends.values():
             for source, target in edges:
                 if source in ends and target in ends:

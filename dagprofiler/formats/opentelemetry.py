@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from dagprofiler._document.table import TaskSpan, moment_ns, task_spans
+from dagprofiler._document.table import TaskSpan, edges_of, moment_ns, task_spans
 from dagprofiler._util import grouped
 from dagprofiler.errors import FormatError, needs_extra, short_repr
 from dagprofiler.formats._graph import legible
@@ -176,8 +176,7 @@ class _Sender:
             }
             for edge in self._profile.metrics.edge_metrics
         }
-        edges = self._profile.dag_structure["edges"]
-        pairs = ((edge["source"], edge["target"]) for edge in edges)
+        pairs = edges_of(self._profile)
         return grouped((pair[1], (pair[0], carried.get(pair, {}))) for pair in pairs)
 
     def _seen_by_task(self) -> dict[tuple[str, int], list[Sequence[Any]]]:
