@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, Union
 
 from dagprofiler._document.rounds import Rounds
+from dagprofiler._util import grouped
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config
@@ -360,18 +361,14 @@ class DAG(Shown):
     @cached_property
     def edges(self) -> dict[str, list[str]]:
         """Return for each task the names of its successors."""
-        names, adjacency = self._wiring.names, _Adjacency()
-        for source, target, _ in self._wiring.edges():
-            adjacency.setdefault(names[source], []).append(names[target])
-        return adjacency
+        names = self._wiring.names
+        return _Adjacency(grouped((names[a], names[b]) for a, b, _ in self._wiring.edges()))
 
     @cached_property
     def reverse_edges(self) -> dict[str, list[str]]:
         """Return for each task the names of its predecessors."""
-        names, adjacency = self._wiring.names, _Adjacency()
-        for source, target, _ in self._wiring.edges():
-            adjacency.setdefault(names[target], []).append(names[source])
-        return adjacency
+        names = self._wiring.names
+        return _Adjacency(grouped((names[b], names[a]) for a, b, _ in self._wiring.edges()))
 
     @cached_property
     def edge_fields(self) -> dict[tuple[str, str], list[str]]:
@@ -476,20 +473,10 @@ class DAG(Shown):
             On Ctrl-C, with ``.profile``.
         """
         watching = HookCalls(hooks)
+        what = seed, inputs, rounds, meters, keep, on_error
+        where = executor, priorities, timeout, schedule
         with watching.closed_on_error():
-            options = RunOptions(
-                seed,
-                inputs,
-                rounds,
-                meters,
-                keep,
-                on_error,
-                executor,
-                priorities,
-                timeout,
-                schedule,
-            )
-            run = self._prepared(options, watching)
+            run = self._prepared(RunOptions(*what, *where), watching)
         return run.execute()
 
     def resume(

@@ -48,14 +48,8 @@ if TYPE_CHECKING:
 
 #: Sections whose every value the schema describes.
 _TABLES = {
-    "configuration",
-    "dag_structure",
-    "node_weights",
-    "edge_weights",
-    "execution_metrics",
-    "edge_metrics",
-    "weight_sources",
-    "timeline",
+    *("configuration", "dag_structure", "node_weights", "edge_weights"),
+    *("execution_metrics", "edge_metrics", "weight_sources", "timeline"),
 }
 
 _OUR_METADATA = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VERSION}

@@ -327,11 +327,8 @@ class Tables:
             return duration_ms(self.log.total_s)
         complete = [round_log for round_log in rounds if round_log.complete]
         # An incomplete round counts only if no round is complete.
-        counted = (
-            [round_log for round_log in complete if round_log.kind == MEASURED]
-            or complete
-            or rounds
-        )
+        measured = [round_log for round_log in complete if round_log.kind == MEASURED]
+        counted = measured or complete or rounds
         return duration_ms(median([round_log.total_s for round_log in counted]))
 
     def dag_structure(self) -> dict[str, Any]:
