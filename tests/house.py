@@ -29,7 +29,7 @@ LIMITS = {
     "modules in import circles": 0,
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
-    "lines of code": 24_755,
+    "lines of code": 24_727,
     "lines of tests": 34_154,
     "parameters of Run": 6,
     "attributes of Run": 15,
