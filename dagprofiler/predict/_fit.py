@@ -48,16 +48,16 @@ _WEIGHTY = 0.05
 #: What reading the clock and touching memory first add to a time, in ms: no less is a trend.
 _CLOCK_MS = 1e-3
 
-#: Quantities of tasks: their unit, and columns of samples, the first of which is used.
-_TASK: dict[str, tuple[str, tuple[str, ...]]] = {
-    "inputs": ("bytes", ()),
-    "deserializing": ("ms", ("deserialize_ms",)),
-    "compute()": ("ms", ("corrected_ms", "wall_ms")),
+#: Quantities of tasks: their unit, and columns of samples or fields, the first of which is used.
+_TASK = {
+    "inputs": ("bytes", ("bytes_in",)),
+    "deserializing": ("ms", ("deserialize_ms", "deserialize_time_ms")),
+    "compute()": ("ms", ("corrected_ms", "wall_ms", "compute_time_ms")),
     "CPU time": ("ms", ("cpu_ms",)),
     "counted": ("instructions", ("instructions",)),
-    "estimated": ("instructions", ()),
-    "outputs": ("bytes", ()),
-    "serializing": ("ms", ("serialize_ms",)),
+    "estimated": ("instructions", ("estimated_instructions",)),
+    "outputs": ("bytes", ("bytes_out",)),
+    "serializing": ("ms", ("serialize_ms", "serialize_time_ms")),
 }
 
 #: Times that are a matter of bytes, and of which.
@@ -484,21 +484,13 @@ def _of_tasks(run: Profile) -> Iterator[tuple[str, str, str, Sequence[Any]]]:
     section = run.sections.get("samples", {"rounds": (), "tasks": {}})
     sources = run.sections.get("weight_sources", {})
     for name, entry in entries.items():
-        plain = {
-            "inputs": entry.bytes_in,
-            "deserializing": entry.deserialize_time_ms,
-            "compute()": entry.compute_time_ms,
-            "serializing": entry.serialize_time_ms,
-            "estimated": sources.get(name, {}).get("estimated_instructions"),
-            "outputs": entry.bytes_out,
-        }
-        columns = section["tasks"].get(name, {})
+        known = {**entry.to_dict(), **sources.get(name, {})}
+        taken = {field: [value] for field, value in known.items() if value is not None}
+        for column, values in section["tasks"].get(name, {}).items():
+            taken[column] = measured_of(section["rounds"], values)
         for words, (unit, wanted) in _TASK.items():
-            sampled = (measured_of(section["rounds"], columns.get(column, ())) for column in wanted)
-            samples = next(filter(None, sampled), None)
-            if samples is None and plain.get(words) is not None:
-                samples = [plain[words]]
-            if samples:
+            samples = next(filter(None, map(taken.get, wanted)), None)
+            if samples is not None:
                 yield name, words, unit, samples
     for kind, count in Counter(map(class_of, run.dag_structure["nodes"])).items():
         yield kind, "number", "tasks", [count]
