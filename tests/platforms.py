@@ -6,6 +6,10 @@ import pytest
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX: signals, pipes, limits")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+needs_two_cores = pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="there is no core to keep busy beside this one",
+)
 #: Of tests of another engine, which leaves its sockets to the collector of garbage.
 of_engine = [
     pytest.mark.external,

@@ -1,8 +1,9 @@
-"""Processes and open files, as Linux tells them."""
+"""Processes and open files, as Linux tells them, and limits of this process."""
 
 import os
 import re
-from contextlib import suppress
+import time
+from contextlib import contextmanager, suppress
 
 
 def processes():
@@ -19,6 +20,42 @@ def processes():
 def children():
     """Return the processes that this one has started and not seen off."""
     return {pid for pid, (_, parent, _) in processes().items() if parent == os.getpid()}
+
+
+def alive_in(group):
+    """Return the processes of a group that have not ended."""
+    every = processes().items()
+    return [pid for pid, (state, _, its) in every if its == group and state != "Z"]
+
+
+def until(true, within_s=60):
+    """Wait for what another process does."""
+    give_up = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+@contextmanager
+def umask(mask):
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def limited_files(nbytes):
+    """Let files grow to so many bytes, as a disk that is nearly full does."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, before[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def open_files_of_the_kernel():

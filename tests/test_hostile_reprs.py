@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from handmade import sink, source
+from hostile import NoClass, Raising, ReprRaised, Unnamed
 
 from dagprofiler import DAG, Config, DagProfilerError, Profile, Rounds, RunError, Task, task
 from dagprofiler._document.checks import check_consistency
@@ -27,17 +28,6 @@ from dagprofiler.tracing import span, trace
 MOST, LONG = 2000, "x" * 10**6
 
 
-class ReprRaised(Exception):  # noqa: N818  (no error of anyone)
-    """Must never come out of a message."""
-
-
-class Raising:
-    def __repr__(self):
-        raise ReprRaised
-
-    __str__ = __repr__
-
-
 class Huge:
     def __repr__(self):
         return "x" * 100_000
@@ -48,12 +38,6 @@ class Rude:
 
     def __repr__(self):
         return "a\nb\x1b[31m\ud800"
-
-
-class Unnamed(type):
-    @property
-    def __name__(cls):
-        raise ReprRaised
 
 
 class OfAHostileClass(metaclass=Unnamed):
@@ -276,12 +260,6 @@ def check_call(call, value):
 def test_a_value_whose_repr_is_hostile_is_refused_in_short(name):
     for hostile in HOSTILE:
         check_call(CALLS[name], hostile())
-
-
-class NoClass:
-    @property
-    def __class__(self):
-        raise RuntimeError("no class")
 
 
 class NoHash:

@@ -188,9 +188,5 @@ def on_a_cluster():
 
 if __name__ == "__main__":
     head = "workload | results equal | goal | own ms | here ms | ratio | recorded"
-    print_rows(
-        __doc__,
-        [from_dask, from_hamilton, perfflowaspect, on_a_cluster],
-        head,
-        long=["perfflowaspect"],
-    )
+    rows = [from_dask, from_hamilton, perfflowaspect, on_a_cluster]
+    print_rows(__doc__, rows, head, long=["perfflowaspect"])

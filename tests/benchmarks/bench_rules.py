@@ -140,12 +140,8 @@ def large():
         work = f"{sizes[-1]:,} tasks grown, {what}: peak memory over import, against static"
         yield work, "-", "1.2 x", memory
         yield "… and after a look at dag_structure", "-", "1.2 x", looked_at
-        yield (
-            "… time against static, and how it grows",
-            "-",
-            "linear",
-            f"{beside_s}, n^{slope:.2f}",
-        )
+        figures = f"{beside_s}, n^{slope:.2f}"
+        yield "… time against static, and how it grows", "-", "linear", figures
 
 
 def weighed(make, count):
@@ -198,12 +194,9 @@ def looking():
     found = [[looked(size) for size in sizes] for _ in turns(9)]
     for i, what in enumerate(("name", "tag")):
         few, many = ([took[i] for took in each] for each in zip(*found))
-        yield (
-            f"look-up by {what} at {sizes[1]:,} tasks, against {sizes[0]:,}",
-            "1.6 ms at 10,000",
-            "constant",
-            f"{times(many, few)}; {median(few) * 1e9:.0f} and {median(many) * 1e9:.0f} ns",
-        )
+        work = f"look-up by {what} at {sizes[1]:,} tasks, against {sizes[0]:,}"
+        figures = f"{times(many, few)}; {median(few) * 1e9:.0f} and {median(many) * 1e9:.0f} ns"
+        yield work, "1.6 ms at 10,000", "constant", figures
 
 
 def looked(size):

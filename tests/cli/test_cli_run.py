@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from cli_runner import command, environment, python
+from processes import limited_files, umask
 
 from dagprofiler import Profile
 
@@ -230,15 +231,11 @@ def test_a_finished_run_has_a_second_place_if_standard_output_takes_nothing(shel
 def test_a_profile_is_printed_if_no_file_can_hold_it(
     cli, shelf, folder, second_places, monkeypatch, target, code
 ):
-    resource = pytest.importorskip("resource")
+    pytest.importorskip("resource")
     monkeypatch.setenv("HOME", folder)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    try:
+    with limited_files(100):
         target = f"pipeline_of_tests:{target}"
         done = cli("run", target, "-q", "-o", f"{folder}/p.json", code=code)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert "read" in Profile.loads(done.out).dag_structure["nodes"]
     assert "is printed, since it cannot be saved to any file (File too large)" in done.err
     assert os.listdir(folder) == ["second"]
@@ -303,13 +300,10 @@ def test_a_journal_that_others_can_write_to_is_resumed_if_it_is_trusted(
     assert "command.json': other users can write to it" in refused("resume", directory)
 
 
-@pytest.mark.parametrize("umask", [0, 0o002, 0o077])
-def test_what_a_run_made_is_resumed_whatever_the_umask(cli, folder, shelf, umask):
-    before = os.umask(umask)
-    try:
+@pytest.mark.parametrize("mask", [0, 0o002, 0o077])
+def test_what_a_run_made_is_resumed_whatever_the_umask(cli, folder, shelf, mask):
+    with umask(mask):
         cli("run", "-q", shelf.target, "--journal", f"{folder}/journal")
-    finally:
-        os.umask(before)
     cli("resume", "-q", f"{folder}/journal")
 
 

@@ -8,22 +8,15 @@ import os
 import re
 import signal
 import sys
-import time
 import types
 
 import pytest
-from processes import children, processes
+from platforms import needs_two_cores
+from processes import alive_in, children, processes, until
 from steps import Notes, failure
 
-from dagprofiler import (
-    DAG,
-    DagProfilerError,
-    Profile,
-    Rounds,
-    SerializationError,
-    compare_runs,
-    task,
-)
+from dagprofiler import DAG, Profile, Rounds, compare_runs, task
+from dagprofiler.errors import DagProfilerError, SerializationError
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at /proc")
 
@@ -283,10 +276,7 @@ def test_garbage_is_collected_there_as_it_was_asked_for(tasks, garbage, freezes)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
-    reason="there is no core to keep busy beside this one",
-)
+@needs_two_cores
 def test_new_processes_have_the_cores_that_are_not_kept_busy(tasks):
     dag = DAG({"a": tasks.returns.bind(expression="sorted(os.sched_getaffinity(0))")})
     profile = dag.run(rounds=Rounds(1, fresh_process=True, busy_cores=1))
@@ -379,19 +369,6 @@ def test_outputs_that_cannot_travel_back_are_an_error_that_says_so(tasks):
         DAG({"a": tasks.Cannot}).run(rounds=FRESH)
 
 
-def group(process):
-    """Return the processes of its group that still run."""
-    every = processes().items()
-    return [pid for pid, (state, _, of) in every if of == process.pid and state != "Z"]
-
-
-def wait_until(condition):
-    end = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 GUARDED = """
 import sys, time
 from dagprofiler import DAG, Rounds, task
@@ -423,7 +400,7 @@ def test_a_program_without_a_guard_gets_an_error_that_says_what_to_do(start, tmp
     assert "if __name__ == '__main__':" in err.splitlines()[-1]
     # The program, and the one process that it started.
     assert len((tmp_path / "imports").read_text(encoding="utf-8").split()) == 2
-    wait_until(lambda: group(process) == [])
+    until(lambda: alive_in(process.pid) == [])
 
 
 @pytest.mark.slow
@@ -469,7 +446,7 @@ def test_ctrl_c_ends_the_round_and_leaves_those_before(hanging, kill):
     out, err = hanging.communicate(timeout=30)
     assert (hanging.returncode, err) == (5, "")
     assert out == "interrupted by KeyboardInterrupt in round 2 of 6\n2\n"
-    wait_until(lambda: group(hanging) == [])
+    until(lambda: alive_in(hanging.pid) == [])
 
 
 @pytest.mark.slow
@@ -485,7 +462,7 @@ def test_ctrl_c_while_a_round_imports_the_program_ends_it_without_a_message(star
 def test_the_process_of_a_round_ends_when_the_program_is_killed(hanging, tmp_path):
     first, second = map(int, (tmp_path / "log").read_text(encoding="utf-8").split())
     assert first not in processes()
-    assert second in group(hanging)
+    assert second in alive_in(hanging.pid)
     hanging.kill()
     hanging.wait()
-    wait_until(lambda: group(hanging) == [])
+    until(lambda: alive_in(hanging.pid) == [])

@@ -105,10 +105,8 @@ def test_a_hook_that_raises_ends_the_run_like_a_failing_task_and_nothing_new_sta
     if finished is not None:
         assert [one.task for one in error.profile.metrics.task_metrics] == list(finished)
         run = error.profile.to_dict()["run"]
-        assert (run["state"], run["reason"]) == (
-            "partial",
-            f"hook '{place}' failed: OSError: {method}",
-        )
+        reason = f"hook '{place}' failed: OSError: {method}"
+        assert (run["state"], run["reason"]) == ("partial", reason)
         assert run["tasks"] == {n: {"state": "cancelled"} for n in "ab" if n not in finished}
 
 
@@ -162,11 +160,9 @@ def test_failures_of_hooks_have_keys_of_their_own():
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("on_task_end", "task_finished"),
+        *((name, "task_finished") for name in ("on_task_end", "task_finish", "task_fnished")),
         ("before_task", "task_started"),
         ("after_run", "run_finished"),
-        ("task_finish", "task_finished"),
-        ("task_fnished", "task_finished"),
         ("on_round_complete", "round_finished"),
         ("task_error", "task_failed"),
     ],

@@ -89,12 +89,7 @@ def test_tasks_that_a_rule_adds_are_counted_as_they_come_and_those_that_fail_as_
 
 def test_of_tasks_that_run_concurrently_the_first_is_named(drawn):
     barrier = threading.Barrier(3, timeout=30)
-
-    @task(outputs=["x"])
-    def waits():
-        barrier.wait()
-        return {"x": 1}
-
+    waits = task(outputs=["x"])(lambda: {"x": barrier.wait()})
     with ThreadPoolExecutor(3) as pool:
         lines = drawn(DAG({"a": waits, "b": waits, "c": waits}), executor=pool)
     assert lines[2] == "[............] 0 of 3 tasks | T | a for T and 2 more"
@@ -135,11 +130,7 @@ def test_a_line_moves_while_one_long_task_runs(monkeypatch):
                 moved.set()
             return super().write(text)
 
-    @task(outputs=["x"])
-    def waits():
-        assert moved.wait(60)
-        return {"x": 1}
-
+    waits = task(outputs=["x"])(lambda: {"x": moved.wait(60)})
     DAG({"waits": waits}).run(hooks=[Progress(stream=Watched())])
     assert moved.is_set()
 

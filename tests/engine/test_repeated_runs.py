@@ -15,6 +15,7 @@ from statistics import median
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from platforms import needs_two_cores
 from processes import children, open_files_of_the_kernel
 from steps import Calls, Notes, Slow, Timed, always, failure, spent_ms
 
@@ -139,6 +140,9 @@ def test_flags_are_shown_and_explained_in_words(clock):
         assert FLAGS[name].split(":")[0].rstrip(".") in text
 
 
+LIMITED = {"max_rounds": 50, "max_time_s": 85.0}
+
+
 @pytest.mark.parametrize(
     ("seconds", "arguments", "rounds", "ended_by"),
     [
@@ -147,22 +151,16 @@ def test_flags_are_shown_and_explained_in_words(clock):
         ([10, 20] * 20, {"max_rounds": 7}, 7, "max_rounds"),
         ([10, 20] * 20, {"max_rounds": 9, "precision": 0.4}, 6, "precision"),
         ([10], {"precision": 1e-9}, 6, "precision"),
-        ([9, 11] * 20, {"max_rounds": 50, "max_time_s": 85.0}, 9, "max_time_s"),
         ([9, 11] * 20, {"max_rounds": 50, "max_time_s": 1.0}, 6, "max_time_s"),
+        ([9, 11] * 20, LIMITED, 9, "max_time_s"),
         # Warming up takes none of the time for measuring.
-        (
-            [100, *[9, 11] * 20],
-            {"warmup": 1, "max_rounds": 50, "max_time_s": 85.0},
-            9,
-            "max_time_s",
-        ),
+        ([100, *[9, 11] * 20], {"warmup": 1, **LIMITED}, 9, "max_time_s"),
     ],
 )
 def test_auto_takes_the_rounds_that_it_needs(clock, seconds, arguments, rounds, ended_by):
     asked = Rounds("auto", **{"warmup": 0, "max_time_s": 1e6, **arguments})
-    sections = (
-        DAG({"a": Timed(clock, seconds, outputs=[])}).run(rounds=asked, meters="wall").sections
-    )
+    dag = DAG({"a": Timed(clock, seconds, outputs=[])})
+    sections = dag.run(rounds=asked, meters="wall").sections
     assert (sections["run"]["rounds"], sections["run"]["ended_by"]) == (rounds, ended_by)
     assert sections["samples"]["rounds"] == kinds(rounds, asked.warmup)
 
@@ -280,12 +278,8 @@ def test_garbage_of_earlier_tasks_is_gone_before_a_later_one_starts(
 
     dag = DAG({"a": Calls(leaves), "b": Calls(looks, "y", "x")}, [("a", "b")])
     dag.run(rounds=Rounds(2, warmup=0, collect_garbage=garbage))
-    assert seen == [
-        ("round", False),
-        ("task", at_the_next_task),
-        ("round", at_the_next_round),
-        ("task", at_the_next_task),
-    ]
+    later = "task", at_the_next_task
+    assert seen == [("round", False), later, ("round", at_the_next_round), later]
 
 
 @pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
@@ -388,11 +382,7 @@ def test_a_meter_of_ones_own_has_a_column():
     meter = Meter("calls", "1", itertools.count().__next__)
     profile = chain().run(rounds=2, meters=["default", meter])
     tasks = profile.sections["samples"]["tasks"]
-    assert [tasks[name]["calls"] for name in "abc"] == [
-        [1, 7, 13, 19],
-        [3, 9, 15, 21],
-        [5, 11, 17, 23],
-    ]
+    assert [tasks[name]["calls"] for name in "abc"] == [[*range(i, 24, 6)] for i in (1, 3, 5)]
     assert profile.sections["statistics"]["tasks"]["c"]["calls"]["median"] == 20
     assert "cpu_ms" in tasks["a"]
     assert Profile.loads(profile.dumps()) == profile
@@ -701,12 +691,6 @@ def test_what_cannot_be_measured_is_refused_before_anything_runs(arguments, word
     with pytest.raises(ValidationError, match=words):
         DAG({"a": task}).run(**arguments, hooks=[notes])
     assert (task.calls, notes.calls) == (-1, [("close",)])
-
-
-needs_two_cores = pytest.mark.skipif(
-    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
-    reason="there is no core to keep busy beside this one",
-)
 
 
 @needs_two_cores

@@ -89,12 +89,7 @@ def programs(draw):
             renamed = {field: draw(st.sampled_from(FIELDS)) for field in outputs}
             cut = draw(st.integers(0, len(outputs)))
             first, second = outputs[:cut], outputs[cut:]
-            forms = [
-                [(source, target)],
-                [(source, target, [])],
-                [(source, target, first)],
-                [(source, target, renamed)],
-            ]
+            forms = [[(source, target, *fields)] for fields in ([], [[]], [first], [renamed])]
             if first and second:
                 rest = {field: renamed[field] for field in second}
                 forms.append([(source, target, first), (source, target, rest)])
@@ -527,14 +522,6 @@ def test_whatever_ends_a_run_takes_along_a_partial_profile_that_saves_and_loads(
         assert run["reason"].startswith(f"interrupted by {type(error).__name__}")
 
 
-def test_a_dag_runs_again_after_a_failure():
-    dag = DAG({"a": Calls(lambda call: {"x": call / call}), "b": sees()}, [("a", "b")])
-    failure(dag)
-    profile = dag.run()
-    assert profile.final_outputs == {"seen": {"x": 1}}
-    assert profile.to_dict()["run"]["state"] == "complete"
-
-
 @pytest.mark.parametrize("enabled", [True, False])
 def test_a_run_leaves_the_garbage_collector_alone(enabled):
     seen = []
@@ -611,10 +598,8 @@ def test_all_time_is_in_some_figure_whatever_reads_the_clock(program, data):
     with pytest.MonkeyPatch.context() as patch:
         for module in ("dag", "engine.run", "measure.pipeline"):
             patch.setattr(sys.modules[f"dagprofiler.{module}"], "perf_counter", clock)
-        tasks = {}
-        for name, node in nodes.items():
-            error = ValueError() if name in failing else None
-            tasks[name] = Estimated(clock, (2,), *node, error)
+        errors = dict.fromkeys(failing, ValueError())
+        tasks = {n: Estimated(clock, (2,), *node, errors.get(n)) for n, node in nodes.items()}
         try:
             profile = DAG(tasks, edges).run(
                 on_error=data.draw(st.sampled_from(["stop", "finish"])),

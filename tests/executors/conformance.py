@@ -2,7 +2,6 @@
 
 import pickle
 import threading
-import time
 from collections import Counter
 from concurrent.futures import Future
 
@@ -10,19 +9,13 @@ import programs
 import pytest
 from handmade import edge_bytes
 
-from dagprofiler import (
-    DAG,
-    Executor,
-    Journal,
-    Profile,
-    Rounds,
+from dagprofiler import DAG, Executor, Journal, Profile, Rounds, Tracer, map_over
+from dagprofiler.errors import (
     RunError,
     SerializationError,
     TaskTimeoutError,
-    Tracer,
     ValidationError,
     WorkerError,
-    map_over,
 )
 
 #: What the program is run with.
@@ -38,14 +31,6 @@ def failure(dag, executor, **asked):
     with pytest.raises(RunError) as caught:
         dag.run(executor=executor, **asked)
     return caught.value
-
-
-def until(true, within_s=60):
-    """Wait for what another process does."""
-    give_up = time.monotonic() + within_s
-    while not true():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
 
 
 def equal(a, b):

@@ -16,8 +16,9 @@ from contextlib import suppress
 from importlib.util import find_spec
 
 import pytest
-from conformance import Conformance, failure, until
+from conformance import Conformance, failure
 from platforms import found, of_engine
+from processes import until
 from programs import ASKED, PYTHONPATH, Act, last, passes, program
 
 from dagprofiler import DAG, CeleryExecutor, ValidationError, WorkerError

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import programs
 import pytest
-from conformance import Conformance, check_schedule, until
+from conformance import Conformance, check_schedule
 from platforms import of_engine
+from processes import alive_in, until
 from relay import Relay
 
 from dagprofiler import DAG, Hook, Rounds, RunError, ValidationError, WorkerError
@@ -326,7 +327,7 @@ def test_what_the_main_program_defines_goes_along(start):
     assert said.splitlines() == ["begun", "{'a': {'x': 3}}"], errors
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to groups")
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in Linux's /proc")
 @pytest.mark.parametrize("moment", ["begun", "up"])
 def test_ctrl_c_leaves_no_process_behind(start, moment):
     process = start(SCRIPT)
@@ -338,12 +339,3 @@ def test_ctrl_c_leaves_no_process_behind(start, moment):
     assert "stopped partial" in said
     # multiprocessing's own helper ends when it sees that nobody is there any more.
     until(lambda: not alive_in(process.pid))
-
-
-def alive_in(group):
-    """Return the processes of a group that have not ended."""
-    listed = subprocess.run(
-        ["ps", "-e", "-o", "pgid=,stat=,args="], capture_output=True, text=True, check=True
-    )
-    rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
-    return [row for row in rows if row[0] == str(group) and not row[1].startswith("Z")]

@@ -11,19 +11,9 @@ import programs
 import pytest
 from conformance import Here, done, failure
 
-from dagprofiler import (
-    DAG,
-    CeleryExecutor,
-    DaskExecutor,
-    Executor,
-    MissingExtraError,
-    RayExecutor,
-    Rounds,
-    SerializationError,
-    WorkerError,
-    task,
-)
+from dagprofiler import DAG, CeleryExecutor, DaskExecutor, Executor, RayExecutor, Rounds, task
 from dagprofiler.engine import run as engine_run
+from dagprofiler.errors import MissingExtraError, SerializationError, WorkerError
 from dagprofiler.executors.jobs import announce, withdraw, without_phases
 from dagprofiler.serializers import FrameList
 
@@ -308,11 +298,7 @@ class Growing(Executor):
 
 def test_an_executor_that_grows_gets_more_at_once_and_tasks_wait_for_their_inputs():
     barrier = Barrier(3)
-
-    @task(outputs=["x"])
-    def meets():
-        return {"x": barrier.wait(timeout=30) >= 0}
-
+    meets = task(outputs=["x"])(lambda: {"x": barrier.wait(timeout=30) >= 0})
     tasks = {**dict.fromkeys("abc", meets), "d": programs.passes}
     profile = DAG(tasks, [("c", "d")]).run(executor=Growing())
     assert profile.outputs == {"a": {"x": True}, "b": {"x": True}, "d": {"y": True}}
@@ -338,9 +324,8 @@ class Telling(Here):
 
 def test_what_is_announced_need_not_be_sent_with_a_job():
     executor = Telling()
-    DAG({"a": programs.Act("nothing"), "b": programs.passes}, [("a", "b")]).run(
-        executor=executor, rounds=2
-    )
+    dag = DAG({"a": programs.Act("nothing"), "b": programs.passes}, [("a", "b")])
+    dag.run(executor=executor, rounds=2)
     assert len(executor.keys) == len(set(executor.keys)) > 1
     first, *others = [["a", "b"]] + [["a", "a", "b"]] * (len(executor.keys) - 1)
     assert executor.calls[1:] == sum(others, first)

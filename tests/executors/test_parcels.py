@@ -10,6 +10,7 @@ from threading import Event, Thread, Timer
 
 import numpy as np
 import pytest
+from processes import limited_files
 
 from dagprofiler.executors import _shared_files
 from dagprofiler.executors._shared_files import OwnedFiles, SharedFile, SharedFiles
@@ -83,16 +84,10 @@ def test_the_file_goes_when_there_is_no_reference_to_its_shared_file_left(folder
 
 
 def test_a_file_that_could_not_be_written_is_not_left_behind(folder):
-    resource = pytest.importorskip("resource")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    try:
-        with pytest.raises(OSError, match="large"):
-            SharedFile.of(bytes(100_000), folder)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
+    pytest.importorskip("resource")
+    # Python ignores the signal of files that are too large.
+    with limited_files(1000), pytest.raises(OSError, match="large"):
+        SharedFile.of(bytes(100_000), folder)
     assert os.listdir(folder) == []
 
 

@@ -16,17 +16,8 @@ import pytest
 from conformance import Conformance
 from platforms import posix
 
-from dagprofiler import (
-    DAG,
-    Hook,
-    PoolExecutor,
-    Rule,
-    RunError,
-    Task,
-    ValidationError,
-    WorkerError,
-    task,
-)
+from dagprofiler import DAG, Hook, PoolExecutor, Rule, Task, task
+from dagprofiler.errors import RunError, ValidationError, WorkerError
 from dagprofiler.executors import pools, worker
 from dagprofiler.rules import after
 from dagprofiler.serializers import OutOfBandPickle

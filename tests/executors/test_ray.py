@@ -2,16 +2,15 @@ import os
 import re
 import signal
 import sys
-from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import programs
 import pytest
-from conformance import Conformance, check_schedule, done, failure, until
+from conformance import Conformance, check_schedule, done, failure
 from platforms import of_engine
+from processes import processes, until
 
-from dagprofiler import DAG, Hook, Task, ValidationError, WorkerError
+from dagprofiler import DAG, Hook, ValidationError, WorkerError, task
 from dagprofiler.serializers import OutOfBandPickle
 
 ray = pytest.importorskip("ray")
@@ -48,9 +47,9 @@ class TestRay(Conformance):
         return RayExecutor()
 
     def test_outputs_that_are_kept_come_also_where_others_need_them(self, executor):
-        dag = DAG({"fill": Views, "a": programs.length}, [("fill", "a")])
+        dag = DAG({"fill": views, "a": programs.length}, [("fill", "a")])
         profile = dag.run(executor=executor, keep=["fill"])
-        assert profile.outputs["fill"]["data"].sum() == Views.SIZE
+        assert profile.outputs["fill"]["data"].sum() == 3_000_000
         assert profile.outputs["fill"]["more"] == [1]
 
     def test_a_worker_that_dies_once_costs_an_attempt(self, tmp_path):
@@ -124,13 +123,9 @@ class TestRay(Conformance):
         until(lambda: ray.available_resources()[store] == ray.cluster_resources()[store])
 
 
-class Views(Task):
-    outputs = ["data", "more"]
-    serializer = OutOfBandPickle()
-    SIZE = 3_000_000
-
-    def compute(self):
-        return {"data": np.ones(self.SIZE, dtype=np.uint8), "more": [1]}
+@task(outputs=["data", "more"], serializer=OutOfBandPickle())
+def views():
+    return {"data": np.ones(3_000_000, dtype=np.uint8), "more": [1]}
 
 
 @pytest.mark.parametrize(
@@ -158,18 +153,16 @@ def test_what_ray_cannot_do_is_refused(arguments, words):
 SCRIPT = """
 import sys
 import numpy as np
-from dagprofiler import DAG, RayExecutor, Task
+from dagprofiler import DAG, RayExecutor, task
 from dagprofiler.serializers import OutOfBandPickle
 from programs import Act
 
-class Data(Task):
-    outputs = ["data"]
-    serializer = OutOfBandPickle()
-    def compute(self):
-        return {"data": np.ones(1_000_000, dtype=np.uint8)}
+@task(outputs=["data"], serializer=OutOfBandPickle())
+def ones():
+    return {"data": np.ones(1_000_000, dtype=np.uint8)}
 
 if __name__ == "__main__":
-    profile = DAG({"data": Data}).run(executor=RayExecutor())
+    profile = DAG({"data": ones}).run(executor=RayExecutor())
     print("sum", int(profile.outputs["data"]["data"].sum()), flush=True)
     try:
         DAG({"a": Act("sleep", sys.argv[1])}).run(executor=RayExecutor())
@@ -178,20 +171,9 @@ if __name__ == "__main__":
 """
 
 
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def descendants(pid):
     """Return the processes that a process has started, and those that they have."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    found = [child for child, parent in parents.items() if parent == pid]
+    found = [child for child, (_, parent, _) in processes().items() if parent == pid]
     return found + [below for child in found for below in descendants(child)]
 
 
@@ -207,20 +189,16 @@ def test_ctrl_c_leaves_no_process_behind(start, tmp_path):
     said, _ = process.communicate(timeout=60)
     assert said == "sum 1000000\nstopped partial\n"
     assert int(mark.read_text()) in started
-    until(lambda: not any(map(is_running, started)))
+    until(lambda: {processes().get(pid, "Z")[0] for pid in started} <= {"Z"})
 
 
 TOO_MUCH = """
 import ray
-from dagprofiler import DAG, RayExecutor, Task, ValidationError
-
-class One(Task):
-    outputs = ["x"]
-    def compute(self):
-        return {"x": 1}
+from dagprofiler import DAG, RayExecutor, ValidationError
+from programs import last
 
 try:
-    DAG({"a": One}).run(executor=RayExecutor(options={"num_cpus": 10_000}))
+    DAG({"a": last}).run(executor=RayExecutor(options={"num_cpus": 10_000}))
 except ValidationError as error:
     print(error, ray.is_initialized())
 """

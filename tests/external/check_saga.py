@@ -71,9 +71,8 @@ def check_examples(folder):
     for name in PROGRAMS:
         example = EXAMPLES / f"{name}.py"
         path = folder / f"{name}.json"
-        subprocess.run(
-            [sys.executable, str(example), str(path)], check=True, stdout=subprocess.DEVNULL
-        )
+        command = [sys.executable, str(example), str(path)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         profile = Profile.load(path)
         instance = load(profile, folder, cost="wall_time", network=TWO, instance_name=name)
         assert instance.name == name
@@ -137,14 +136,8 @@ def check_networks(folder):
 
 
 def check_stochastic(folder):
-    @task(outputs=["x"])
-    def source():
-        return {"x": sum(range(1000))}
-
-    @task(inputs=["x"], outputs=["y"])
-    def sink(x):
-        return {"y": sum(range(x % 5000))}
-
+    source = task(outputs=["x"])(lambda: {"x": sum(range(1000))})
+    sink = task(inputs=["x"], outputs=["y"])(lambda x: {"y": sum(range(x % 5000))})
     dag = DAG({"source": source, "sink": sink}, [("source", "sink")])
     profile = dag.run(rounds=Rounds(5, warmup=1))
     path = folder / "stochastic.saga.json"
@@ -172,13 +165,8 @@ def check_stochastic(folder):
 def main() -> None:
     """Run all checks; the first that fails ends it."""
     folder = Path(sys.argv[1])
-    for check in (
-        check_examples,
-        check_by_hand,
-        check_graphs_of_any_shape,
-        check_networks,
-        check_stochastic,
-    ):
+    checks = check_examples, check_by_hand, check_graphs_of_any_shape, check_networks
+    for check in (*checks, check_stochastic):
         check(folder)
         print(check.__name__, "ok")  # noqa: T201  (says how far it came)
 

@@ -59,14 +59,8 @@ def agrees(profile, seen):
 
 
 def test_a_measured_profile_is_read_by_wfcommons_and_saga(read):
-    @task(inputs=[], outputs=["x"])
-    def first(cfg):
-        return {"x": list(range(cfg.n))}
-
-    @task(inputs=["x"], outputs=["x"])
-    def more(x):
-        return {"x": x * 2}
-
+    first = task(inputs=[], outputs=["x"])(lambda cfg: {"x": list(range(cfg.n))})
+    more = task(inputs=["x"], outputs=["x"])(lambda x: {"x": x * 2})
     tasks = {name: more if i else first for i, name in enumerate(NAMES)}
     profile = DAG(tasks, list(zip(NAMES, NAMES[1:])), Config(n=100)).run(meters="full")
     seen = read(profile)

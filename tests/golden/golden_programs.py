@@ -33,21 +33,9 @@ if hasattr(os, "uname"):
 import numpy as np  # noqa: E402
 
 import dagprofiler  # noqa: E402
-from dagprofiler import (  # noqa: E402
-    DAG,
-    Config,
-    Journal,
-    RunError,
-    Task,
-    Tracer,
-    analyze,
-    import_profile,
-    map_over,
-    reduce,
-    rng,
-    span,
-    task,
-)
+from dagprofiler import DAG, Config, Journal, Task, Tracer, analyze, import_profile, rng, span, task  # noqa: E402
+from dagprofiler.errors import RunError  # noqa: E402
+from dagprofiler.rules import map_over, reduce  # noqa: E402
 
 #: Differ from machine to machine, and from run to run.
 _MASKED = {

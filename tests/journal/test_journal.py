@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,19 +22,10 @@ from hypothesis import strategies as st
 from journal_files import chained, copied, cut_after, parsed, records, rewrite, segment
 from journal_tasks import last, ran, source, total, twice
 from platforms import posix
+from processes import limited_files, umask
 
-from dagprofiler import (
-    DAG,
-    Config,
-    DagProfilerWarning,
-    Hook,
-    Journal,
-    JournalError,
-    Profile,
-    Rounds,
-    RunError,
-    ValidationError,
-)
+from dagprofiler import DAG, Config, Hook, Journal, Profile, Rounds
+from dagprofiler.errors import DagProfilerWarning, JournalError, RunError, ValidationError
 from dagprofiler.journal._records import OutputStore, RecordFile
 from dagprofiler.journal.past import _covered_s, _moment
 from dagprofiler.serializers import PickleSerializer
@@ -412,12 +403,9 @@ def test_a_worker_that_does_not_reach_the_directory_is_an_error_before_the_first
 
 
 def test_what_a_journal_makes_is_its_owners_alone(tmp_path):
-    before = os.umask(0)
-    try:
+    with umask(0):
         program().run(**ASKED, hooks=[Journal(tmp_path / "journal")])
         program().run(**ASKED, hooks=[Journal(tmp_path / "shared", trust=True)])
-    finally:
-        os.umask(before)
     modes = {
         name: {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / name).iterdir()}
         for name in ("journal", "shared")
@@ -466,19 +454,6 @@ def test_a_segment_that_is_not_there_or_in_another_directory_is_an_error(journal
     with pytest.raises(JournalError, match="cannot be read: FileNotFoundError") as caught:
         program().resume(journal)
     assert caught.value.path == str(path)
-
-
-@contextmanager
-def limited_files(nbytes):
-    """Let files grow to so many bytes, as a disk that is nearly full does."""
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, before[1]))
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @posix

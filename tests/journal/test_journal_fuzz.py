@@ -40,17 +40,11 @@ def growing():
     return DAG({"source": source}, config=Config(n=2), rules=rules)
 
 
+ROUNDS = Rounds(2, warmup=1, collect_garbage=None, check_outputs=True)
 #: A program, and what it is asked for.
 PROGRAMS = {
     "plain": (fixed, {}),
-    "rounds": (
-        fixed,
-        {
-            "rounds": Rounds(2, warmup=1, collect_garbage=None, check_outputs=True),
-            "meters": "full",
-            "keep": ["source"],
-        },
-    ),
+    "rounds": (fixed, {"rounds": ROUNDS, "meters": "full", "keep": ["source"]}),
     "grown": (growing, {"meters": "cpu"}),
 }
 

@@ -10,18 +10,8 @@ from handmade import edge_bytes
 from journal_files import cut_after, segment
 from journal_tasks import last, ran
 
-from dagprofiler import (
-    DAG,
-    Config,
-    Executor,
-    Journal,
-    JournalError,
-    Profile,
-    Rounds,
-    RunError,
-    rng,
-    task,
-)
+from dagprofiler import DAG, Config, Executor, Journal, Profile, Rounds, rng, task
+from dagprofiler.errors import JournalError, RunError
 from dagprofiler.rules import Rule, after, all_succeeded, map_over, rule
 
 
@@ -201,9 +191,7 @@ def test_bound_values_of_tasks_that_rules_add_are_compared(tmp_path):
     def fails(y):
         raise ValueError(y)
 
-    @task(outputs=["y"])
-    def scale(factor):
-        return {"y": factor}
+    scale = task(outputs=["y"])(lambda factor: {"y": factor})
 
     def growing(factor):
         def add(graph):

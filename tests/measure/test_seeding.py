@@ -150,10 +150,7 @@ def test_runs_in_several_threads_keep_the_generators_of_their_tasks_apart():
 
 
 def draw_through(way):
-    @task(outputs=["numbers"])
-    def draws():
-        return {"numbers": way()}
-
+    draws = task(outputs=["numbers"])(lambda: {"numbers": way()})
     return DAG({"a": draws}).run(seed=5).final_outputs["numbers"]
 
 
@@ -214,9 +211,7 @@ def test_hooks_of_a_seeded_run_have_no_stream(by_run, ending):
 
 
 def test_an_unseeded_run_inside_a_seeded_task_has_no_stream():
-    @task(outputs=["generators"])
-    def inner():
-        return {"generators": [rng(), rng()]}
+    inner = task(outputs=["generators"])(lambda: {"generators": [rng(), rng()]})
 
     def outer():
         own = rng()

@@ -4,20 +4,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dagprofiler import DAG, DeclarationError, GraphError, RunError, Task, task
-from dagprofiler.errors import ValidationError
-from dagprofiler.rules import (
-    Rule,
-    Rules,
-    after,
-    all_succeeded,
-    complete,
-    count,
-    map_over,
-    reduce,
-    rule,
-    when_output,
-)
+from dagprofiler import DAG, Rule, Rules, Task, map_over, reduce, rule, task
+from dagprofiler.errors import DeclarationError, GraphError, RunError, ValidationError
+from dagprofiler.rules import after, all_succeeded, complete, count, when_output
 
 
 class Number(Task):
@@ -51,11 +40,16 @@ def process(file):
     return {"n": len(file)}
 
 
-def failures(dag, **options):
-    """Return what fails when a DAG runs, in words."""
+def failure(dag, **options):
+    """Return the error of a run that fails."""
     with pytest.raises(RunError) as caught:
         dag.run(**options)
-    return {name: str(error) for name, error in caught.value.failures.items()}
+    return caught.value
+
+
+def failures(dag):
+    """Return what fails when a DAG runs, in words."""
+    return {name: str(error) for name, error in failure(dag).failures.items()}
 
 
 def branch(name, condition):
@@ -87,10 +81,8 @@ def test_rules_may_add_rules():
 
 
 def map_reduce(files):
-    return DAG(
-        {"list": finds.bind(files=files)},
-        rules=[map_over("list", "files", process), reduce("process", total)],
-    )
+    rules = [map_over("list", "files", process), reduce("process", total)]
+    return DAG({"list": finds.bind(files=files)}, rules=rules)
 
 
 @pytest.mark.parametrize(
@@ -227,31 +219,19 @@ IN_VAIN = {
 
 @pytest.mark.parametrize(("rules", "expected"), IN_VAIN.values(), ids=IN_VAIN)
 def test_a_rule_that_fails_is_named_with_what_is_wrong(rules, expected):
-    tasks = {
-        "list": finds.bind(files=["a"]),
-        "factor": Number(10, ["pdf"]),
-        "0": Number(),
-        "a": Number(),
-    }
+    tasks = {"list": finds.bind(files=["a"]), "factor": Number(10, ["pdf"]), "0": Number()}
     name, _, message = expected.partition(": ")
-    found = failures(DAG({**tasks, "check": Number(1)}, rules=rules))
+    found = failures(DAG({**tasks, "a": Number(), "check": Number(1)}, rules=rules))
     assert re.search(message, found[f"rule '{name}'"])
 
 
 def test_two_maps_over_one_list_have_their_items_apart():
-    dag = DAG(
-        {"list": finds.bind(files=["a", "bb"])},
-        rules=[
-            map_over("list", "files", process, name="p"),
-            map_over("list", "files", process, name="q"),
-            Rule(
-                complete("p"),
-                lambda g: g.add_task("m", total, after=[*g.tasks("p"), *g.tasks("q")]) and None,
-                "m",
-                reads=["q"],
-            ),
-        ],
-    )
+    def merge(graph):
+        graph.add_task("m", total, after=[*graph.tasks("p"), *graph.tasks("q")])
+
+    maps = [map_over("list", "files", process, name=name) for name in "pq"]
+    rules = [*maps, Rule(complete("p"), merge, "m", reads=["q"])]
+    dag = DAG({"list": finds.bind(files=["a", "bb"])}, rules=rules)
     assert dag.run().final_outputs == {"total": [1, 2, 1, 2]}
 
 
@@ -274,9 +254,8 @@ def test_a_body_adds_in_any_order_and_leaves_no_names_of_items_if_it_is_refused(
         {"few": Number([7]), "many": finds.bind(files=["a", "bb", "ccc"])},
         rules=[Rule(after("few", "many"), refused), map_over("many", "files", process, name="r")],
     )
-    with pytest.raises(RunError) as caught:
-        dag.run(on_error="finish")
-    carried = {edge.target: edge.data_fields for edge in caught.value.profile.metrics.edge_metrics}
+    profile = failure(dag, on_error="finish").profile
+    carried = {edge.target: edge.data_fields for edge in profile.metrics.edge_metrics}
     assert carried == {f"r[{i}]": [f"files[{i}]"] for i in range(3)}
 
 
@@ -319,12 +298,9 @@ def test_a_predicate_and_a_body_that_has_returned_change_nothing():
         graph["list"].output("files").append("b")
         return True
 
+    meddles = Rule(meddle, lambda g: None, "meddle", reads=["list"])
     dag = DAG(
-        {"list": finds.bind(files=["a"])},
-        rules=[
-            Rule(meddle, lambda g: None, "meddle", reads=["list"]),
-            map_over("list", "files", process),
-        ],
+        {"list": finds.bind(files=["a"])}, rules=[meddles, map_over("list", "files", process)]
     )
     assert list(dag.run().outputs) == ["process[0]"]
     kept = []
@@ -336,12 +312,9 @@ def test_a_predicate_and_a_body_that_has_returned_change_nothing():
 
 
 def body_fails(body, tasks=None, **options):
-    dag = DAG(
-        tasks or {"a": Number(1), "z": Number()}, rules=[Rule(after("a"), body, "r", **options)]
-    )
-    with pytest.raises(RunError) as caught:
-        dag.run(on_error="finish")
-    error = caught.value
+    rules = [Rule(after("a"), body, "r", **options)]
+    dag = DAG(tasks or {"a": Number(1), "z": Number()}, rules=rules)
+    error = failure(dag, on_error="finish")
     assert error.task is None
     # The body is applied whole or not at all, and what is independent finishes.
     assert set(error.profile.dag_structure["nodes"]) == set(dag.tasks)
@@ -425,17 +398,14 @@ def test_a_predicate_that_raises_ends_the_run_as_a_failing_task_does():
     # What it would have added is missing, and merged by nobody.
     rules = [Rule(broken, print, "r", adds=["t"]), reduce("t", total)]
     dag = DAG({"a": Number(1), "b": Number(2)}, rules=rules)
-    with pytest.raises(RunError) as caught:
-        dag.run()
-    error = caught.value
+    error = failure(dag)
     assert isinstance(error.__cause__, ZeroDivisionError)
     run = error.profile.sections["run"]
     assert run["reason"] == "rule 'r' failed: ZeroDivisionError: division by zero"
     assert run["tasks"] == {"b": {"state": "cancelled"}}
-    with pytest.raises(RunError) as caught:
-        dag.run(on_error="finish")
-    assert list(caught.value.failures) == ["rule 'r'"]
-    assert list(caught.value.profile.outputs) == ["a", "b"]
+    error = failure(dag, on_error="finish")
+    assert list(error.failures) == ["rule 'r'"]
+    assert list(error.profile.outputs) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -197,11 +197,8 @@ def test_what_is_added_behind_a_failure_is_skipped_at_once(executor):
     with pytest.raises(RunError) as caught:
         dag.run(on_error="finish", executor=executor)
     states = caught.value.profile.sections["run"]["tasks"]
-    assert {name: one["state"] for name, one in states.items()} == {
-        "bad": "failed",
-        "x": "skipped",
-        "y": "skipped",
-    }
+    found = {name: one["state"] for name, one in states.items()}
+    assert found == {"bad": "failed", "x": "skipped", "y": "skipped"}
 
 
 def test_rules_that_wait_for_what_failed_never_fire_nor_does_any_rule_when_the_run_stops():
@@ -267,11 +264,7 @@ def test_in_each_round_the_graph_grows_anew():
 @pytest.mark.parametrize("lengths", [(1, 3, 2), (3, 1, 2), (0, 1, 0)])
 def test_a_graph_that_differs_between_rounds_is_refused_and_the_task_named(lengths):
     left = iter(lengths)
-
-    @task(outputs=["items"])
-    def varies(items):
-        return {"items": [*range(next(left))]}
-
+    varies = task(outputs=["items"])(lambda items: {"items": [*range(next(left))]})
     with pytest.raises(GraphError, match=rf"'p\[{min(lengths[:2])}\]'") as caught:
         map_reduce([], producer=varies).run(rounds=Rounds(3, warmup=0))
     profile = caught.value.profile
@@ -284,10 +277,7 @@ def test_a_graph_that_differs_between_rounds_is_refused_and_the_task_named(lengt
 
 def test_edges_that_differ_between_rounds_are_refused():
     turns = iter("ab")
-
-    @task(outputs=["x"])
-    def turn():
-        return {"x": [next(turns)]}
+    turn = task(outputs=["x"])(lambda: {"x": [next(turns)]})
 
     def body(graph):
         graph.add_task("end", Node(3), after=graph["t"].output("x"))
@@ -407,32 +397,17 @@ def test_a_chain_of_rules_is_no_recursion():
 def test_tasks_are_added_while_others_run():
     go = threading.Event()
 
-    @task(outputs=["x"])
-    def waits():
-        assert go.wait(20)
-        return {"x": 1}
-
-    @task(outputs=["x"])
-    def lets(x):
-        go.set()
-        return {"x": x}
-
+    waits = task(outputs=["x"])(lambda: {"x": go.wait(20)})
+    lets = task(outputs=["x"])(lambda x: go.set() or {"x": x})
     rule = Rule(after("quick"), lambda g: g.add_task("lets", lets, after="quick") and None, "r")
+    dag = DAG({"quick": takes.bind(item=0), "waits": waits}, rules=[rule])
     with ThreadPoolExecutor(2) as pool:
-        profile = DAG({"quick": takes.bind(item=0), "waits": waits}, rules=[rule]).run(
-            executor=pool
-        )
-    assert set(profile.outputs) == {"lets", "waits"}
+        assert dag.run(executor=pool).outputs == {"lets": {"x": 0}, "waits": {"x": True}}
 
 
 def test_no_more_holds_before_the_tasks_have_run():
     order = []
-
-    @task(outputs=["x"])
-    def notes(item):
-        order.append(item)
-        return {"x": item}
-
+    notes = task(outputs=["x"])(lambda item: order.append(item) or {"x": item})
     rules = [
         map_over("list", "items", notes, name="p"),
         Rule(complete("p"), lambda graph: order.append("rule")),

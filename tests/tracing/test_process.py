@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from platforms import needs_fork, posix
+from processes import until
 from trace_files import ROOT, events_of, read
 
 from dagprofiler import trace
@@ -65,10 +65,7 @@ time.sleep(600)
 def test_a_program_that_is_killed_loses_the_last_moment_alone(traced):
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-c", KILLED], cwd=traced.folder, env=env)
-    deadline = time.monotonic() + 300
-    while not traced.files() or traced.files()[0].read_text().count('"ph": "X"') < 1000:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: sum(file.read_text().count('"ph": "X"') for file in traced.files()) >= 1000)
     process.kill()
     process.wait()
     document = read(traced.files()[0])

@@ -19,22 +19,8 @@ import pytest
 from platforms import needs_fork
 from trace_files import events_of, read
 
-from dagprofiler import (
-    DAG,
-    FormatError,
-    Hook,
-    Journal,
-    Profile,
-    Rounds,
-    RunError,
-    TraceError,
-    Tracer,
-    ValidationError,
-    analyze,
-    span,
-    task,
-    tracing,
-)
+from dagprofiler import DAG, Hook, Journal, Profile, Rounds, Tracer, analyze, span, task, tracing
+from dagprofiler.errors import FormatError, RunError, TraceError, ValidationError
 from dagprofiler.formats.opentelemetry import to_opentelemetry
 from dagprofiler.tracing._recording import state
 from dagprofiler.tracing.functions import FunctionCollector

@@ -8,13 +8,14 @@ import struct
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 import pytest
 from handmade import source
 from platforms import posix
+from processes import umask
 
 from dagprofiler import DAG
 from dagprofiler._util import files
@@ -94,15 +95,6 @@ def writers(*groups):
 def writer(request, profile, shelf, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     return lambda path: request.param(path, profile, shelf)
-
-
-@contextmanager
-def umask(mask):
-    before = os.umask(mask)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 def contents(folder):
