@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from dagprofiler.cli._parser import FAILED, CommandError, parse
-from dagprofiler.errors import DagProfilerError, DagProfilerWarning, RunError, describe
+from dagprofiler.errors import DagProfilerWarning, RunError
 
 __all__ = ["entry", "main"]
 
@@ -96,7 +96,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_stdout()
         return BROKEN_PIPE
     except Exception as error:  # noqa: BLE001  (every error is shown as one line)
-        _say(debug, _message(error))
+        from dagprofiler.cli._output import message_of
+
+        _say(debug, message_of(error))
         _discard_stdout()
         failed = isinstance(error, RunError) and error.task is not None
         return FAILED if failed else getattr(error, "exit_code", CommandError.exit_code)
@@ -109,16 +111,6 @@ def _discard_stdout() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-def _message(error: Exception) -> str:
-    """Return the message for an error, with the fix if known."""
-    if isinstance(error, DagProfilerError):
-        return str(error)
-    if isinstance(error, OSError) and error.strerror:
-        what = f": {error.filename!r}" if error.filename is not None else ""
-        return f"{error.strerror[0].lower()}{error.strerror[1:]}{what}"
-    return f"{describe(error)} (--debug shows where)"
 
 
 def _warning_line(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

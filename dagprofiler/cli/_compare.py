@@ -149,7 +149,7 @@ def _of_files(arguments: argparse.Namespace, difference: float) -> list[ProfileC
 def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileComparison]:
     """Measure two targets with interleaved rounds, and compare them."""
     from dagprofiler._document.rounds import Rounds
-    from dagprofiler.cli._run import conditions, meters, saved_each, saving
+    from dagprofiler.cli._run import conditions, measuring, meters, save_each
     from dagprofiler.cli._targets import load_dag
     from dagprofiler.experiments import RunComparison, compare_runs
     from dagprofiler.measure.machine import ask_git
@@ -164,8 +164,7 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
     rounds = conditions(arguments, Rounds(30))
     ask_git()
     files = written or ["base.json", "new.json"]
-    save = partial(saved_each, lambda profiles: zip(profiles, files))
-    with saving(save), _output.stdout_apart(arguments.json):
+    with measuring(arguments, partial(save_each, lambda profiles: zip(profiles, files))):
         base = load_dag(names[0], arguments.config)
         new = load_dag(names[1], [*arguments.config, *arguments.new_config])
         found = compare_runs(

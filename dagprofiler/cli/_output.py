@@ -14,7 +14,7 @@ from dagprofiler._util.files import FOREIGN, check_writable, second_place
 from dagprofiler._util.text import printable, render
 from dagprofiler.analysis.summary import PARTS, blocks
 from dagprofiler.cli._parser import CommandError
-from dagprofiler.errors import ProfileError, describe
+from dagprofiler.errors import DagProfilerError, ProfileError, describe
 from dagprofiler.profile import Profile
 
 #: Patterns of text to their colours.
@@ -222,6 +222,16 @@ def _unkept(profile: Profile, path: str) -> str | None:
         name = "standard output" if path == "-" else repr(path)
         return f"output {name}: cannot be written: {reason_of(error)}; {place}"
     return None
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message for an error, with the fix if known."""
+    if isinstance(error, DagProfilerError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        what = f": {error.filename!r}" if error.filename is not None else ""
+        return f"{error.strerror[0].lower()}{error.strerror[1:]}{what}"
+    return f"{describe(error)} (--debug shows where)"
 
 
 def reason_of(error: Exception) -> str:

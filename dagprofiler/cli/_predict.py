@@ -14,7 +14,7 @@ from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import aligned, number, quantity
 from dagprofiler.cli import _output, _targets
 from dagprofiler.cli._parser import CommandError
-from dagprofiler.cli._run import conditions, deliver, meters, saved_each, saving, written_of
+from dagprofiler.cli._run import conditions, deliver, measuring, meters, save_each, written_of
 from dagprofiler.profile import Profile
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def sweep(arguments: argparse.Namespace) -> int:
             name = ",".join(f"{key}={profile.config[key]}" for key in over)
             yield profile, os.path.join(folder, f"{quote(name, safe=',=+')}.json")
 
-    with saving(partial(saved_each, named)), _output.stdout_apart(arguments.json):
+    with measuring(arguments, partial(save_each, named)):
         dag = _targets.load_dag(arguments.target, arguments.config)
         over = _targets.swept(dag, arguments.over)
         ask_git()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from dagprofiler._document.rounds import Rounds
@@ -55,23 +55,20 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
     rounds = conditions(arguments, Rounds(1))
     hooks = [*_journal(arguments), *shown]
-    with ExitStack() as apart:
-        apart.enter_context(_output.stdout_apart(_prints_json(arguments)))
+    with measuring(arguments, _left):
         dag = load_dag(arguments.target, arguments.config)
         ask_git()
-
-        def measured(**options: Any) -> Profile:
-            return dag.run(
+        with executor_named(arguments.executor, nodes=schedule or ()) as executor:
+            profile = dag.run(
                 arguments.seed,
                 rounds=rounds,
                 meters=meters(arguments),
+                executor=executor,
+                timeout=arguments.timeout,
                 on_error=arguments.on_error or "stop",
                 hooks=hooks,
                 schedule=schedule,
-                **options,
             )
-
-        profile = _profile_of(measured, arguments, apart, nodes=schedule or ())
     deliver(profile, arguments, quiet=arguments.quiet)
     return 0
 
@@ -88,18 +85,17 @@ def resume(arguments: argparse.Namespace) -> int:
     _output.check_outputs(arguments.output, arguments.report)
     _output.check_profile_suffix(arguments.output)
     hooks = _progress(arguments)
-    with ExitStack() as apart:
-        apart.enter_context(_output.stdout_apart(_prints_json(arguments)))
+    with measuring(arguments, _left):
         dag = load_dag(arguments.target, arguments.config or [], folder)
         ask_git()
-        profile = _profile_of(
-            lambda **options: dag.resume(
-                arguments.journal, hooks=hooks, trust=arguments.trust_journal, **options
-            ),
-            arguments,
-            apart,
-            folder,
-        )
+        with executor_named(arguments.executor, folder) as executor:
+            profile = dag.resume(
+                arguments.journal,
+                executor=executor,
+                timeout=arguments.timeout,
+                hooks=hooks,
+                trust=arguments.trust_journal,
+            )
     deliver(profile, arguments, quiet=arguments.quiet)
     return 0
 
@@ -197,87 +193,77 @@ def _progress(arguments: argparse.Namespace) -> list[Hook]:
     return [] if arguments.quiet else [Progress(expected)]
 
 
-def _prints_json(arguments: argparse.Namespace) -> bool:
-    return bool(arguments.json or arguments.output == "-")
-
-
-def _profile_of(
-    measured: Callable[..., Profile],
-    arguments: argparse.Namespace,
-    apart: ExitStack,
-    folder: str = "",
-    nodes: Collection[str] = (),
-) -> Profile:
-    """Return the profile of a run; save the partial one if the run fails or is interrupted.
-
-    What prints on standard output closes `apart` before.
-    """
-
-    def save(error: BaseException) -> str:
-        written, left = _left(getattr(error, "profile", None), arguments)
-        if arguments.json and isinstance(error, RunError):
-            apart.close()
-            _output.print_json({"error": str(error), "written": written, **figures(error.profile)})
-        return left
-
-    with saving(save), executor_named(arguments.executor, folder, nodes) as executor:
-        return measured(executor=executor, timeout=arguments.timeout)
-
-
 @contextmanager
-def saving(save: Callable[[BaseException], str]) -> Iterator[None]:
-    """Save what was measured if a run fails or is interrupted.
+def measuring(
+    arguments: argparse.Namespace,
+    save: Callable[[BaseException, argparse.Namespace], tuple[str, dict[str, Any]]],
+) -> Iterator[None]:
+    """Save what was measured if a run fails or is interrupted; ``--json`` prints the failure.
 
-    `save` returns the part of the message that says where it is.
+    `save` returns the part of the message that says where it is, and the same for JSON. What
+    tasks print goes to standard error if standard output is for JSON.
     """
     try:
-        yield
-    except RunError as error:
-        code = CommandError.exit_code if error.task is None else FAILED
-        left = save(error)
-        states = error.profile.sections["run"].get("tasks", {})
+        with _output.stdout_apart(arguments.json or arguments.output == "-"):
+            yield
+    except KeyboardInterrupt as interrupt:
+        left, _ = save(interrupt, arguments)
+        interrupt.args = (f"{str(interrupt) or 'interrupted'}{left}",)
+        raise
+    except BaseException as error:
+        profile = getattr(error, "profile", None)
+        if not isinstance(profile, Profile):
+            raise
+        message, of = _output.message_of(error), getattr(error, "of", "")
+        problem = message if message.startswith(of) else f"{of}: {message}"
+        left, shown = save(error, arguments)
+        if arguments.json:
+            _output.print_json({"error": problem, **shown})
+        states = profile.sections["run"].get("tasks", {})
         failures = [failure_block(*item) for item in states.items() if "error" in item[1]]
         # The message is that of the first failure.
         places = render([Block(notes=block.notes) for block in failures[:1]])
         others = render(failures[1:_MOST_FAILURES])
-        words = "\n".join(filter(None, (f"{error}{left}", places, others)))
-        raise CommandError(words, code) from error
-    except KeyboardInterrupt as interrupt:
-        interrupt.args = (f"{str(interrupt) or 'interrupted'}{save(interrupt)}",)
-        raise
+        words = "\n".join(filter(None, (f"{problem}{left}", places, others)))
+        failed = isinstance(error, RunError) and error.task is not None
+        raise CommandError(words, FAILED if failed else CommandError.exit_code) from error
 
 
-def saved_each(
-    named: Callable[[Sequence[Profile]], Iterable[tuple[Profile, str]]], error: BaseException
-) -> str:
-    """Save the partial profiles of runs that took turns; return the part of the message on them.
+def save_each(
+    named: Callable[[Sequence[Profile]], Iterable[tuple[Profile, str]]],
+    error: BaseException,
+    _: argparse.Namespace,
+) -> tuple[str, dict[str, Any]]:
+    """Save the partial profiles of runs that took turns; return the same as :func:`_left`.
 
     `named` returns each with the file that it would have if it were whole.
     """
     places = [
-        f"{counted(profile.sections['run']['rounds'], 'complete round')} {_saved(profile, path)}"
+        (counted(profile.sections["run"]["rounds"], "complete round"), _saved(profile, path))
         for profile, path in named(getattr(error, "profiles", ()))
         if profile.metrics.task_metrics
     ]
-    return f"; measured: {', '.join(places)}" if places else _NOTHING
+    words = f"; measured: {', '.join(map(' '.join, places))}" if places else _NOTHING
+    return words, {"written": [place[3:] for _, place in places if place.startswith("in ")]}
 
 
-def _left(profile: Profile | None, arguments: argparse.Namespace) -> tuple[dict[str, str], str]:
+def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Save a partial profile and its report.
 
     Returns
     -------
-    written, words
-        What was written where, and the part of the message that says so.
+    words, shown
+        The part of the message that says what was written where, and the same for JSON.
     """
     written: dict[str, str] = {}
+    profile: Profile | None = getattr(error, "profile", None)
     if profile is None or not profile.metrics.task_metrics:
         words = _NOTHING
     else:
         place = _saved(profile, arguments.output)
         words = f"; the partial profile is {place}"
         if place.startswith("in "):
-            written["profile"] = place[len("in ") :]
+            written["profile"] = place[3:]
     if arguments.report is not None and profile is not None:
         with suppress(OSError):
             profile.report(arguments.report)
@@ -286,7 +272,8 @@ def _left(profile: Profile | None, arguments: argparse.Namespace) -> tuple[dict[
     journal = arguments.journal
     if journal is not None and os.path.exists(os.path.join(journal, _STARTED)):
         words += f"; resume it with dagprofiler resume {journal}"
-    return written, words
+    shown = figures(profile) if arguments.json and profile is not None else {}
+    return words, {"written": written, **shown}
 
 
 def _saved(profile: Profile, output: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from dagprofiler._document.rounds import Rounds
@@ -218,12 +218,13 @@ def sweep(
         raise refused(
             f"sweep: executor must be a concurrent.futures.Executor, got {short_repr(executor)}"
         )
-    meters = "default" if meters is None else meters
+    # Iterators are used up once, for all.
+    options = RunOptions(seed, inputs, rounds, "default" if meters is None else meters)
     cases = [
         (
             ", ".join(f"{name}={config[name]}" for name in over),
             dag.with_config(config),
-            RunOptions(seed, inputs, rounds, meters, executor=executor),
+            replace(options, executor=executor),
         )
         for config in configs
     ]

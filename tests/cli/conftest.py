@@ -14,6 +14,7 @@ PIPELINE = '''\
 import shutil, time
 
 from dagprofiler import DAG, Config, task
+from dagprofiler.rules import map_over
 
 @task(outputs=["numbers"], config_deps=["N"])
 def read(cfg):
@@ -69,6 +70,10 @@ def waits(numbers):
 def waiting():
     tasks = {"read": read, "waits": waits, "add": add}
     return DAG(tasks, [("read", "waits"), ("read", "add")], {"N": 3})
+
+def unlike():
+    longer = task(outputs=["numbers"])(lambda seen=[]: {"numbers": seen.append([]) or seen})
+    return DAG({"read": longer}, [], {"N": 3}, rules=[map_over("read", "numbers", add)])
 
 dag = build()
 

@@ -28,10 +28,12 @@ def test_the_json_of_every_command_is_as_documented(printed, shelf, folder):
     measured = ["--rounds", "2", "--meters", "full", "-o", f"{folder}/p.json"]
     printed("run", shelf.target, *measured, "--report", f"{folder}/r.html")
     printed("run", "pipeline_of_tests.py:failing", "-o", f"{folder}/f.json", code=4)
+    unlike = "pipeline_of_tests.py:unlike", "--rounds", "2"
+    printed("run", *unlike, "-o", f"{folder}/u.json", code=2)
     printed("run", shelf.target, "--journal", f"{folder}/journal")
     printed("resume", f"{folder}/journal")
-    for path in (shelf.profile, f"{folder}/p.json", f"{folder}/f.partial.json"):
-        printed("show", path)
+    for path in (shelf.profile, "p.json", "f.partial.json", "u.partial.json"):
+        printed("show", Path(folder, path))
     printed("show", shelf.profile, "--part", "path")
     printed("compare", shelf.profile, f"{folder}/p.json", f"{folder}/f.partial.json", code=3)
     printed("report", shelf.profile, "-o", f"{folder}/x.html")
@@ -40,6 +42,8 @@ def test_the_json_of_every_command_is_as_documented(printed, shelf, folder):
     printed("validate", shelf.profile, f"{folder}/x.html", code=1)
     printed("show", f"{folder}/imported.json")
     printed("sweep", shelf.target, "--over", "N=100,200,400", "-q", "-o", f"{folder}/runs")
+    found = printed("sweep", *unlike, "--over", "N=1,2", "-o", f"{folder}/two", code=2)
+    assert found["error"].startswith("N=2: task 'add")
     printed("fit", f"{folder}/runs")
     printed("predict", f"{folder}/runs", "-c", "N=800", "-o", f"{folder}/guess.json")
     printed("simulate", f"{folder}/guess.json", "--workers", "1..2")

@@ -99,10 +99,11 @@ def test_what_is_wrong_is_said_by_name(refused, shelf, folder, command, words):
         ("compare --run {target} {target} -c N=9 --new-config N=3 -o {folder}/N=9.json b", "new"),
     ],
 )
-def test_if_a_task_fails_what_other_runs_measured_is_saved(refused, folder, command, of):
+def test_if_a_task_fails_what_other_runs_measured_is_saved(cli, folder, command, of):
     words = command.format(target="pipeline_of_tests.py:failing", folder=folder).split()
-    said = refused(*words, "--rounds", "1", code=4)
-    assert said.startswith(f"{of}: task 'fails' failed: ValueError: no such cell")
-    saved = f"{folder}/N=9.partial.json"
-    assert f"1 complete round in {saved}, 0 complete rounds in " in said
+    done = cli(*words, "--rounds", "1", "--json", code=4)
+    shown, saved = json.loads(done.out), f"{folder}/N=9.partial.json"
+    assert shown["error"] == f"{of}: task 'fails' failed: ValueError: no such cell"
+    how = f"1 complete round in {saved}, 0 complete rounds in {shown['written'][1]}"
+    assert done.err.startswith(f"dagprofiler: {shown['error']}; measured: {how}\n")
     assert Profile.load(saved).metrics.task_metrics[1].task == "fails"

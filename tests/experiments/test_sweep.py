@@ -25,10 +25,11 @@ DAG_OF_ONE = DAG({"note": note}, [], {"N": 1, "M": 1, "mode": "fast"})
 
 def test_rounds_of_all_configurations_take_turns_also_on_a_pool():
     SEEN.clear()
-    profiles = sweep(DAG_OF_ONE, {"N": [1, 2, 3]}, rounds=2)
+    profiles = sweep(DAG_OF_ONE, {"N": iter([1, 2, 3])}, rounds=2, meters=iter(["cpu"]))
     assert SEEN[:6] == [1, 2, 3, 3, 2, 1]
     assert [profile.config.N for profile in profiles] == [1, 2, 3]
     assert all(profile.sections["run"]["rounds"] == 2 for profile in profiles)
+    assert all("cpu_ms" in profile.sections["samples"]["tasks"]["note"] for profile in profiles)
     with ThreadPoolExecutor(2) as pool:
         profiles = sweep(DAG_OF_ONE, {"N": [1, 2]}, rounds=1, executor=pool)
     assert {run.sections["run"]["executor"] for run in profiles} == {"ThreadPoolExecutor"}
