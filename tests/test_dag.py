@@ -17,14 +17,8 @@ def make(name, outputs=(), inputs=(), gathers=(), compute=None):
     def report(self, cfg, **fields):
         return {field: {self.label: fields} for field in outputs}
 
-    body = {
-        "outputs": list(outputs),
-        "inputs": list(inputs),
-        "gathers": list(gathers),
-        "label": name,
-        "compute": compute or report,
-    }
-    return type(name, (Task,), body)
+    declared = {"outputs": [*outputs], "inputs": [*inputs], "gathers": [*gathers]}
+    return type(name, (Task,), {**declared, "label": name, "compute": compute or report})
 
 
 def constant(**outputs):

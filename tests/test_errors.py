@@ -2,14 +2,19 @@ import copy
 import copyreg
 import inspect
 import pickle
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from linecache import getline
 
 import pytest
+from handmade import source
 
 import dagprofiler
-from dagprofiler import DAG, DagProfilerError, Profile, Rounds, RunError, Task, errors
+from dagprofiler import DAG, DagProfilerError, Profile, Rounds, RunError, Task, errors, serializers
 from dagprofiler.errors import CycleError, GraphError, PackedError, ValidationError
+from dagprofiler.formats.node_link import to_networkx
+from dagprofiler.formats.saga import to_network, to_task_graph
+from dagprofiler.report import plot
 
 #: One instance of every error, and the builtin that a caller would expect it to be.
 INSTANCES = [
@@ -56,6 +61,35 @@ def test_every_error_is_public_derives_from_the_root_and_from_its_builtin_and_pi
         assert (type(loaded), str(loaded)) == (type(error), str(error))
         for found in (loaded, pickle.loads(pickle.dumps(loaded))):
             assert found.__dict__.keys() == error.__dict__.keys()
+
+
+ONE = DAG({"a": source}).run()
+#: What needs a package, the package, and a call that looks for it; the extra, if of another name.
+NEEDS = {
+    "CloudpickleSerializer": ("cloudpickle", serializers.CloudpickleSerializer),
+    "MsgpackSerializer": ("msgpack", serializers.MsgpackSerializer),
+    "ArrowSerializer": ("pyarrow", serializers.ArrowSerializer, "arrow"),
+    "DaskExecutor": ("distributed", dagprofiler.DaskExecutor, "dask"),
+    "CeleryExecutor": ("celery", lambda: dagprofiler.CeleryExecutor(None)),
+    "RayExecutor": ("ray", dagprofiler.RayExecutor),
+    "DAG.from_yaml": ("yaml", lambda: DAG.from_yaml(__file__)),
+    "to_networkx()": ("networkx", lambda: to_networkx(ONE)),
+    "to_task_graph": ("saga", lambda: to_task_graph(ONE)),
+    "to_task_graph, stochastic": ("saga", lambda: to_task_graph(ONE, stochastic=True)),
+    "to_network": ("saga", lambda: to_network({"speeds": {"a": 1}})),
+    "dagprofiler.report.plot": ("matplotlib", lambda: plot.gantt(ONE), "plot"),
+}
+
+
+@pytest.mark.parametrize("case", NEEDS)
+def test_a_package_that_is_missing_is_an_error_that_names_the_extra(monkeypatch, case):
+    feature, (package, needs, *extra) = case.partition(",")[0], NEEDS[case]
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(errors.MissingExtraError) as caught:
+        needs()
+    (named,) = extra or [package]
+    says = f'needs a package that is not installed: pip install "dagprofiler[{named}]"'
+    assert (caught.value.extra, str(caught.value)) == (named, f"{feature} {says}")
 
 
 def test_of_a_long_cycle_the_message_names_some_tasks():

@@ -1,5 +1,4 @@
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -7,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagprofiler import DAG, Task, task
-from dagprofiler.errors import DeclarationError, MissingExtraError, RunError, SerializationError
+from dagprofiler.errors import DeclarationError, RunError, SerializationError
 from dagprofiler.serializers import (
     ArrowSerializer,
     CloudpickleSerializer,
@@ -156,24 +155,6 @@ def test_msgpack_refuses_what_it_has_no_form_for_and_the_error_names_the_output(
     assert isinstance(cause, SerializationError)
     kind = type(value).__name__
     assert str(cause).startswith(f"task 'give': output 'x' ({kind}) cannot be serialized: ")
-
-
-@pytest.mark.parametrize(
-    ("kind", "module", "extra"),
-    [
-        (CloudpickleSerializer, "cloudpickle", "cloudpickle"),
-        (MsgpackSerializer, "msgpack", "msgpack"),
-        (ArrowSerializer, "pyarrow", "arrow"),
-    ],
-)
-def test_a_missing_package_is_an_error_that_names_the_extra(monkeypatch, kind, module, extra):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError) as caught:
-        kind()
-    assert caught.value.extra == extra
-    assert str(caught.value) == (
-        f'{kind.__name__} needs a package that is not installed: pip install "dagprofiler[{extra}]"'
-    )
 
 
 @pytest.mark.parametrize(

@@ -185,9 +185,8 @@ def test_pairs_are_the_rounds_that_both_have():
     ],
 )
 def test_samples_that_cannot_say_have_no_interval(mine, theirs, paired, ratio, reason):
-    entry = task_a(
-        profile_of({"a": {"wall_ms": mine}}), profile_of({"a": {"wall_ms": theirs}}), paired=paired
-    )
+    sides = (profile_of({"a": {"wall_ms": samples}}) for samples in (mine, theirs))
+    entry = task_a(*sides, paired=paired)
     assert (entry["ratio"], entry["verdict"]) == (ratio, INCONCLUSIVE)
     assert entry["low"] is entry["high"] is entry["coverage"] is None
     assert entry["reason"].startswith(reason)

@@ -180,10 +180,8 @@ def submit():
         def by_map():
             client.gather(client.map(nothing, range(count), pure=False))
 
-        bare = {
-            "Dask's own futures by submit()": (by_submit, "-"),
-            "Dask's own futures by map(), one message": (by_map, "-"),
-        }
+        own = "Dask's own futures by"
+        bare = {f"{own} submit()": (by_submit, "-"), f"{own} map(), one message": (by_map, "-")}
         yield from against(count, executor, bare)
         yield from dask_pairs(client, executor)
     count = either(2_000, 500)
@@ -269,11 +267,10 @@ def large():
         dag = pairs_of(pairs, array.bind(nbytes=nbytes), add)
         files, pipe = (between(dag, limit) for limit in (1, 1 << 62))
         files_ms, pipe_ms = (median(took) / pairs * 1e3 for took in (files, pipe))
-        yield (
-            f"{pairs} edges of {nbytes / 2**20:g} MB between processes: in files against the pipe",
-            "less" if nbytes >= jobs.SHARED_FILE_BYTES else "-",
-            f"{times(files, pipe)}; {files_ms:.2f} against {pipe_ms:.2f} ms an edge",
-        )
+        edges = f"{pairs} edges of {nbytes / 2**20:g} MB between processes"
+        figures = f"{times(files, pipe)}; {files_ms:.2f} against {pipe_ms:.2f} ms an edge"
+        goal = "less" if nbytes >= jobs.SHARED_FILE_BYTES else "-"
+        yield f"{edges}: in files against the pipe", goal, figures
 
 
 def between(dag, limit):

@@ -184,11 +184,8 @@ def load():
                 found.append([ms / median(idle_ms) for ms in loaded_ms])
     medians = {name: [*map(median, zip(*found))] for name, found in ratios.items() if found}
     near = sum(abs(corrected - 1) <= NEAR for _, corrected, _ in medians.values())
-    yield (
-        "with two burners beside it, the corrected median is within 10 % of the idle one",
-        f"{len(ratios) - 1} of {len(ratios)} kernels",
-        f"{near} of {len(ratios)}",
-    )
+    work = "with two burners beside it, the corrected median is within 10 % of the idle one"
+    yield work, f"{len(ratios) - 1} of {len(ratios)} kernels", f"{near} of {len(ratios)}"
     for name, (wall, corrected, cpu) in medians.items():
         measured = f"corrected {corrected:.2f} x, wall {wall:.2f}, CPU {cpu:.2f}"
         yield f"… {name}, {median(idle_times_ms[name]):.1f} ms", "-", measured

@@ -2,7 +2,6 @@
 
 import gc
 import pickle
-import sys
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from threading import Barrier
 from time import perf_counter
@@ -11,9 +10,9 @@ import programs
 import pytest
 from conformance import Here, done, failure
 
-from dagprofiler import DAG, CeleryExecutor, DaskExecutor, Executor, RayExecutor, Rounds, task
+from dagprofiler import DAG, Executor, Rounds, task
 from dagprofiler.engine import run as engine_run
-from dagprofiler.errors import MissingExtraError, SerializationError, WorkerError
+from dagprofiler.errors import SerializationError, WorkerError
 from dagprofiler.executors.jobs import announce, withdraw, without_phases
 from dagprofiler.serializers import FrameList
 
@@ -329,14 +328,3 @@ def test_what_is_announced_need_not_be_sent_with_a_job():
     assert len(executor.keys) == len(set(executor.keys)) > 1
     first, *others = [["a", "b"]] + [["a", "a", "b"]] * (len(executor.keys) - 1)
     assert executor.calls[1:] == sum(others, first)
-
-
-@pytest.mark.parametrize(
-    ("package", "executor"),
-    [("distributed", DaskExecutor), ("celery", CeleryExecutor), ("ray", RayExecutor)],
-)
-def test_without_its_package_the_error_says_what_to_install(monkeypatch, package, executor):
-    monkeypatch.setitem(sys.modules, package, None)
-    extra = "dask" if package == "distributed" else package
-    with pytest.raises(MissingExtraError, match=rf"{executor.__name__} needs .*\[{extra}\]"):
-        executor(None)

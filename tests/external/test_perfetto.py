@@ -103,11 +103,11 @@ def in_pool(pool, programs, **options):
 
 def failing():
     with pytest.raises(RunError) as caught:
-        chain(bad=traced_programs.Fails).run(on_error="finish")
+        chain(bad=traced_programs.fails).run(on_error="finish")
     return caught.value.profile
 
 
-MANY, ILL_NESTED = {"many": traced_programs.Pool}, {"nested": traced_programs.IllNested}
+MANY, ILL_NESTED = {"many": traced_programs.pools}, {"nested": traced_programs.nests_ill}
 
 RUNS = {
     "serial": lambda: chain().run(),

@@ -3,14 +3,13 @@ import html
 import io
 import json
 import re
-import sys
 import xml.etree.ElementTree as ET
 
 import pytest
 from hypothesis import example, given
 from sample_profiles import HOSTILE, golden_profile, names, profile_of, rendered, source
 
-from dagprofiler import DAG, FormatError, MissingExtraError, Profile, RunError, WeightError, task
+from dagprofiler import DAG, FormatError, Profile, RunError, WeightError, task
 from dagprofiler.formats import exporter
 from dagprofiler.formats._graph import costs_of, graph_of, legible, legible_names
 from dagprofiler.formats.csv import EDGE_COLUMNS
@@ -279,15 +278,12 @@ def test_the_live_graph_has_attributes_with_units(networkx):
     assert list(to_networkx(profile_of(HOSTILE))) == HOSTILE
 
 
-def test_edges_stand_under_the_key_that_is_asked_for_and_networkx_is_an_extra(monkeypatch):
+def test_edges_stand_under_the_key_that_is_asked_for():
     for edges, keys in (("edges", ["edges"]), ("links", ["links"]), ("both", ["edges", "links"])):
         document = json.loads(rendered("node_link", golden_profile(), edges=edges))
         assert [key for key in document if key in ("edges", "links")] == keys
     with pytest.raises(FormatError, match="edges must be 'both', 'edges' or 'links'"):
         rendered("node_link", golden_profile(), edges="arcs")
-    monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(MissingExtraError, match=r"dagprofiler\[networkx\]"):
-        to_networkx(golden_profile())
 
 
 def test_numbers_of_which_one_is_whole_are_all_of_one_type_and_no_text_breaks_out():

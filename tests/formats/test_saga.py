@@ -1,15 +1,13 @@
-import sys
-
 import numpy as np
 import pytest
 from handmade import handmade, strict
 from hypothesis import given
 from sample_profiles import golden_profile, names, profile_of, sink, source
 
-from dagprofiler import DAG, CycleError, EdgeMetrics, MissingExtraError, Rounds
+from dagprofiler import DAG, CycleError, EdgeMetrics, Rounds
 from dagprofiler.errors import FormatError, WeightError
 from dagprofiler.formats import exporter
-from dagprofiler.formats.saga import network_of, to_network, to_task_graph
+from dagprofiler.formats.saga import network_of
 
 INFINITY = float("inf")
 TWO = {"a": 1, "b": 1}
@@ -282,15 +280,3 @@ NO_NETWORKS = (
 def test_a_network_that_is_none_says_what_is_wrong(network, message):
     with pytest.raises(FormatError, match=message):
         network_of(network)
-
-
-# Live objects
-
-
-def test_live_objects_without_saga_name_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "saga", None)
-    for stochastic in (False, True):
-        with pytest.raises(MissingExtraError, match=r"to_task_graph .*\[saga\]"):
-            to_task_graph(made(), stochastic=stochastic)
-    with pytest.raises(MissingExtraError, match="to_network"):
-        to_network({"speeds": {"a": 1}})

@@ -27,7 +27,7 @@ from dagprofiler.tracing.functions import FunctionCollector
 
 sys.path.insert(0, str(Path(__file__).parent))
 import traced_programs
-from traced_programs import Fails, Pool, chain
+from traced_programs import chain, fails, pools
 
 #: Task to how often each name is in it, in one round.
 SEEN = {
@@ -66,7 +66,7 @@ def phases(profile):
 
 def with_spans(*records, labels, times_ms=None):
     """A profile of one task with these spans: thread, label, start and end in ms, arguments."""
-    profile = DAG({"fill": traced_programs.Fill}).run(inputs={"fill": {"text": ""}})
+    profile = DAG({"fill": traced_programs.fill}).run(inputs={"fill": {"text": ""}})
     document = json.loads(profile.dumps())
     if times_ms is not None:
         start = document["timeline"]["columns"].index("compute_start_ms")
@@ -91,7 +91,7 @@ def executor(request):
 
 
 def test_spans_of_annotated_code_attach_to_their_task_worker_and_round(executor):
-    profile = chain(many=Pool).run(executor=executor, rounds=2)
+    profile = chain(many=pools).run(executor=executor, rounds=2)
     when = dict(phases(profile))
     for number in range(len(profile.sections["samples"]["rounds"])):
         assert counted(profile, number) == {**SEEN, "many": {"count_to": 4}}
@@ -206,7 +206,7 @@ print([section["labels"][record[3]]["name"] for record in section["records"]])
 
 def test_a_task_that_fails_shows_what_it_did_until_then(executor):
     with pytest.raises(RunError) as caught:
-        chain(bad=Fails).run(executor=executor, on_error="finish")
+        chain(bad=fails).run(executor=executor, on_error="finish")
     inside = [row for row in rows(caught.value.profile) if row["task"] == "bad"]
     assert [row["name"] for row in inside] == ["count_to", "before it failed", "fails"]
     assert inside[-1]["args"] == {"error": "ValueError: no"}
@@ -373,7 +373,7 @@ def test_with_tracing_off_a_run_records_nothing_unless_a_tracer_asks_and_nothing
 
 def test_a_tracer_records_functions_without_annotations_in_all_threads_of_a_task(executor):
     hooks = [Tracer([textwrap], floor_ms=0)]
-    profile = chain(many=Pool).run(executor=executor, hooks=hooks)
+    profile = chain(many=pools).run(executor=executor, hooks=hooks)
     found = [row for row in rows(profile) if row["category"] == "textwrap"]
     assert {"wrap", "fill"} <= {row["name"].split(".")[-1] for row in found}
     assert {row["task"]: row["thread"]["own"] for row in found} == {"fill": True, "many": False}
@@ -451,7 +451,7 @@ def test_hooks_that_trace_in_a_way_of_their_own_or_twice_are_refused():
 
 
 def test_spans_come_back_with_a_run_that_is_resumed(tmp_path):
-    dag = chain(bad=Fails)
+    dag = chain(bad=fails)
     with pytest.raises(RunError):
         dag.run(hooks=[Journal(tmp_path)], on_error="finish")
     with pytest.raises(RunError) as caught:
@@ -579,7 +579,7 @@ def telemetry():
 def test_opentelemetry_gets_the_run_with_links_along_its_edges(telemetry):
     provider, exporter = telemetry
     with pytest.raises(RunError) as caught:
-        chain(bad=Fails).run(on_error="finish")
+        chain(bad=fails).run(on_error="finish")
     sent = to_opentelemetry(caught.value.profile, provider)
     spans = exporter.get_finished_spans()
     assert sent == len(spans)

@@ -5,7 +5,7 @@ import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from dagprofiler import DAG, Config, Task, span, trace
+from dagprofiler import DAG, Config, Task, span, task, trace
 from dagprofiler.tracing import counter, instant
 
 
@@ -14,24 +14,19 @@ def count_to(n):
     return sum(range(n))
 
 
-class Load(Task):
-    outputs = ["text"]
-
-    def compute(self):
-        with span("read", files=2):
-            counter("depth", depth=1)
-            count_to(1000)
-        instant("loaded")
-        return {"text": "some words " * 100}
+@task(outputs=["text"])
+def load():
+    with span("read", files=2):
+        counter("depth", depth=1)
+        count_to(1000)
+    instant("loaded")
+    return {"text": "some words " * 100}
 
 
-class Fill(Task):
-    inputs = ["text"]
-    outputs = ["lines"]
-
-    def compute(self, text):
-        with span("fill"):
-            return {"lines": textwrap.wrap(text)}
+@task(outputs=["lines"])
+def fill(text):
+    with span("fill"):
+        return {"lines": textwrap.wrap(text)}
 
 
 class Wait(Task):
@@ -52,41 +47,33 @@ class Wait(Task):
         return {"n": len(lines)}
 
 
-class Pool(Task):
-    """Has threads of its own do the work."""
-
-    inputs = ["lines"]
-
-    def compute(self, lines):
-        with ThreadPoolExecutor(2) as pool:
-            assert list(pool.map(count_to, range(4))) == [0, 0, 1, 3]
-            pool.submit(textwrap.fill, "some words").result()
-        return {}
+@task(outputs=[])
+def pools(lines):
+    """Have threads of its own do the work."""
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(count_to, range(4))) == [0, 0, 1, 3]
+        pool.submit(textwrap.fill, "some words").result()
+    return {}
 
 
-class Fails(Task):
-    inputs = ["lines"]
-
-    def compute(self, lines):
-        with span("before it failed"):
-            count_to(10)
-        with span("fails"):
-            raise ValueError("no")
+@task(outputs=[])
+def fails(lines):
+    with span("before it failed"):
+        count_to(10)
+    with span("fails"):
+        raise ValueError("no")
 
 
-class IllNested(Task):
-    """Closes spans in the wrong order, and twice."""
-
-    inputs = ["lines"]
-
-    def compute(self, lines):
-        first, second = span("first"), span("second")
-        first.__enter__()
-        second.__enter__()
-        first.__exit__(None, None, None)
-        second.__exit__(None, None, None)
-        second.__exit__(None, None, None)
-        return {}
+@task(outputs=[])
+def nests_ill(lines):
+    """Close spans in the wrong order, and twice."""
+    first, second = span("first"), span("second")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    return {}
 
 
 class Counts(Task):
@@ -126,6 +113,6 @@ class Named(Task):
 
 
 def chain(coroutines=3, **more):
-    tasks = {"load": Load, "fill": Fill, "wait": Wait, **more}
+    tasks = {"load": load, "fill": fill, "wait": Wait, **more}
     edges = [("load", "fill"), ("fill", "wait"), *(("fill", name) for name in more)]
     return DAG(tasks, edges, Config(coroutines=coroutines))

@@ -88,11 +88,7 @@ def test_nothing_stumbles_over_a_package_that_another_thread_imports(half_made, 
 
 def test_a_thread_is_busy_while_a_task_computes_in_it_and_over_no_worker_any_more():
     seen = []
-
-    @task(outputs=[])
-    def looks():
-        seen.append(here.worker.busy)
-        return {}
+    looks = task(outputs=[])(lambda: seen.append(here.worker.busy) or {})
 
     @task(outputs=[])
     def runs_another():
