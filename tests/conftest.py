@@ -73,16 +73,10 @@ def start(request, tmp_path):
     def start(text, *arguments, command=(sys.executable,), **environment):
         path = tmp_path / "program.py"
         path.write_text(text, encoding="utf-8")
-        process = subprocess.Popen(
-            [*command, str(path), *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{ROOT}", **environment},
-            cwd=tmp_path,
-            start_new_session=True,
-        )
+        env = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{ROOT}", **environment}
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        how = {"env": env, "cwd": tmp_path, "start_new_session": True, "text": True}
+        process = subprocess.Popen([*command, str(path), *arguments], **how, **pipes)
         running.append(process)
         return process
 

@@ -237,15 +237,10 @@ def pytest(tree, orders, *arguments, timeout=None, **env):
         command += ["--hypothesis-seed=0"] if find_spec("hypothesis") else []
         # What Hypothesis finds with one mutation must not be tried on the next.
         shutil.rmtree(tree / ".hypothesis", ignore_errors=True)
+        env = {**os.environ, ORDERS: str(told), "PYTHONPATH": path, **env}
         with open(f"{tree}.log", "w", encoding="utf-8") as log:
-            running = subprocess.Popen(
-                command,
-                cwd=tree,
-                env={**os.environ, ORDERS: str(told), "PYTHONPATH": path, **env},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            how = {"cwd": tree, "env": env, "start_new_session": True}
+            running = subprocess.Popen(command, stdout=log, stderr=log, **how)
             _running.add(running)
             try:
                 code = running.wait(timeout)

@@ -72,15 +72,6 @@ def test_a_program_runs_and_measures_and_its_profile_has_what_0_1_0_reads():
     Config(**data["configuration"])
 
 
-def test_a_task_alone_has_its_own_config_that_of_run_or_none():
-    collect = Collect(name="source", config=Config(N=3))
-    result = collect.run(inputs={}, config=None)
-    assert set(result) == {"outputs", "outputs_raw", "metrics"}
-    assert result["metrics"].task == "source"
-    results = result, collect.run({}, config=Config(N=5)), Collect().run({})
-    assert [found["outputs_raw"]["x"].shape for found in results] == [(3,), (5,), (10,)]
-
-
 #: As 0.1.0 saved the README's Quick Start, but for the line breaks.
 QUICK_START = (Path(__file__).parent / "data" / "quick-start-of-0.1.0.json").read_text()
 

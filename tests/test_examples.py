@@ -134,12 +134,9 @@ def test_blocks_are_split_fairly_and_cells_keep_their_guarantees():
     assert budget[1, 1] == 0
     wanted = np.array([[10.0, 20.0, 30.0]])
     assert slices.split_cells(wanted, 1000).tolist() == [[10, 20, 30]]
-    granted = slices.fill_fairly(
-        need=np.array([50.0, 50.0, 50.0, 2.0]),
-        past=np.array([0.0, 10.0, 90.0, 0.0]),
-        group=np.zeros(4, dtype=np.int64),
-        totals=np.array([32]),
-    )
+    need, past = np.array([50.0, 50.0, 50.0, 2.0]), np.array([0.0, 10.0, 90.0, 0.0])
+    alike = np.zeros(4, dtype=np.int64)
+    granted = slices.fill_fairly(need=need, past=past, group=alike, totals=np.array([32]))
     assert granted.tolist() == [20, 10, 0, 2]
     wanted, cells = np.array([1.5, 1.25, 1.25, 7.0]), np.array([0, 0, 0, 1])
     assert slices.whole_blocks(wanted, cells, np.array([4, 9])).tolist() == [2, 1, 1, 7]

@@ -213,22 +213,14 @@ def test_hostile_names_are_saved_and_loaded_in_every_place(names, data):
     edges = list(zip(names, names[1:]))
     keys = [f"{source}->{target}" for source, target in edges]
     assume(keys == json.loads(json.dumps(keys)))
-    profile = handmade(
-        names,
-        [EdgeMetrics(*edge, [field], 1, 2, {field: {"size_bytes": 1}}) for edge in edges],
-        times=[TaskMetrics(name, 1.5, 0.25, 0.0, 0, 1) for name in names],
-        weights={name: i for i, name in enumerate(names)},
-        config=Config(**{field: field}),
-        hostname=field,
-        sections={
-            "run": {"state": "partial", "reason": names[0]},
-            "timeline": {
-                "workers": [{"host": field}],
-                "columns": ["task", "round", "worker"],
-                "records": [[name, 0, 0] for name in names],
-            },
-        },
-    )
+    carried = [EdgeMetrics(*edge, [field], 1, 2, {field: {"size_bytes": 1}}) for edge in edges]
+    times = [TaskMetrics(name, 1.5, 0.25, 0.0, 0, 1) for name in names]
+    weights = {name: i for i, name in enumerate(names)}
+    timeline = {"workers": [{"host": field}], "columns": ["task", "round", "worker"]}
+    timeline["records"] = [[name, 0, 0] for name in names]
+    sections = {"run": {"state": "partial", "reason": names[0]}, "timeline": timeline}
+    known = {"config": Config(**{field: field}), "hostname": field, "sections": sections}
+    profile = handmade(names, carried, times=times, weights=weights, **known)
     loaded = loads_whole_or_is_refused(profile.dumps())
     assert loaded == profile
     assert loaded.dag_structure["nodes"] == names

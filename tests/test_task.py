@@ -30,11 +30,8 @@ class Source(Task):
 
 def costing(model):
     """Return a one-task DAG whose cost model is `model`."""
-
-    class Costly(Source):
-        estimate_instructions = staticmethod(model)
-
-    return DAG({"costly": Costly}, [], Config(N=1000, n=np.int64(8)))
+    costly = type("Costly", (Source,), {"estimate_instructions": staticmethod(model)})
+    return DAG({"costly": costly}, [], Config(N=1000, n=np.int64(8)))
 
 
 def test_declarations_are_plain_lists_and_sizes_those_of_the_standard():
@@ -137,14 +134,11 @@ def test_a_task_is_named_after_its_class_and_has_to_compute():
     assert bare().run({})["metrics"].task == "Bare"
     with pytest.raises(DeclarationError, match=r"'Source': name .* 3; .*compute\(\)"):
         Source(3)
-
-    class Idle(Task):
-        outputs = ["x"]
-
+    idle = type("Idle", (Task,), {"outputs": ["x"]})
     with pytest.raises(TypeError, match="compute"):
-        Idle()
+        idle()
     with pytest.raises(DeclarationError, match=r"task 'idle': .*'Idle': "):
-        DAG({"idle": Idle})
+        DAG({"idle": idle})
 
 
 def seeing(compute):

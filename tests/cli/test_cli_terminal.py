@@ -18,15 +18,9 @@ def terminal(shelf):
     started = []
 
     def start(*arguments, **more):
-        child = pexpect.spawn(
-            sys.executable,
-            ["-m", "dagprofiler", *arguments],
-            cwd=str(shelf.folder),
-            env={**environment(), "TERM": "xterm", **more},
-            dimensions=(24, 80),
-            encoding="utf-8",
-            timeout=60,
-        )
+        how = {"cwd": str(shelf.folder), "env": {**environment(), "TERM": "xterm", **more}}
+        how.update(dimensions=(24, 80), encoding="utf-8", timeout=60)
+        child = pexpect.spawn(sys.executable, ["-m", "dagprofiler", *arguments], **how)
         started.append(child)
         return child
 

@@ -9,14 +9,8 @@ import programs
 import pytest
 from handmade import edge_bytes
 
-from dagprofiler import DAG, Executor, Journal, Profile, Rounds, Tracer, map_over
-from dagprofiler.errors import (
-    RunError,
-    SerializationError,
-    TaskTimeoutError,
-    ValidationError,
-    WorkerError,
-)
+from dagprofiler import DAG, Executor, Journal, Profile, Rounds, RunError, Tracer, map_over
+from dagprofiler.errors import SerializationError, TaskTimeoutError, ValidationError, WorkerError
 
 #: What the program is run with.
 WHOLE = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}

@@ -54,16 +54,9 @@ PARTS = range(3)
 def program(n: int = 100) -> DAG:
     """Return a DAG with several outputs, two serializers, a gather and an edge that only orders."""
     scales = [f"scale{i}" for i in PARTS]
-    return DAG(
-        {"draw": Draw, **dict.fromkeys(scales, scale), "merge": merge, "last": last},
-        [
-            *(("draw", name, ["points"]) for name in scales),
-            *((name, "merge") for name in scales),
-            ("draw", "merge", ["mean"]),
-            ("merge", "last", []),
-        ],
-        Config(N=n),
-    )
+    tasks = {"draw": Draw, **dict.fromkeys(scales, scale), "merge": merge, "last": last}
+    edges = [edge for name in scales for edge in (("draw", name, ["points"]), (name, "merge"))]
+    return DAG(tasks, [*edges, ("draw", "merge", ["mean"]), ("merge", "last", [])], Config(N=n))
 
 
 #: Values from outside the graph, for :func:`program`, and what it is run with.
@@ -237,16 +230,11 @@ def growing(n: int = 100) -> DAG:
     def check(graph):
         graph.add_task("many" if graph["gather"].output("count") > 3 else "few", last)
 
-    return DAG(
-        {"parts": parts},
-        config=Config(N=n),
-        rules=[
-            map_over("parts", "parts", middle, name="middle", tags=["any"]),
-            map_over("middle", "ends", halve, name="half", tags=["any"]),
-            Rule(complete("any"), add_gather, reads=["parts"]),
-            Rule(after("gather"), check),
-        ],
-    )
+    middles = map_over("parts", "parts", middle, name="middle", tags=["any"])
+    halves = map_over("middle", "ends", halve, name="half", tags=["any"])
+    gathers = Rule(complete("any"), add_gather, reads=["parts"])
+    rules = [middles, halves, gathers, Rule(after("gather"), check)]
+    return DAG({"parts": parts}, config=Config(N=n), rules=rules)
 
 
 class Follows(Hook):

@@ -69,16 +69,10 @@ class Server:
             *("--without-gossip", "--without-mingle"),
         ]
         ours = {"PYTHONPATH": PYTHONPATH, "CELERY_TEST_PORT": str(self.port)}
-        env = {**os.environ, **ours, **environment}
+        how = {"cwd": self.folder, "env": {**os.environ, **ours, **environment}}
         with open(self.folder / f"{queue}.log", "ab") as log:
-            worker = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env=env,
-                start_new_session=True,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+            how.update(stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+            worker = subprocess.Popen(command, **how)
         self.workers.append(worker)
         until(lambda: worker.poll() is not None or self.has_worker(queue))
         assert worker.poll() is None, (self.folder / f"{queue}.log").read_text()

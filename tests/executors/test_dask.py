@@ -141,16 +141,11 @@ def alone():
 
 def dying(first, path):
     """Return a DAG whose worker dies once, with an output that is still needed."""
-    return DAG(
-        {
-            # So that the job whose output is lost is not the first one that the worker got.
-            "0": programs.Act("nothing"),
-            "first": first,
-            "bad": programs.Act("exit_once", str(path)),
-            "last": programs.passes,
-        },
-        [("0", "first", []), ("first", "bad", []), ("first", "last"), ("bad", "last", [])],
-    )
+    bad = programs.Act("exit_once", str(path))
+    # There is "0" so that the job whose output is lost is not the first one that the worker got.
+    tasks = {"0": programs.Act("nothing"), "first": first, "bad": bad, "last": programs.passes}
+    edges = [("0", "first", []), ("first", "bad", []), ("first", "last"), ("bad", "last", [])]
+    return DAG(tasks, edges)
 
 
 def test_outputs_that_died_with_their_worker_are_made_again_and_counted_once(alone, tmp_path):

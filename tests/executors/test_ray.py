@@ -17,25 +17,15 @@ ray = pytest.importorskip("ray")
 
 from dagprofiler.executors.ray import RayExecutor, _path_for_workers  # noqa: E402
 
-pytestmark = [
-    *of_engine,
-    # Ray's own.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
+RAYS_OWN = "DeprecationWarning", "FutureWarning"
+pytestmark = [*of_engine, *(pytest.mark.filterwarnings(f"ignore::{name}") for name in RAYS_OWN)]
 
 
 @pytest.fixture(scope="module")
 def cluster():
     with _path_for_workers():
-        ray.init(
-            "local",
-            num_cpus=2,
-            resources={"scale": 3, "east": 1, "west": 1},
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="error",
-        )
+        quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
+        ray.init("local", num_cpus=2, resources={"scale": 3, "east": 1, "west": 1}, **quiet)
     yield
     ray.shutdown()
 

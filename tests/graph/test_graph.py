@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagprofiler import DAG, CycleError, GraphError, Task
-from dagprofiler.errors import ValidationError
 from dagprofiler.graph.wiring import bottom_levels, kahn_order, ready_queue_by
 
 
@@ -153,19 +152,6 @@ def test_a_cycle_is_spelled_out_without_what_hangs_on_it_and_without_recursion()
     with pytest.raises(CycleError) as caught:
         kahn_order(names, zip(names, [*names[1:], names[0]]))
     assert caught.value.cycle == (*names, names[0])
-
-
-@pytest.mark.parametrize(
-    "edges", [[("a", "c"), ("b", "c")], [("a", "c", ["x"]), ("b", "c", {"y": "x"})]]
-)
-def test_two_producers_of_one_input_are_found_by_validate_not_by_the_constructor(edges):
-    tasks = {"a": Node(outputs=["x"]), "b": Node(outputs=["x", "y"]), "c": Node(inputs=["x"])}
-    dag = DAG(tasks, edges)
-    with pytest.raises(ValidationError, match=r"task 'c': input 'x'.*2.*'a'.*'b'.*'gathers'"):
-        dag.validate()
-    dag = two(("a", "b", {"data": "x", "labels": "x"}))
-    with pytest.raises(ValidationError, match="input 'x' has 2 producers: 'a', 'a'"):
-        dag.validate()
 
 
 @given(st.data())

@@ -21,13 +21,8 @@ class Draw(Task):
     outputs = ["numbers"]
 
     def compute(self):
-        return {
-            "numbers": (
-                rng().random(3).tolist(),
-                np.random.rand(3).tolist(),
-                [random.random() for _ in range(3)],
-            )
-        }
+        legacy = np.random.rand(3).tolist(), [random.random() for _ in range(3)]
+        return {"numbers": (rng().random(3).tolist(), *legacy)}
 
 
 def drawn(dag, seed):

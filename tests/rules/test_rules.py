@@ -133,15 +133,10 @@ def test_a_map_and_its_merge_wait_for_all_that_edges_to_them_come_from():
     def add_last(graph):
         graph.add_task("last", Number(1))
 
-    profile = DAG(
-        {"list": finds.bind(files=["a", "bb"]), "first": Number(3)},
-        rules=[
-            map_over("list", "files", weigh, into="file", after="factor", name="w"),
-            reduce("w", total, after="last"),
-            add_factor,
-            add_last,
-        ],
-    ).run()
+    tasks = {"list": finds.bind(files=["a", "bb"]), "first": Number(3)}
+    weights = map_over("list", "files", weigh, into="file", after="factor", name="w")
+    rules = [weights, reduce("w", total, after="last"), add_factor, add_last]
+    profile = DAG(tasks, rules=rules).run()
     assert profile.outputs["total"] == {"total": [1, 10, 20]}
     assert profile.outputs["merge"] == {"total": [3, 10, 20]}
 
@@ -431,16 +426,9 @@ def test_outputs_that_a_rule_does_not_declare_are_not_read(body, message):
 
 
 def test_a_rule_may_wait_for_what_a_branch_that_is_not_taken_would_have_added():
-    dag = DAG(
-        {"check": Number(1)},
-        rules=[
-            branch("large", lambda n: n > 3),
-            Rule(after("large"), print, "behind"),
-            Rule(lambda g: "large" in g, print, "there"),
-            reduce("answer", total),
-        ],
-    )
-    profile = dag.run()
+    rules = [branch("large", lambda n: n > 3), Rule(after("large"), print, "behind")]
+    rules += [Rule(lambda g: "large" in g, print, "there"), reduce("answer", total)]
+    profile = DAG({"check": Number(1)}, rules=rules).run()
     assert profile.final_outputs == {"total": []}
     unfired = {one["rule"]: one["reason"] for one in profile.sections["origins"]["never_fired"]}
     assert unfired == {
@@ -452,14 +440,9 @@ def test_a_rule_may_wait_for_what_a_branch_that_is_not_taken_would_have_added():
 
 @pytest.mark.parametrize("name", ["x", "late"])
 def test_a_task_that_a_rule_has_given_up_waiting_for_is_refused(name):
-    dag = DAG(
-        {"check": Number(1)},
-        rules=[
-            branch("large", lambda n: n > 3),
-            Rule(after("x"), print, "waits", adds=["t"]),
-            Rule(complete("t"), lambda g: g.add_task(name, Number(7)) and None, "late"),
-        ],
-    )
+    rules = [branch("large", lambda n: n > 3), Rule(after("x"), print, "waits", adds=["t"])]
+    late = Rule(complete("t"), lambda g: g.add_task(name, Number(7)) and None, "late")
+    dag = DAG({"check": Number(1)}, rules=[*rules, late])
     if name == "x":
         ((rule_name, message),) = failures(dag).items()
         assert rule_name == "rule 'late'"

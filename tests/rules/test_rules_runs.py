@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 
 import pytest
+from handmade import edge_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,18 +110,10 @@ def piecewise(names, edges, cuts):
 
 def said(profile):
     """Return what two profiles of the same graph have in common."""
-    metrics = profile.metrics
-    return (
-        set(profile.dag_structure["execution_order"]),
-        profile.outputs,
-        {one.task: (one.bytes_in, one.bytes_out) for one in metrics.task_metrics},
-        {
-            (one.source, one.target): (sorted(one.data_fields), one.size_bytes, one.wire_bytes)
-            for one in metrics.edge_metrics
-        },
-        metrics.node_weights,
-        metrics.edge_weights,
-    )
+    metrics, names = profile.metrics, set(profile.dag_structure["execution_order"])
+    tasks = {one.task: (one.bytes_in, one.bytes_out) for one in metrics.task_metrics}
+    edges = {ends: (*sizes, {*fields}) for ends, (*sizes, fields) in edge_bytes(profile).items()}
+    return names, profile.outputs, tasks, edges, metrics.node_weights, metrics.edge_weights
 
 
 @given(programs())
@@ -207,15 +200,10 @@ def test_rules_that_wait_for_what_failed_never_fire_nor_does_any_rule_when_the_r
     with pytest.raises(RunError):
         dag.run()
     assert asked == [1]
-    dag = DAG(
-        {"a": Node(1), "list": fails},
-        rules=[
-            map_over("list", "x", takes, name="p"),
-            reduce("p", adds),
-            Rule(all_succeeded("p"), print, "all"),
-            Rule(after("a"), lambda g: g.add_task("more", Node(2), after="a") and None),
-        ],
-    )
+    wait = [map_over("list", "x", takes, name="p"), reduce("p", adds)]
+    wait.append(Rule(all_succeeded("p"), print, "all"))
+    more = Rule(after("a"), lambda g: g.add_task("more", Node(2), after="a") and None)
+    dag = DAG({"a": Node(1), "list": fails}, rules=[*wait, more])
     with pytest.raises(RunError) as caught:
         dag.run(on_error="finish")
     assert list(caught.value.failures) == ["list"]
