@@ -421,7 +421,9 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
         ]
 
     def headline(self, marks: dict[str, int] | None = None) -> str:
-        """Return the verdict on the total time, as in "12 % faster in all (1.31 s -> 1.15 s)".
+        """Return the verdict on the total time, as in "12 % faster (1.31 s -> 1.15 s a round)".
+
+        Of single runs it is "12 % faster in all (1.31 s -> 1.15 s)".
 
         Of a prediction and a real run, how far off it is, and whether its interval holds the
         real makespan.
@@ -444,16 +446,18 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
             return "total time unknown"
         unit, per_ms = ("s", 1e3) if max(base_ms, new_ms) >= 1000 else ("ms", 1.0)
         times = " -> ".join(f"{_three_digits(ms / per_ms)} {unit}" for ms in (base_ms, new_ms))
+        whole, a_round = (" in all", "") if total["coverage"] is None else ("", " a round")
+        times += a_round
         change = "" if ratio is None else _change(ratio)
         if total["verdict"] not in (*_COLOURED, INCONCLUSIVE):
-            return f"{total['verdict']} in all ({times})"
+            return f"{total['verdict']}{whole} ({times})"
         how = ""
         if change and change != _change(new_ms / base_ms):
             how, times = ", by pairs of rounds", f"medians {times}"
         if total["verdict"] in _COLOURED:
-            return f"{change} in all{how} ({times})"
+            return f"{change}{whole}{how} ({times})"
         verdict = INCONCLUSIVE if marks is None else _marked(total, marks)
-        return f"{verdict} in all ({', '.join(filter(None, [times, change]))}{how})"
+        return f"{verdict}{whole} ({', '.join(filter(None, [times, change]))}{how})"
 
     def _alone(self) -> Iterator[str]:
         for key, where in (("only_in_other", "base"), ("only_in_self", "new")):

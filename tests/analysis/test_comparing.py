@@ -121,11 +121,11 @@ def test_no_difference_is_only_said_where_one_of_the_size_asked_for_could_be_see
 @pytest.mark.parametrize(
     ("factor", "spread", "headline"),
     [
-        (0.88, 0, "12 % faster in all (1.31 s -> 1.15 s)"),
-        (1.25, 0, "25 % slower in all (1.31 s -> 1.64 s)"),
-        (3.847, 0, "3.85 times as long in all (1.31 s -> 5.04 s)"),
-        (1.0, 0, "no significant difference in all (1.31 s -> 1.31 s)"),
-        (1.003, 0.5, "inconclusive in all (1.31 s -> 1.31 s, under 1 % apart)"),
+        (0.88, 0, "12 % faster (1.31 s -> 1.15 s a round)"),
+        (1.25, 0, "25 % slower (1.31 s -> 1.64 s a round)"),
+        (3.847, 0, "3.85 times as long (1.31 s -> 5.04 s a round)"),
+        (1.0, 0, "no significant difference (1.31 s -> 1.31 s a round)"),
+        (1.003, 0.5, "inconclusive (1.31 s -> 1.31 s a round, under 1 % apart)"),
     ],
 )
 def test_the_headline_is_the_verdict_on_the_total_time(factor, spread, headline):
@@ -153,11 +153,11 @@ def test_profiles_are_called_by_their_names_and_pairs_by_their_own_change():
     theirs["samples"]["total_ms"] = [10.0, 20.0, 30.0, 40.0, 50.0] * 2
     mine["samples"]["total_ms"] = [12.0, 24.0, 33.0, 48.0, 60.0] * 2
     found = compare_profiles(*map(Profile.from_dict, (mine, theirs)), paired=True)
-    how = "by pairs of rounds (medians 30 ms -> 33 ms)"
-    assert found.headline() == f"20 % slower in all, {how}"
+    how = "by pairs of rounds (medians 30 ms -> 33 ms a round)"
+    assert found.headline() == f"20 % slower, {how}"
     found["total_time"]["verdict"] = INCONCLUSIVE
-    how = "(medians 30 ms -> 33 ms, 20 % slower, by pairs of rounds)"
-    assert found.headline() == f"inconclusive in all {how}"
+    how = "(medians 30 ms -> 33 ms a round, 20 % slower, by pairs of rounds)"
+    assert found.headline() == f"inconclusive {how}"
 
 
 def test_pairs_are_the_rounds_that_both_have():

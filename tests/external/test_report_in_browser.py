@@ -323,7 +323,7 @@ def test_a_base_is_shown_beside_it_with_verdicts(opened, measured):
     for words in ("inconclusive", "Tasks that the base lacks", "part_4"):
         assert words in text
     assert "base: " in page.locator("#overview .figures").inner_text()
-    assert "in all (" in page.locator("#overview .finding").inner_text()
+    assert " a round" in page.locator("#overview .finding").inner_text()
     assert page.locator("#colour").input_value() == "change"
     assert "%" in page.locator("#graph .node", has_text="part_1").text_content()
     page = opened(ran(3, rounds=Rounds(2)), ran(3, rounds=Rounds(2)))
@@ -399,6 +399,9 @@ def test_on_a_narrow_screen_nothing_sticks_out_and_navigation_says_that_there_is
         page.set_viewport_size({"width": width, "height": 800})
         page.evaluate("new Promise(requestAnimationFrame)")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        cells = page.locator("#overview .bars li > *, #overview .bars button")
+        cut = "all => all.map((e) => e.scrollWidth > e.clientWidth)"
+        assert {*cells.evaluate_all(cut)} == {False}
     page.wait_for_selector("nav.after")
     page.locator("#nav").evaluate("nav => { nav.scrollLeft = nav.scrollWidth; }")
     page.wait_for_selector("nav.before:not(.after)")
