@@ -3,7 +3,7 @@
 import io
 import json
 
-from dagprofiler import Config, DAGMetrics, Profile, task
+from dagprofiler import Config, DAGMetrics, Profile, RunError, task
 
 
 @task(outputs=["x"])
@@ -37,6 +37,15 @@ def edge_bytes(profile):
         (one.source, one.target): (one.size_bytes, one.wire_bytes, one.data_fields)
         for one in profile.metrics.edge_metrics
     }
+
+
+def failure(dag, *arguments, **options):
+    """Return the error of a run that has to fail."""
+    try:
+        dag.run(*arguments, **options)
+    except RunError as error:
+        return error
+    raise AssertionError("it did not fail")
 
 
 def strict(text):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from handmade import failure
 
 from dagprofiler import DAG, Config, Profile, Task, analyze, task
-from dagprofiler.errors import RunError
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.serializers import OutOfBandPickle
 
@@ -266,12 +266,11 @@ def test_an_override_of_run_gets_gathered_inputs_and_draws_from_the_stream_of_it
     ids=["it raises", "it returns nothing", "it loses an output"],
 )
 def test_an_override_of_run_fails_like_a_task(run, cause):
-    with pytest.raises(RunError) as caught:
-        recorded(recorder=overriding(run=run)).run()
-    assert caught.value.task == "b"
-    assert "'b'" in str(caught.value)
-    assert isinstance(caught.value.__cause__, cause)
-    profile = caught.value.profile
+    error = failure(recorded(recorder=overriding(run=run)))
+    assert error.task == "b"
+    assert "'b'" in str(error)
+    assert isinstance(error.__cause__, cause)
+    profile = error.profile
     assert profile.sections["run"]["tasks"]["b"]["state"] == "failed"
     assert list(profile.metrics.edge_weights) == ["a->b"]
     assert Profile.loads(profile.dumps()) == profile

@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from linecache import getline
 
 import pytest
-from handmade import source
+from handmade import failure, source
 
 import dagprofiler
 from dagprofiler import DAG, DagProfilerError, Profile, Rounds, RunError, Task, errors, serializers
@@ -158,19 +158,19 @@ def test_a_run_error_travels_with_its_cause(made, cause, monkeypatch):
     def raising(error):
         return type("Raises", (Task,), {"compute": lambda self: raises(error)})
 
-    with pytest.raises(RunError) as caught:
-        DAG({"a": raising(cause), "b": raising(LookupError())}).run(on_error="finish")
-    again = made(caught.value)
+    dag = DAG({"a": raising(cause), "b": raising(LookupError())})
+    error = failure(dag, on_error="finish")
+    again = made(error)
     assert type(again) is RunError
     assert list(again.failures) == ["a", "b"]
     assert again.__cause__ is again.failures["a"]
     assert str(cause) in str(again.__cause__)
     assert type(again.failures["b"]) is LookupError
     assert again.task == "a"
-    assert again.profile == caught.value.profile
+    assert again.profile == error.profile
     if isinstance(cause, ValueError):
         assert type(again.__cause__) is ValueError
-        assert str(again) == str(caught.value)
+        assert str(again) == str(error)
 
 
 def raises(error):
@@ -210,13 +210,11 @@ class Deep(Task):
 def test_a_profile_holds_where_a_task_failed_wherever_it_ran(how):
     pools = {"threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
     pool = pools[how](1) if how in pools else None
-    with pytest.raises(RunError) as failed:
-        DAG({"deep": Deep}, config={"depth": 1}).run(
-            executor=pool, rounds=Rounds(1, fresh_process=how == "fresh")
-        )
+    rounds = Rounds(1, fresh_process=how == "fresh")
+    error = failure(DAG({"deep": Deep}, config={"depth": 1}), executor=pool, rounds=rounds)
     if pool is not None:
         pool.shutdown()
-    state = Profile.loads(failed.value.profile.dumps()).sections["run"]["tasks"]["deep"]
+    state = Profile.loads(error.profile.dumps()).sections["run"]["tasks"]["deep"]
     assert state["error"] == "ZeroDivisionError: division by zero"
     frames = [(frame["file"], frame["function"]) for frame in state["traceback"]]
     assert frames == [(__file__, name) for name in ("compute", "fall", "fall")]

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from handmade import handmade, strict, structure_of
+from handmade import failure, handmade, strict, structure_of
 
 from dagprofiler import DAG, Config, Profile, __version__, task
 from dagprofiler._document.checks import check_consistency
-from dagprofiler.errors import ProfileError, RunError
+from dagprofiler.errors import ProfileError
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 
@@ -62,9 +62,7 @@ def measured():
 
 
 def partial():
-    with pytest.raises(RunError) as caught:
-        example(fails).run()
-    return caught.value.profile
+    return failure(example(fails)).profile
 
 
 def by_hand(*, weights=None, edge_bits=80, total=4.5, **keywords):
@@ -161,13 +159,10 @@ def test_a_profile_by_hand_has_the_arguments_of_0_1_0_by_position_and_is_saved_a
     profile = by_hand(timestamp=None, hostname=None)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", profile.timestamp)
     assert profile.hostname
-    profile = by_hand(
-        metadata={"operator": "ada"},
-        sections={"energy": {"a": {"joules": 3.5}}, "levels": {1: "one"}},
-        weights={"a": np.int64(3), "b": np.int32(4)},
-        total=np.float32(4.5),
-        seed=np.int64(5),
-    )
+    sections = {"energy": {"a": {"joules": 3.5}}, "levels": {1: "one"}}
+    figures = {"weights": {"a": np.int64(3), "b": np.int32(4)}, "total": np.float32(4.5)}
+    more = {"metadata": {"operator": "ada"}, "sections": sections, "seed": np.int64(5)}
+    profile = by_hand(**figures, **more)
     document = strict(profile.dumps())
     versions = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VERSION}
     known = {"seed": 5, "hostname": "worker-01", "operator": "ada"}

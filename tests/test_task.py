@@ -6,8 +6,9 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
+from handmade import failure
 
-from dagprofiler import DAG, Config, Profile, RunError, Task, ValidationError, task
+from dagprofiler import DAG, Config, Profile, Task, ValidationError, task
 from dagprofiler.errors import CostModelError, DeclarationError, OutputError, SerializationError
 from dagprofiler.serializers import OutOfBandPickle
 
@@ -210,9 +211,7 @@ def returning(value):
     ],
 )
 def test_wrong_outputs_are_errors_that_name_task_and_field(value, message):
-    with pytest.raises(RunError) as caught:
-        DAG({"wrong": returning(value)}).run()
-    cause = caught.value.__cause__
+    cause = failure(DAG({"wrong": returning(value)})).__cause__
     assert isinstance(cause, OutputError)
     assert str(cause).startswith(f"task 'wrong': {message}")
     assert "declared: 'x', 'y'" in str(cause)
@@ -273,12 +272,12 @@ def cut_off(data):
 )
 def test_a_value_that_cannot_be_encoded_or_decoded_is_named(method, message, cause):
     broken = type("Broken", (Source,), method)
-    with pytest.raises(RunError) as caught:
-        DAG({"source": broken, "sink": Scale}, [("source", "sink")], Config(factor=1)).run()
-    error = caught.value.__cause__
+    dag = DAG({"source": broken, "sink": Scale}, [("source", "sink")], Config(factor=1))
+    failed = failure(dag)
+    error = failed.__cause__
     assert isinstance(error, SerializationError)
     assert re.match(message, str(error))
-    assert caught.value.task in message
+    assert failed.task in message
     assert isinstance(error.__cause__, cause)
 
 

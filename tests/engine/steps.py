@@ -3,9 +3,7 @@
 import pickle
 from functools import partialmethod
 
-import pytest
-
-from dagprofiler import DAG, Hook, RunError, Task
+from dagprofiler import DAG, Hook, Task
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler.engine.log import RoundLog
 
@@ -94,13 +92,6 @@ class Notes(Hook):
 
 for _method in METHODS:
     setattr(Notes, _method, partialmethod(Notes.note, _method))
-
-
-def failure(dag, *arguments, **options):
-    """Return the error of a run that fails."""
-    with pytest.raises(RunError) as caught:
-        dag.run(*arguments, **options)
-    return caught.value
 
 
 def log_of(*rounds, tasks="ab"):

@@ -11,9 +11,10 @@ import sys
 import types
 
 import pytest
+from handmade import failure
 from platforms import needs_two_cores
 from processes import alive_in, children, processes, until
-from steps import Notes, failure
+from steps import Notes
 
 from dagprofiler import DAG, Profile, Rounds, compare_runs, task
 from dagprofiler.errors import DagProfilerError, SerializationError
@@ -180,12 +181,10 @@ def test_every_round_has_another_process_and_none_warms_up(measured):
 def test_samples_statistics_and_file_are_as_of_rounds_in_one_process(measured, tmp_path):
     profile = measured[1]
     document = profile.to_dict()
-    for columns in (
-        *document["samples"]["tasks"].values(),
-        *document["samples"]["edges"].values(),
-        *document["statistics"]["tasks"].values(),
-    ):
-        assert {len(values) for values in columns.values()} <= {3, 7}
+    samples, statistics = document["samples"], document["statistics"]
+    for table in (samples["tasks"], samples["edges"], statistics["tasks"]):
+        for columns in table.values():
+            assert {len(values) for values in columns.values()} <= {3, 7}
     assert None not in document["samples"]["edges"]["a->b"]["deserialize_ms"]
     for entry in document["execution_metrics"]:
         walls = document["samples"]["tasks"][entry["task"]]["wall_ms"]

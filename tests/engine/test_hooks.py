@@ -4,7 +4,8 @@ import threading
 from contextlib import suppress
 
 import pytest
-from steps import METHODS, Calls, Notes, always, failure
+from handmade import failure
+from steps import METHODS, Calls, Notes, always
 
 from dagprofiler import DAG, Config, DeclarationError, Hook, Profile, RunError, task
 from dagprofiler import ValidationError as Invalid

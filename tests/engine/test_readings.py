@@ -38,14 +38,8 @@ def readings(decode_s=(), encode_s=None, **others):
     return Readings(list(decode_s), encode_s or {}, **{**fields, **others})
 
 
-SPANS = Packed(
-    (("span", "parse", "io"),),
-    ((7, "worker", True),),
-    *map(array, "IId", ([0], [0], [1.5, 2.5])),
-    {0: {"n": 1}},
-    {},
-    3,
-)
+PLACES = map(array, "IId", ([0], [0], [1.5, 2.5]))
+SPANS = Packed((("span", "parse", "io"),), ((7, "worker", True),), *PLACES, {0: {"n": 1}}, {}, 3)
 SECONDS = st.integers(0, 10**15).map(lambda ns: ns / 1e9)
 SIZES = st.integers(0, 2**53)
 

@@ -14,10 +14,11 @@ from statistics import median
 
 import numpy as np
 import pytest
+from handmade import failure
 from jsonschema import Draft202012Validator
 from platforms import needs_two_cores
 from processes import children, open_files_of_the_kernel
-from steps import Calls, Notes, Slow, Timed, always, failure, spent_ms
+from steps import Calls, Notes, Slow, Timed, always, spent_ms
 
 import dagprofiler
 from dagprofiler import DAG, Hook, Profile, Rounds, RunError, Task, TaskMetrics, ValidationError

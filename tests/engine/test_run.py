@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from handmade import failure
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from steps import Calls, Clock, Slow, Timed, always, failure, spent_ms
+from steps import Calls, Clock, Slow, Timed, always, spent_ms
 
 from dagprofiler import DAG, Hook, Profile, RunError, Task, ValidationError
 from dagprofiler.executors.serial import SerialExecutor

@@ -71,9 +71,8 @@ def test_every_candidate_that_was_measured_is_told_with_its_median():
         # Without the delay, and twice as long on the reference machine.
         "reference_time_ms": 2000.0,
     }
-    assert sections(made)["environment"]["not_measured"] == {
-        "estimated_instructions": "the task has no cost model"
-    }
+    why = {"estimated_instructions": "the task has no cost model"}
+    assert sections(made)["environment"]["not_measured"] == why
     # Where no meter tells delays, times are those of the wall clock.
     unmetered = tables(a_round(1, 4), a_round(2, 5), calibration=2.0)
     assert sections(unmetered)["weight_sources"]["a"]["reference_time_ms"] == 3000.0

@@ -218,13 +218,10 @@ class Processes:
 
     def _start(self, what, *options, **environ):
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options]
-        one = subprocess.Popen(
-            [*command, "--dashboard-address", ":0", "--scheduler-file", self._file],
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environ},
-            cwd="/",
-        )
-        self.started.append(one)
+        command += ["--dashboard-address", ":0", "--scheduler-file", self._file]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environ}
+        how = {"stderr": subprocess.DEVNULL, "env": env, "cwd": "/"}
+        self.started.append(subprocess.Popen(command, **how))
 
     def end(self):
         for one in self.started:

@@ -67,10 +67,8 @@ def test_the_golden_profile_is_loaded_as_it_is(loaded):
 
 def test_runs_of_several_rounds_and_of_thousands_of_tasks_are_loaded_whole(loaded):
     several = wide(2).run(rounds=3)
-    for profile, rounds in (
-        (several, several.sections["samples"]["rounds"]),
-        (large_profile(2000), [0]),
-    ):
+    kinds = several.sections["samples"]["rounds"]
+    for profile, rounds in ((several, kinds), (large_profile(2000), [0])):
         rows = loaded(profile)
         count = len(rounds) * len(profile.dag_structure["nodes"])
         assert rows("select count(*) from slice where category = 'task'") == [(count,)]

@@ -157,17 +157,11 @@ def test_what_tracing_saw_lies_within_its_task_or_on_the_track_of_its_thread():
 
 
 moment = st.one_of(st.none(), st.integers(0, 9), st.floats(0, 10))
+worker = st.sampled_from([None, 0, 1])
+record = st.tuples(st.sampled_from("abcd"), st.integers(0, 2), worker, *[moment] * 7)
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from("abcd"), st.integers(0, 2), st.sampled_from([None, 0, 1]), *[moment] * 7
-        ),
-        unique_by=lambda record: record[:2],
-        max_size=9,
-    )
-)
+@given(st.lists(record, unique_by=lambda record: record[:2], max_size=9))
 def test_whatever_the_moments_are_spans_nest_and_arrows_find_them(records):
     profile = with_timeline(list(map(list, records)), tasks="abcd")
     events = events_of(profile)

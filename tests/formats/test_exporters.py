@@ -209,11 +209,8 @@ def test_a_file_that_is_no_json_is_named(tmp_path, read, content):
         assert isinstance(caught.value.__cause__, ValueError)
     with open(path, "rb") as file, pytest.raises(ProfileError, match=r"\(in '.*p\.dot'\)$"):
         read(file)
-    nameless = r"^not JSON: [^(]*(\(char 0\))?$"
-    with (
-        open(os.open(path, os.O_RDONLY), "rb") as file,
-        pytest.raises(ProfileError, match=nameless),
-    ):
+    told = r"^not JSON: [^(]*(\(char 0\))?$"
+    with open(os.open(path, os.O_RDONLY), "rb") as file, pytest.raises(ProfileError, match=told):
         read(file)
 
 

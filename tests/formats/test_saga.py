@@ -91,9 +91,6 @@ def test_any_names_become_distinct_text_that_can_be_written(tasks):
     assert edges == list(zip(mapped, mapped[1:]))
 
 
-# Samples
-
-
 def test_stochastic_costs_and_sizes_are_the_measured_samples():
     profile = run(rounds=Rounds(4, warmup=2))
     samples = profile.sections["samples"]
@@ -190,9 +187,6 @@ def test_names_that_saga_takes_for_something_else_and_ends_that_are_no_tasks_are
 def test_an_argument_that_is_none_is_quoted(options, message):
     with pytest.raises(FormatError, match=message):
         export(made(), **options)
-
-
-# Losses
 
 
 def test_losses_say_what_the_numbers_are_and_what_is_left_out_and_lacking():

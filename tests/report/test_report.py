@@ -268,10 +268,8 @@ def test_tasks_whose_names_differ_by_numbers_are_of_one_kind_the_most_expensive_
     # The last number alone differs, unless it tells too many apart.
     layers = ["read", *(f"layer{i}_task{j}" for i in range(4) for j in range(5)), "write"]
     table = [f"row{i}_column{j}" for i in range(10) for j in range(2)]
-    for names, labels in (
-        (layers, {"read", "write", *(f"layer{i}_task*" for i in range(4))}),
-        (table, {"row*_column*"}),
-    ):
+    by_layer = {"read", "write", *(f"layer{i}_task*" for i in range(4))}
+    for names, labels in ((layers, by_layer), (table, {"row*_column*"})):
         kinds = data_of(profile_of(names))["kinds"]
         assert {*kinds["labels"]} == labels
         assert kinds["labels"][kinds["of"][1]].endswith("*")

@@ -3,9 +3,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from handmade import failure
 
 from dagprofiler import DAG, Rule, Rules, Task, map_over, reduce, rule, task
-from dagprofiler.errors import DeclarationError, GraphError, RunError, ValidationError
+from dagprofiler.errors import DeclarationError, GraphError, ValidationError
 from dagprofiler.rules import after, all_succeeded, complete, count, when_output
 
 
@@ -38,13 +39,6 @@ def total(n):
 @task(inputs=["file"], outputs=["n"])
 def process(file):
     return {"n": len(file)}
-
-
-def failure(dag, **options):
-    """Return the error of a run that fails."""
-    with pytest.raises(RunError) as caught:
-        dag.run(**options)
-    return caught.value
 
 
 def failures(dag):

@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 
 import pytest
-from handmade import edge_bytes
+from handmade import edge_bytes, failure
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -167,9 +167,7 @@ def test_a_rule_reads_outputs_from_all_executors(executor):
 
 
 def test_what_comes_behind_a_failure_is_skipped(executor):
-    with pytest.raises(RunError) as caught:
-        map_reduce([0, 1, 2], fails_if_odd).run(on_error="finish", executor=executor)
-    error = caught.value
+    error = failure(map_reduce([0, 1, 2], fails_if_odd), on_error="finish", executor=executor)
     assert list(error.failures) == ["p[1]"]
     states = error.profile.sections["run"]["tasks"]
     assert states["sum"] == {"state": "skipped"}
@@ -182,14 +180,10 @@ def test_what_is_added_behind_a_failure_is_skipped_at_once(executor):
         graph.add_task("x", Node(1), after=["bad", "a"])
         graph.add_task("y", Node(1), after="x")
 
-    dag = DAG(
-        {"a": Node(1), "bad": fails, "c": Node(1)},
-        [("a", "c")],
-        rules=[Rule(lambda g: g["bad"].ended and g["c"].ended, body, "b", reads=["a", "bad"])],
-    )
-    with pytest.raises(RunError) as caught:
-        dag.run(on_error="finish", executor=executor)
-    states = caught.value.profile.sections["run"]["tasks"]
+    rule = Rule(lambda g: g["bad"].ended and g["c"].ended, body, "b", reads=["a", "bad"])
+    dag = DAG({"a": Node(1), "bad": fails, "c": Node(1)}, [("a", "c")], rules=[rule])
+    profile = failure(dag, on_error="finish", executor=executor).profile
+    states = profile.sections["run"]["tasks"]
     found = {name: one["state"] for name, one in states.items()}
     assert found == {"bad": "failed", "x": "skipped", "y": "skipped"}
 
@@ -197,22 +191,20 @@ def test_what_is_added_behind_a_failure_is_skipped_at_once(executor):
 def test_rules_that_wait_for_what_failed_never_fire_nor_does_any_rule_when_the_run_stops():
     asked = []
     dag = DAG({"a": fails, "b": Node(1)}, rules=[Rule(lambda g: asked.append(1) or False, print)])
-    with pytest.raises(RunError):
-        dag.run()
+    failure(dag)
     assert asked == [1]
     wait = [map_over("list", "x", takes, name="p"), reduce("p", adds)]
     wait.append(Rule(all_succeeded("p"), print, "all"))
     more = Rule(after("a"), lambda g: g.add_task("more", Node(2), after="a") and None)
     dag = DAG({"a": Node(1), "list": fails}, rules=[*wait, more])
-    with pytest.raises(RunError) as caught:
-        dag.run(on_error="finish")
-    assert list(caught.value.failures) == ["list"]
+    error = failure(dag, on_error="finish")
+    assert list(error.failures) == ["list"]
     # What is independent of the failure grows and finishes.
-    assert list(caught.value.profile.outputs) == ["more"]
-    unfired = caught.value.profile.sections["origins"]["never_fired"]
+    assert list(error.profile.outputs) == ["more"]
+    unfired = error.profile.sections["origins"]["never_fired"]
     assert [one["rule"] for one in unfired] == ["map p", "reduce adds", "all"]
     assert unfired[0] == {"round": 0, "rule": "map p", "reason": "task 'list' has failed"}
-    printed = str(caught.value.profile)
+    printed = str(error.profile)
     assert "\nrule 'map p' never fired: task 'list' has failed" in printed
     assert printed.count("never fired") == 3
 
@@ -290,9 +282,8 @@ def test_rounds_in_new_processes_grow_there():
     profile = dag.run(rounds=Rounds(2, warmup=0, fresh_process=True), keep=["p[0]"])
     assert profile.outputs == {"p[0]": {"x": 1}, "sum": {"x": 3}}
     assert len(profile.sections["origins"]["records"]) == 2 * 3
-    with pytest.raises(RunError) as caught:
-        map_reduce(3).run(rounds=Rounds(2, warmup=0, fresh_process=True))
-    assert list(caught.value.failures) == ["rule 'map p'"]
+    error = failure(map_reduce(3), rounds=Rounds(2, warmup=0, fresh_process=True))
+    assert list(error.failures) == ["rule 'map p'"]
 
 
 def test_a_rule_that_fails_in_a_round_leaves_the_samples_of_what_ran():

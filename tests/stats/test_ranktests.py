@@ -209,13 +209,10 @@ def test_more_comparisons_need_more_rounds_and_with_these_a_verdict_is_possible(
 
 
 def test_verdicts_are_seen_from_the_other_side():
-    found = verdicts(
-        {
-            "same": compare_paired(noisy(1, 12), noisy(2, 12)),
-            "slow": compare_paired(noisy(3, 12, factor=1.2), noisy(4, 12)),
-            "quick": compare_paired(noisy(5, 12), noisy(6, 12, factor=1.2)),
-        }
-    )
+    same = compare_paired(noisy(1, 12), noisy(2, 12))
+    slow = compare_paired(noisy(3, 12, factor=1.2), noisy(4, 12))
+    quick = compare_paired(noisy(5, 12), noisy(6, 12, factor=1.2))
+    found = verdicts({"same": same, "slow": slow, "quick": quick})
     assert [verdict for verdict, _ in found.values()] == [NO_DIFFERENCE, SLOWER, FASTER]
     assert found["slow"].reason == "p = 0.0015 after Holm's correction for 3 comparisons"
 
@@ -309,13 +306,10 @@ def test_sets_that_were_taken_apart_are_judged_only_where_their_speeds_allow_it(
     slower_task, same_kernel = under([1.0] * 10, 3, 1.3)
     other, other_kernel = under([1.0] * 10, 4)
     assert compare_apart(calm, other, (kernel, other_kernel)).p > 0.05
-    judged = verdicts(
-        {
-            "machine": compare_apart(slower_machine, calm, (slow_kernel, kernel)),
-            "task": compare_apart(slower_task, calm, (same_kernel, kernel)),
-            "both": compare_apart([3 * t for t in slower_machine], calm, (slow_kernel, kernel)),
-        }
-    )
+    machine = compare_apart(slower_machine, calm, (slow_kernel, kernel))
+    task = compare_apart(slower_task, calm, (same_kernel, kernel))
+    both = compare_apart([3 * t for t in slower_machine], calm, (slow_kernel, kernel))
+    judged = verdicts({"machine": machine, "task": task, "both": both})
     assert [judged[name].verdict for name in judged] == [INCONCLUSIVE, SLOWER, SLOWER]
     assert "speed changed" in judged["machine"].reason
     assert compare_apart(calm, slower_machine).p < 0.001

@@ -16,6 +16,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from handmade import failure
 from platforms import needs_fork
 from trace_files import events_of, read
 
@@ -42,11 +43,8 @@ def rows(profile):
     section = profile.sections["spans"]
     for record in section["records"]:
         row = dict(zip(section["columns"], record))
-        yield {
-            **row,
-            **section["labels"][row["label"]],
-            "thread": section["threads"][row["thread"]],
-        }
+        thread = section["threads"][row["thread"]]
+        yield {**row, **section["labels"][row["label"]], "thread": thread}
 
 
 def counted(profile, number=0):
@@ -205,9 +203,8 @@ print([section["labels"][record[3]]["name"] for record in section["records"]])
 
 
 def test_a_task_that_fails_shows_what_it_did_until_then(executor):
-    with pytest.raises(RunError) as caught:
-        chain(bad=fails).run(executor=executor, on_error="finish")
-    inside = [row for row in rows(caught.value.profile) if row["task"] == "bad"]
+    profile = failure(chain(bad=fails), executor=executor, on_error="finish").profile
+    inside = [row for row in rows(profile) if row["task"] == "bad"]
     assert [row["name"] for row in inside] == ["count_to", "before it failed", "fails"]
     assert inside[-1]["args"] == {"error": "ValueError: no"}
 
@@ -401,10 +398,8 @@ def test_a_run_inside_a_task_has_a_tracer_of_its_own():
 
     profile = DAG({"outer": outer}).run(hooks=[Tracer([textwrap], floor_ms=0)])
     inner = profile.outputs["outer"]["inner"]
-    for seen, names in (
-        (counted(inner)["fill"], {"wrap"}),
-        (counted(profile)["outer"], {"fill", "dedent"}),
-    ):
+    both = (counted(inner)["fill"], {"wrap"}), (counted(profile)["outer"], {"fill", "dedent"})
+    for seen, names in both:
         assert names <= {name.split(".")[-1] for name in seen}
     assert sys.getprofile() is None
 
@@ -578,9 +573,8 @@ def telemetry():
 
 def test_opentelemetry_gets_the_run_with_links_along_its_edges(telemetry):
     provider, exporter = telemetry
-    with pytest.raises(RunError) as caught:
-        chain(bad=fails).run(on_error="finish")
-    sent = to_opentelemetry(caught.value.profile, provider)
+    profile = failure(chain(bad=fails), on_error="finish").profile
+    sent = to_opentelemetry(profile, provider)
     spans = exporter.get_finished_spans()
     assert sent == len(spans)
     named = {one.name: one for one in spans}
@@ -597,7 +591,7 @@ def test_opentelemetry_gets_the_run_with_links_along_its_edges(telemetry):
     assert [event.name for event in named["load"].events] == ["loaded"]
     # What has no duration is no span.
     assert not {"loaded", "depth"} & named.keys()
-    begun = datetime.fromisoformat(caught.value.profile.timestamp.replace("Z", "+00:00"))
+    begun = datetime.fromisoformat(profile.timestamp.replace("Z", "+00:00"))
     assert begun.timestamp() - 1 <= named["dag run"].start_time / 1e9 <= time.time() + 1
     for one in spans:
         above = by_id[one.parent.span_id] if one.parent else one
