@@ -35,9 +35,6 @@ def run(**options):
     return DAG({"source": source, "sink": sink}, [("source", "sink")]).run(**options)
 
 
-# The graph
-
-
 def test_without_a_network_it_is_the_task_graph_with_one_a_problem_instance():
     document, _ = export(made())
     assert document == {
