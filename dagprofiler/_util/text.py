@@ -37,6 +37,17 @@ def quantity(value: Any, unit: str | None) -> str:
     return f"{scaled:.4g} {_PREFIXES[power]}{space if _PREFIXES[power] else ''}{unit}"
 
 
+def shortened(share: float) -> str:
+    """Return by how much something is shorter, or longer, as a share of what it was.
+
+    Examples
+    --------
+    >>> shortened(0.25), shortened(-0.014)
+    ('25.0% shorter', '1.4% longer')
+    """
+    return f"{abs(share):.1%} {'longer' if share < 0 else 'shorter'}"
+
+
 def share(value: Any, largest: Any) -> float:
     """Return `value` relative to the largest value, from 0 to 1."""
     # An integer may be beyond all floats.

@@ -13,7 +13,7 @@ from dagprofiler._util.json import mapping_in
 from dagprofiler._util.text import BYTES, Block, number, printable, quantity, render, some
 from dagprofiler.analysis.critical_path import Analysis, analysis_of, route, span_note, span_rows
 from dagprofiler.analysis.weights import known_values
-from dagprofiler.errors import counted
+from dagprofiler.errors import counted, short_repr
 from dagprofiler.stats import FLAGS
 
 #: The parts of what is shown, in their order.
@@ -97,7 +97,7 @@ def _summary(profile: ProfileData, found: Analysis | None, unclear: str) -> dict
         "predicted": "prediction" in sections,
         "origin": _origin(profile),
         "command": mapping_in(sections, "environment").get("command"),
-        "notes": [*_notes(sections, unclear)],
+        "notes": [*_predicted_for(profile), *_notes(sections, unclear)],
     }
 
 
@@ -166,6 +166,13 @@ def _conditions(sections: Mapping[str, Any]) -> str | None:
     elif not count and warm_up:
         words[-1] += "; times are medians of the cold round and warm-up"
     return ", ".join(words)
+
+
+def _predicted_for(profile: ProfileData) -> Iterator[str]:
+    """Yield the configuration of a prediction."""
+    if "prediction" in profile.sections and profile.config:
+        values = (f"{name}={short_repr(value)}" for name, value in profile.config.items())
+        yield f"parameters: {', '.join(values)}"
 
 
 def _notes(sections: Mapping[str, Any], unclear: str) -> Iterator[str]:

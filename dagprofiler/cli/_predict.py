@@ -11,10 +11,11 @@ from urllib.parse import quote
 
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._util.json import jsonable
-from dagprofiler._util.text import aligned, number, quantity
+from dagprofiler._util.text import aligned, number, quantity, shortened
 from dagprofiler.cli import _output, _targets
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.cli._run import conditions, deliver, measuring, meters, save_each, written_of
+from dagprofiler.errors import counted
 from dagprofiler.profile import Profile
 
 if TYPE_CHECKING:
@@ -91,9 +92,15 @@ def _models(paths: Sequence[str]) -> CostModels:
     files = []
     for path in paths:
         if os.path.isdir(path):
-            names = [n for n in sorted(os.listdir(path)) if n.endswith((".json", ".json.gz"))]
+            found = [n for n in sorted(os.listdir(path)) if n.endswith((".json", ".json.gz"))]
+            # An earlier sweep may have ended early and left them beside those of this one.
+            names = [name for name in found if ".partial.json" not in name]
+            left = f"{counted(len(found) - len(names), 'partial profile')} of runs that ended early"
             if not names:
-                raise CommandError(f"{path}: there is no profile (*.json) in this directory")
+                lacking = f"{path}: there is no profile (*.json) in this directory"
+                raise CommandError(f"{lacking}{f' but {left}; name them' if found else ''}")
+            if names != found:
+                _output.note(f"{path}: left out {left}; name them to use them")
             files += [os.path.join(path, name) for name in names]
         else:
             files.append(path)
@@ -164,7 +171,7 @@ def simulate(arguments: argparse.Namespace) -> int:
             count = arguments.workers and len(found.utilisation)
             before_ms = asked(workers=count).makespan_ms
             shorter = 1 - found.makespan_ms / before_ms if before_ms else 0.0
-            others = f"{shorter:.1%} shorter than {quantity(before_ms, 'ms')} without"
+            others = f"{shortened(shorter)} than {quantity(before_ms, 'ms')} without"
             lines.append(f"with {', '.join(arguments.faster)}: {others}")
         lines += [f"{what}: {path}" for what, path in written.items()]
         _output.print_text("\n".join(lines))

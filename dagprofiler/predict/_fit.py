@@ -304,7 +304,7 @@ class CostModels(Shown):
         Parameters
         ----------
         config
-            Values of the parameters; those that are left out stay as they were measured.
+            Values of the parameters; those that did not vary may be left out.
 
         Returns
         -------
@@ -315,8 +315,8 @@ class CostModels(Shown):
         Raises
         ------
         ValidationError
-            If a parameter is unknown, is not a number above 0 where the models need one, or
-            differs although it did not vary.
+            If a parameter is unknown, lacks a value, is not a number above 0 where the models
+            need one, or differs although it did not vary.
         """
         base = self.profiles[-1]
         if not is_a(config, Mapping):
@@ -331,6 +331,10 @@ class CostModels(Shown):
                     f"predict: {name!r} was {base.config[name]!r} in all profiles, so its "
                     f"effect is not known; got {given[name]!r}"
                 )
+        for name, values in self.parameters.items():
+            if name not in config:
+                measured = f"{values[0]!r} to {values[-1]!r}"
+                raise refused(f"predict: expected a value of {name!r}, which was {measured}")
         point = [float(number(f"predict: {name!r}", given[name])) for name in self.parameters]
         try:
             return _Prediction(self, Config(**given), point).profile()
@@ -413,6 +417,8 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     partial = [run for run in runs if run.sections.get("run", {}).get("state") == "partial"]
     if any(len(run.metrics.task_metrics) < len(run.dag_structure["nodes"]) for run in partial):
         reasons.append("tasks of some profiles failed or did not run, so their costs are not known")
+    if any(run.sections["run"].get("rounds") == 0 for run in partial):
+        reasons.append("some profiles have no complete round: their times are of the warm-up")
     return CostModels(parameters, (*models.values(),), runs, tuple(reasons))
 
 

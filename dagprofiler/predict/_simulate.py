@@ -17,7 +17,7 @@ from dagprofiler._document.rounds import MEASURED, MOMENTS, measured_of
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import integer, names, number
 from dagprofiler._util.html import Shown, paragraph, table, view
-from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity
+from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity, shortened
 from dagprofiler.engine.options import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, is_a, refused, short_repr
 from dagprofiler.formats.saga import network_of
@@ -142,7 +142,7 @@ class Simulation(Shown):
 
     def _notes(self) -> list[str]:
         faster = [
-            f"{printable(name)} twice as fast: {gain:.1%} shorter"
+            f"{printable(name)} twice as fast: {shortened(gain)}"
             for name, gain in self.gains.items()
         ]
         return faster + [f"not certain: {printable(reason)}" for reason in self.reasons]
@@ -486,6 +486,14 @@ class _Case:
                 "threads: how long tasks wait for the interpreter's lock is not known; take the "
                 f"rounds on {len(self.nodes)} threads, or with meters=['default', 'gil']"
             )
+        elif self.gil and len(self.nodes) > 1:
+            low, high = (self.play(asks=ASKS * by).makespan_ms for by in (0.1, 10))
+            if high > (1 + _DOUBTFUL) * low:
+                found.append(
+                    "threads: how often tasks ask for the interpreter's lock is not known: "
+                    f"{quantity(low, 'ms')} if that is seldom, {quantity(high, 'ms')} if often; "
+                    f"take the rounds on {len(self.nodes)} threads"
+                )
         return tuple(found)
 
     def profile_of(self, found: Replay, simulation: Simulation) -> Profile:

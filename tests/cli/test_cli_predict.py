@@ -18,9 +18,16 @@ def test_a_sweep_is_fitted_predicted_and_simulated(cli, shelf, folder):
     largest = f"{folder}/runs/N=1000,factor=1.0.json"
     Profile.load(largest).save(f"{largest}.gz")
     Path(largest).unlink()
-    assert "N from 100 to 1,000" in cli("fit", f"{folder}/runs").out
+    # Of a sweep that ended early.
+    Profile.load(f"{largest}.gz").save(f"{folder}/runs/N=7,factor=1.0.partial.json")
+    fitted = cli("fit", f"{folder}/runs")
+    assert "N from 100 to 1,000" in fitted.out
+    assert "left out 1 partial profile" in fitted.err
     guess, found = f"{folder}/guess.json", f"{folder}/simulated.json"
-    assert "PREDICTED" in cli("predict", f"{folder}/runs", "-c", "N=3e3", "-o", guess).out
+    at = ["-c", "N=3e3", "-c", "factor=2"]
+    predicted = cli("predict", f"{folder}/runs", *at, "-o", guess).out
+    assert "PREDICTED" in predicted
+    assert "N=3000, factor=2.0" in predicted
     assert Profile.load(guess).config["N"] == 3000
     options = ["--workers", "1..2,3", "-o", found, "--report", f"{folder}/page.html"]
     said = cli("simulate", guess, *options).out
