@@ -921,6 +921,10 @@ class PredictionSection:
         - In milliseconds.
     curve
         The makespan on each number of workers that was simulated.
+    gains
+        Class of tasks to how much shorter the makespan is if they compute twice as fast.
+
+        - As a share of the makespan.
     beyond
         Largest ratio of a parameter, or of its least measured value, to the largest measured value;
         at most 1 within the measured range.
@@ -954,6 +958,7 @@ class PredictionSection:
     makespan_ms: float = may()
     interval_ms: list[float] | None = may()
     curve: list[CurveEntry] = may()
+    gains: dict[str, float] = may()
     beyond: float = may()
     intervals_ms: dict[str, list[float]] = may(keys="task")
     serialize_intervals_ms: dict[str, list[float]] = may(keys="task")

@@ -500,7 +500,7 @@ def _makespan(error: Mapping[str, Any]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("", "predicted ms", "real ms", "error", "")]
     for name, row in {"makespan": error, **error["parts"]}.items():
         times = (f"{row[key]:,.3f}" for key in ("predicted_ms", "real_ms"))
-        rows.append((name, *times, f"{row['error']:+.1%}", PARTS.get(name, "")))
+        rows.append((name, *times, f"{row['error']:+.1%}", PARTS.get(name, _WHOLE)))
     return rows
 
 
@@ -541,6 +541,8 @@ PARTS = {
     "engine": "workers without work although tasks were ready",
     "waiting": "workers without work and without ready tasks",
 }
+
+_WHOLE = "from the first ready task to the last one's end; errors are shares of the real one"
 
 _MOMENTS = (
     *("ready_ms", "deserialize_start_ms"),

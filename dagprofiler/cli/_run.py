@@ -277,14 +277,16 @@ def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dic
 
 
 def _saved(profile: Profile, output: str | None) -> str:
-    """Save a partial profile, and return its place as words.
+    """Save what an error left of a profile, and return its place as words.
 
-    It gets a file of its own, so that it does not replace a complete profile.
+    A partial one gets a file of its own, so that it does not replace a complete profile.
     """
     path = "profile.partial.json"
     try:
         if output not in (None, "-") and replaced(output) is not None:
-            path = "{}.partial{}".format(*os.path.splitext(output.removesuffix(COMPRESSED)))
+            path = output
+            if profile.sections["run"]["state"] == "partial":
+                path = "{}.partial{}".format(*os.path.splitext(output.removesuffix(COMPRESSED)))
         # The user did not choose this name, so a link must not be followed.
         with replacing(path) as file:
             profile.save(file)

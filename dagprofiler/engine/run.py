@@ -675,7 +675,7 @@ class Run:
     def steps(self) -> Generator[None]:
         """Run one round a step; :attr:`profile` is available after the last one, or an error.
 
-        If it is closed before the last one, another run ended the turns of both.
+        If it is closed between two of them, another run ended the turns of both.
 
         Raises
         ------
@@ -689,10 +689,11 @@ class Run:
                     with suppress(HookFailed):
                         self._announce()
                         for kind in self._plan:
+                            if log.rounds:
+                                yield
                             self._take(kind)
                             if self._failed or self._results.rule_failures:
                                 break
-                            yield
                 finally:
                     self._settle()
                 self.profile = profile = self._profile()
@@ -702,9 +703,10 @@ class Run:
                 self._hooks.close()
         except BaseException as error:
             # Ctrl-C and the like are raised again, with the partial profile.
-            closed = isinstance(error, GeneratorExit) and log.rounds[-1].complete
-            cause = "the end of another run" if closed else describe(error)
-            log.reason = f"interrupted by {cause}{self._plan.where()}"
+            cause, where = describe(error), self._plan.where()
+            if isinstance(error, GeneratorExit) and log.rounds[-1].complete:
+                cause, where = "the end of another run", where.replace(" in", " before", 1)
+            log.reason = f"interrupted by {cause}{where}"
             with suppress(AttributeError):
                 self.profile = error.profile = self._profile()  # type: ignore[attr-defined]
             raise

@@ -334,6 +334,32 @@ _LOOK_NS = 500_000
 _IDLE_LOOKS, _UNCLEAR_NS = 9, 50_000
 
 
+class _Looks:
+    """What one task's looks at the lock have found: few numbers, however long it runs."""
+
+    __slots__ = ("asleep_ns", "free_ns", "held_ns", "held_times")
+
+    def __init__(self) -> None:
+        #: When the present look began; 0 between two of them.
+        self.asleep_ns = 0
+        #: How long those took that found the lock free, and held; how many found it held.
+        self.free_ns = self.held_ns = self.held_times = 0
+
+    def add(self, span_ns: int, held_from_ns: float) -> None:
+        if span_ns > held_from_ns:
+            self.held_ns += span_ns
+            self.held_times += 1
+        else:
+            self.free_ns += span_ns
+
+
+def _look_ns() -> int:
+    """Return how long it took to sleep and to get the interpreter's lock."""
+    asleep_ns = time.perf_counter_ns()
+    time.sleep(_LOOK_NS / 1e9)
+    return time.perf_counter_ns() - asleep_ns
+
+
 class _HeldLock:
     """A meter of the time for which a task holds the interpreter's lock (GIL).
 
@@ -347,15 +373,10 @@ class _HeldLock:
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
             raise Unavailable("this interpreter has no global lock")
         self.reason: str | None = None
-        self._looks: list[int] = []
+        self._looks: _Looks | None = None
         self._thread = self._delay_ns = self._begun_ns = 0
-        try:
-            self.start()
-            while len(self._looks) < 2 * _IDLE_LOOKS:
-                time.sleep(_LOOK_NS / 1e9)
-            self._idle_ns = median(_spans(self._looks))
-        finally:
-            self.close()
+        self._idle_ns = median([_look_ns() for _ in range(_IDLE_LOOKS)])
+        self._held_from_ns = 3 * self._idle_ns - 2 * _LOOK_NS + _UNCLEAR_NS
         late_ms = (self._idle_ns - _LOOK_NS) / MILLISECOND_NS
         if late_ms / 1e3 > sys.getswitchinterval() / 4:
             raise Unavailable(
@@ -366,45 +387,40 @@ class _HeldLock:
     def start(self) -> None:
         begun = _thread.allocate_lock()
         begun.acquire()
-        self._looks = []
-        _thread.start_new_thread(self._look, (self._looks, begun))
+        self._looks = looks = _Looks()
+        _thread.start_new_thread(self._look, (looks, begun))
         begun.acquire()
         self._delay_ns = _delay_ns(self._thread)
         self._begun_ns = time.perf_counter_ns()
 
-    def _look(self, looks: list[int], begun: _thread.LockType) -> None:
+    def _look(self, looks: _Looks, begun: _thread.LockType) -> None:
         self._thread = _thread.get_native_id()
         begun.release()
         while self._looks is looks:
-            looks.append(time.perf_counter_ns())
-            time.sleep(_LOOK_NS / 1e9)
-            looks.append(time.perf_counter_ns())
+            looks.asleep_ns = time.perf_counter_ns()
+            span_ns = _look_ns()
+            looks.asleep_ns = 0
+            looks.add(span_ns, self._held_from_ns)
 
     def stop(self) -> float | None:
-        ended_ns, looks = time.perf_counter_ns(), self._looks.copy()
+        ended_ns, looks = time.perf_counter_ns(), self._looks or _Looks()
         delay_ns = _delay_ns(self._thread) - self._delay_ns
         self.close()
-        held_from_ns = 3 * self._idle_ns - 2 * _LOOK_NS + _UNCLEAR_NS
-        if len(looks) % 2 and ended_ns - looks[-1] > held_from_ns:
+        if looks.asleep_ns and ended_ns - looks.asleep_ns > self._held_from_ns:
             # It still waits.
-            looks.append(ended_ns)
-        spans = _spans(looks)
-        late = [span for span in spans if span > held_from_ns]
-        waited_ns = sum(late) - len(late) * self._idle_ns
-        held_ns = sum(late) * max(0.0, 1 - delay_ns / waited_ns) if late else 0.0
-        seen_ns = held_ns + sum(spans) - sum(late)
+            looks.add(ended_ns - looks.asleep_ns, self._held_from_ns)
+        waited_ns = looks.held_ns - looks.held_times * self._idle_ns
+        held_ns = looks.held_ns * max(0.0, 1 - delay_ns / waited_ns) if waited_ns else 0.0
+        seen_ns = held_ns + looks.free_ns
         if not seen_ns:
-            self.reason = "the task ended before a look at the interpreter's lock"
+            others = "other programs had the core at each look at the interpreter's lock"
+            ended = "the task ended before a look at the interpreter's lock"
+            self.reason = others if looks.held_times else ended
             return None
         return held_ns / seen_ns * (ended_ns - self._begun_ns) / MILLISECOND_NS
 
     def close(self) -> None:
-        self._looks = []
-
-
-def _spans(looks: list[int]) -> list[int]:
-    """Return how long each look took, from falling asleep to holding the lock."""
-    return [woken - asleep for asleep, woken in zip(looks[::2], looks[1::2])]
+        self._looks = None
 
 
 def _delay_ns(thread: int) -> int:

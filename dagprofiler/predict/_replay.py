@@ -182,7 +182,9 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         slow = contention[min(busy, len(contention)) - 1]
         waiting = max(1.0, gil_sum)
         demand = core_sum
-        for share in shares.values():
+        # Few of them have works at a time.
+        live = [share for share in shares.values() if share.ends]
+        for share in live:
             share.advance(now)
             # In turns with others who hold the lock, and whenever it asks for it anew.
             waits = share.gil * (waiting - 1.0) + share.asks * max(0.0, held_ms - share.held_ms)
@@ -190,7 +192,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
             demand -= len(share.ends) * share.core * (1.0 - share.rate)
         if demand > cores:
             slow *= demand / cores
-        for share in shares.values():
+        for share in live:
             share.rate /= 1.0 + share.core * (slow - 1.0)
 
     def change(share: _Share, by: int) -> None:
@@ -205,8 +207,9 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         """Use a core for what is no task."""
         nonlocal core_sum
         core_sum += 1.0
-        settle()
+        beside.advance(now)
         heappush(beside.ends, (beside.done + ms, kind))
+        settle()
 
     def drive() -> None:
         """Let the driver do what it does next: submit, or handle a record."""

@@ -299,7 +299,9 @@ def _simulated(case: _Case, others: tuple[Simulation, ...] = ()) -> Simulation:
         busy[worker] += ended - begun
     whole = found.makespan_ms or 1.0
     shares = {name: ms / whole for name, ms in zip(case.nodes, busy)}
-    return Simulation(found.makespan_ms, shares, case.reasons(), case, found, others)
+    return Simulation(
+        found.makespan_ms, shares, case.reasons(found.makespan_ms), case, found, others
+    )
 
 
 def _counts(workers: Any) -> list[int | None]:
@@ -442,7 +444,7 @@ class _Case:
         by = chance.uniform(*self.engine.contention_range) / [first, *others][-1]
         return replace(self.engine, contention=(1.0, *(max(1.0, factor * by) for factor in others)))
 
-    def reasons(self) -> tuple[str, ...]:
+    def reasons(self, makespan_ms: float) -> tuple[str, ...]:
         """Return why the prediction may not be trusted."""
         sections, engine = self.source.sections, self.engine
         found = list(sections.get("prediction", {}).get("reasons", ()))
@@ -487,12 +489,12 @@ class _Case:
                 f"rounds on {len(self.nodes)} threads, or with meters=['default', 'gil']"
             )
         elif self.gil and len(self.nodes) > 1:
-            low, high = (self.play(asks=ASKS * by).makespan_ms for by in (0.1, 10))
-            if high > (1 + _DOUBTFUL) * low:
+            seldom_ms = self.play(asks=ASKS / 10).makespan_ms
+            if makespan_ms > (1 + _DOUBTFUL) * seldom_ms:
                 found.append(
-                    "threads: how often tasks ask for the interpreter's lock is not known: "
-                    f"{quantity(low, 'ms')} if that is seldom, {quantity(high, 'ms')} if often; "
-                    f"take the rounds on {len(self.nodes)} threads"
+                    "threads: how often tasks ask for the interpreter's lock is not known; if "
+                    f"seldom, the makespan is {quantity(seldom_ms, 'ms')}; take the rounds on "
+                    f"{len(self.nodes)} threads"
                 )
         return tuple(found)
 
@@ -538,6 +540,7 @@ class _Case:
                 "kind": "simulation",
                 "sources": sources_of([source]),
                 **simulation.figures(),
+                "gains": {name: round(gain, 6) for name, gain in simulation.gains.items()},
                 "reasons": [*simulation.reasons],
             },
             # Its estimates: what was measured is of another run.

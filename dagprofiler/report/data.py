@@ -195,9 +195,10 @@ def _nodes(subject: ReportSource) -> list[str] | None:
 
 
 def _prediction(subject: ReportSource) -> dict[str, Any] | None:
-    """Return the makespan of a predicted profile on several numbers of workers."""
-    curve = subject.sections.get("prediction", {}).get("curve")
-    return curve and {"curve": curve}
+    """Return the makespan of a simulated profile on numbers of workers, and what would gain."""
+    section = subject.sections.get("prediction", {})
+    known = {name: section[name] for name in ("curve", "gains") if section.get(name)}
+    return known or None
 
 
 #: Parts of the base that are shown with those of the profile.

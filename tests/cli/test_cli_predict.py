@@ -109,7 +109,8 @@ def test_what_is_wrong_is_said_by_name(refused, shelf, folder, command, words):
 def test_if_a_task_fails_what_other_runs_measured_is_saved(cli, folder, command, of):
     words = command.format(target="pipeline_of_tests.py:failing", folder=folder).split()
     done = cli(*words, "--rounds", "1", "--json", code=4)
-    shown, saved = json.loads(done.out), f"{folder}/N=9.partial.json"
+    # Its only round was done, so it is whole.
+    shown, saved = json.loads(done.out), f"{folder}/N=9.json"
     assert shown["error"] == f"{of}: task 'fails' failed: ValueError: no such cell"
     how = f"1 complete round in {saved}, 0 complete rounds in {shown['written'][1]}"
     assert done.err.startswith(f"dagprofiler: {shown['error']}; measured: {how}\n")

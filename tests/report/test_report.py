@@ -223,6 +223,7 @@ def test_a_simulation_of_several_numbers_of_workers_has_a_curve_and_bounds_end(p
     simulation = simulate(profile, workers=range(1, 4))
     simulated = data_of(simulation.profile)
     assert [point["workers"] for point in simulated["prediction"]["curve"]] == [1, 2, 3]
+    assert simulated["prediction"]["gains"] == pytest.approx(simulation.gains, abs=1e-6)
     assert simulated["about"]["predicted"] == [*simulation.reasons]
     assert simulation.reasons
     # Bounds end where more workers are of no use.

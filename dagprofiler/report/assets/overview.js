@@ -10,7 +10,10 @@ addSection("overview", "Overview", null, (root) => {
     element("p", { class: "lead" }, [
       about.host, about.time, about.commit, about.seed === null ? null : `seed ${about.seed}`, roundsInWords(about, summary),
     ].filter(Boolean).join(" · ")));
-  if (about.predicted) root.append(element("p", { class: "warning" }, element("strong", {}, "Predicted, not measured. "), about.predicted.join("; ")));
+  if (about.predicted) {
+    const reasons = about.predicted.map((reason) => element("li", {}, reason));
+    root.append(element("div", { class: "warning" }, element("strong", {}, "Predicted, not measured. "), reasons.length ? element("ul", {}, reasons) : ""));
+  }
   if (about.state === "partial") root.append(failureInWords(about));
   if (base) root.append(...verdictInWords(report.comparison));
   root.append(warningsInWords(), element("dl", { class: "figures" }, headline(summary, base)));
@@ -75,7 +78,11 @@ function adviceFor({ bottlenecks, with_edges: path, with_communication: edges, w
   const add = (gain, what, why) => advice.push({ gain, words: [element("strong", {}, what, ": "), why] });
   const workers = report.timeline ? report.timeline.workers.length : 1;
   const first = bottlenecks.find((one) => one.gain > 0);
-  if (hasKinds && membersOf[0].length > 1 && parallelism > 1.5 * workers) {
+  const [simulated] = gainsOf(report.prediction);
+  if (simulated) {
+    const [kind, gain] = simulated;
+    if (gain > 0) add(gain * total, `Make ${kind} twice as fast`, `the whole would be ${percent(gain)} shorter, by simulation.`);
+  } else if (hasKinds && membersOf[0].length > 1 && parallelism > 1.5 * workers) {
     const spent = membersOf[0].reduce((sum, task) => sum + (report.tasks.cost[task] || 0), 0);
     add(spent / workers, ["Make ", kindButton(0), " cheaper"], `${percent(spent / work)} of the work, ${amount(spent, unit)} of ${amount(work, unit)}.`);
   } else if (first) {

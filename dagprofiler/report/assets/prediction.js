@@ -18,9 +18,19 @@ addSection("prediction", "Prediction", null, (root) => {
     whenLookChanges(draw);
     start.push(draw);
   }
-  if (start.length) root.append(parts);
+  const gains = gainsOf(prediction);
+  if (gains.length) {
+    const rows = gains.map(([kind, gain]) => [kind, `${percent(Math.abs(gain))} ${gain < 0 ? "longer" : "shorter"}`]);
+    parts.append(element("h3", {}, "If it were twice as fast"), plainTable("If it were twice as fast", ["tasks", "the whole"], rows, [1]));
+  }
+  if (parts.hasChildNodes()) root.append(parts);
   return () => start.forEach((act) => act());
 });
+
+/** Return the classes of tasks, the one that gains most first. */
+function gainsOf(prediction) {
+  return Object.entries((prediction && prediction.gains) || {}).sort((a, b) => b[1] - a[1]);
+}
 
 /** Return how far the prediction was off, and which parts of the makespan it missed. */
 function errorInWords({ predicted_ms: predicted, real_ms: real, error, parts }) {
