@@ -473,10 +473,20 @@ class DAG(Shown):
             On Ctrl-C, with ``.profile``.
         """
         watching = HookCalls(hooks)
-        what = seed, inputs, rounds, meters, keep, on_error
-        where = executor, priorities, timeout, schedule
         with watching.closed_on_error():
-            run = self._prepared(RunOptions(*what, *where), watching)
+            options = RunOptions(
+                seed,
+                inputs,
+                rounds,
+                meters,
+                keep,
+                on_error,
+                executor,
+                priorities,
+                timeout,
+                schedule,
+            )
+            run = self._prepared(options, watching)
         return run.execute()
 
     def resume(

@@ -29,7 +29,7 @@ LIMITS = {
     "modules in import circles": 0,
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
-    "lines of code": 24_765,
+    "lines of code": 24_799,
     "lines of tests": 34_000,
     "parameters of Run": 6,
     "attributes of Run": 15,

@@ -111,6 +111,19 @@ def check_intervals(statistics: Mapping[str, Any]) -> None:
                 )
 
 
+def _check_prediction(section: Mapping[str, Any]) -> None:
+    """Refuse intervals of a prediction that are not a lower and an upper end."""
+    found: list[tuple[tuple[Any, ...], Any]] = [(("interval_ms",), section.get("interval_ms"))]
+    for i, point in enumerate(section.get("curve", ())):
+        found.append((("curve", i, "interval_ms"), point.get("interval_ms")))
+    for key in ("intervals_ms", "serialize_intervals_ms", "deserialize_intervals_ms"):
+        found += [((key, name), ends) for name, ends in section.get(key, {}).items()]
+    for path, ends in found:
+        if ends is not None and len(ends) != 2:
+            message = f"expected a lower and an upper end, got {short_repr(ends)}"
+            raise _error(message, "prediction", *path)
+
+
 def _entries(section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the path and the entry of each quantity in a section."""
     if "total_ms" in section:
@@ -199,6 +212,7 @@ def check_consistency(data: Mapping[str, Any]) -> None:
         metrics = data.get("execution_metrics", ()) if versioned else ()
         check_samples(data["samples"], statistics, metrics)
     check_intervals(statistics)
+    _check_prediction(data.get("prediction", {}))
     _check_sources(data.get("weight_sources", {}), weights)
     if "run" in data:
         _check_run(data["run"], finished)

@@ -176,7 +176,7 @@ def _predicted_for(profile: ProfileData) -> Iterator[str]:
 
 
 def _notes(sections: Mapping[str, Any], unclear: str) -> Iterator[str]:
-    """Yield how certain a prediction is, the engine, why figures lack, and what did not fire."""
+    """Yield doubts about a prediction, the engine, why figures are missing, and unfired rules."""
     prediction = sections.get("prediction", {})
     if prediction.get("interval_ms"):
         low, high = map(number, prediction["interval_ms"])

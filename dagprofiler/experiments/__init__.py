@@ -282,7 +282,9 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
                 going.reverse()
     except BaseException as error:
         ended: Any = error
-        begun = [(run.profile, case[0]) for run, case in zip(runs, cases) if "profile" in vars(run)]
+        begun = [
+            (run.profile, case[0]) for run, case in zip(runs, cases) if hasattr(run, "profile")
+        ]
         with suppress(AttributeError):
             ended.profiles = [profile for profile, _ in begun]
             ended.of = next((case for profile, case in begun if profile is ended.profile), "")

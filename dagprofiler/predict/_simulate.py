@@ -282,8 +282,19 @@ def simulate(
     threads = _threads(profile)
     budget = _SIMULATED_TASKS // len(counts)
     case = _Case(
-        *(profile, graph, times, ratios, core, gil, guessed, engine),
-        *({}, orders, transfers, ranked, budget),
+        profile,
+        graph,
+        times,
+        ratios,
+        core=core,
+        gil=gil,
+        guessed=guessed,
+        engine=engine,
+        nodes={},
+        orders=orders,
+        transfers=transfers,
+        ranked=ranked,
+        budget=budget,
     )
     cases = [
         replace(case, nodes=several, gil=None if len(several) == threads else gil)

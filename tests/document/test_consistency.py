@@ -326,6 +326,15 @@ X, XY = "there is no task 'x'", "there is no edge 'x->y'"
             )
         ),
         ("edge_weights", {"a->b": 1, "x->y": 1}, "['x->y']", XY),
+        *(
+            ("prediction", prediction, path, "expected a lower and an upper end, got")
+            for ends in ([], [1], [1, 2, 3])
+            for prediction, path in (
+                ({"interval_ms": ends}, ".interval_ms"),
+                ({"curve": [{"interval_ms": ends}]}, ".curve[0].interval_ms"),
+                ({"serialize_intervals_ms": {"a": ends}}, ".serialize_intervals_ms.a"),
+            )
+        ),
         ("edge_metrics records", [edge()], "", "1 records for 2 edges"),
         ("edge_metrics records", [None, [[], 8]], "[1]", "2 entries for 4 columns"),
         ("edge_metrics records", [None, edge(9)], "[1][1]", "72 bits here, but 64 in"),
