@@ -8,7 +8,8 @@ from operator import attrgetter, itemgetter
 from typing import IO, TYPE_CHECKING, Any, Protocol
 from warnings import warn
 
-from dagprofiler._document.checks import check_consistency
+from dagprofiler._document import SCHEMA_VERSION
+from dagprofiler._document.references import check_references
 from dagprofiler._document.table import (
     Frames,
     ProfiledTask,
@@ -17,6 +18,7 @@ from dagprofiler._document.table import (
     profiled_task,
     task_table,
 )
+from dagprofiler._document.upgrade import upgrade
 from dagprofiler._util import PathLike, plugins
 from dagprofiler._util.files import FOREIGN, write
 from dagprofiler._util.html import Drawing, Shown
@@ -40,7 +42,7 @@ from dagprofiler.analysis.weights import Weights
 from dagprofiler.config import Config
 from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, is_a, refused, short_repr
 from dagprofiler.metrics import EDGE_COLUMNS, TASK_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.schema import SCHEMA_VERSION, validate_profile
+from dagprofiler.schema import validate_profile
 from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
@@ -105,9 +107,8 @@ class Profile(Shown):
 
     Notes
     -----
-    Values that are stored twice must be changed together, or the file will not
-    load: a node weight and its entry in ``weight_sources``, an edge weight and
-    its entry in ``metrics.edge_metrics``.
+    Values that are stored twice must be changed together: a node weight and its entry in
+    ``weight_sources``, an edge weight and its entry in ``metrics.edge_metrics``.
 
     Two profiles are equal when their documents are. The document does not
     contain outputs: a loaded profile has none.
@@ -335,7 +336,7 @@ class Profile(Shown):
         Raises
         ------
         ProfileError
-            If `data` does not satisfy the schema, contradicts itself, or has a
+            If `data` does not satisfy the schema, refers to what it does not hold, or has a
             newer schema version than this one.
         """
         with collector_paused():
@@ -344,11 +345,12 @@ class Profile(Shown):
     @classmethod
     def _of_document(cls, data: Any) -> Profile:
         """Return the profile of a document, which is emptied to release its memory."""
+        upgrade(data)
         try:
             validate_profile(data)
         except ProfileError as error:
             raise _pointing_to_import(error, data) from error.__cause__
-        check_consistency(data)
+        check_references(data)
         # Sections of free form may hold 1e999; the schema has checked the tables.
         plain_document({name: part for name, part in data.items() if name not in _TABLES})
         metadata = dict(data["metadata"])

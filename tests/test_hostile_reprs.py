@@ -10,7 +10,6 @@ from handmade import sink, source
 from hostile import NoClass, Raising, ReprRaised, Unnamed
 
 from dagprofiler import DAG, Config, DagProfilerError, Profile, Rounds, RunError, Task, task
-from dagprofiler._document.checks import check_consistency
 from dagprofiler.analysis.critical_path import analyze
 from dagprofiler.analysis.weights import Weights, weights_of
 from dagprofiler.decorators import dag as make_dag
@@ -22,7 +21,6 @@ from dagprofiler.formats import exporter_names, import_profile
 from dagprofiler.journal import Journal
 from dagprofiler.measure.calibrate import Calibration, calibrate
 from dagprofiler.rules import Rule, Rules, map_over, reduce, rule
-from dagprofiler.schema import validate_profile
 from dagprofiler.tracing import span, trace
 
 MOST, LONG = 2000, "x" * 10**6
@@ -151,7 +149,7 @@ OPTIONS = (
 #: Each takes one value.
 PLAIN = (
     *(DAG, DAG.from_yaml, Config, giving, costing, failing, serialized, task, rule, Rules),
-    *(Journal, analyze, calibrate, import_profile, trace, validate_profile, linked),
+    *(Journal, analyze, calibrate, import_profile, trace, linked),
     *(Profile.load, Profile.loads, Profile.from_dict),
     *(PROFILE.save, PROFILE.export, PROFILE.compare),
 )
@@ -224,8 +222,6 @@ CALLS = {
     "a weight's name": lambda value: Profile.from_dict({**DOCUMENT, "node_weights": {value: 1}}),
     "a timestamp": profile_with("metadata", "timestamp"),
     "a parameter": profile_with("configuration", "own"),
-    "validate_profile(part)": lambda value: validate_profile({**DOCUMENT, "node_weights": value}),
-    "check_consistency": lambda value: check_consistency({**DOCUMENT, "node_weights": {value: 1}}),
     "weights_of": lambda value: weights_of(PROFILE, value),
     "WeightError": lambda value: str(WeightError(value, [], "")),
     "Weights": lambda value: Weights({}, value, "", "", "").unit,

@@ -181,37 +181,9 @@ def _cell(value: Any) -> str:
     return printable(value) if isinstance(value, str) else number(value)
 
 
-def entries_of_tasks(profile: ProfileData) -> tuple[dict[str, TaskMetrics], str]:
-    """Return the entry of ``execution_metrics`` of each task that has one.
-
-    Version 0.1.0 named entries after classes and wrote one for each place of the execution
-    order, so the place identifies the task.
-
-    Returns
-    -------
-    entries, reason
-        Task name to its entry, and ``""``; or no entries, and why they cannot be assigned to
-        tasks.
-    """
-    entries, order = profile.metrics.task_metrics, profile.dag_structure["execution_order"]
-    named = {entry.task: entry for entry in entries}
-    if len(named) == len(entries) and named.keys() <= {*profile.dag_structure["nodes"]}:
-        # Files with a schema version, or with fewer entries than places, name tasks.
-        if len(entries) != len(order) or "schema_version" in profile.metadata:
-            return named, ""
-    elif len(entries) != len(order):
-        some, places = counted(len(entries), "entry", "entries"), counted(len(order), "place")
-        return {}, (
-            f"execution_metrics has {some}, not named after tasks, for {places} of execution_order"
-        )
-    placed = dict(zip(order, entries))
-    for name in named:
-        if name in placed and placed[name].task != name:
-            return {}, (
-                f"execution_metrics has an entry {short_repr(name)}, but another one at that "
-                "task's place of execution_order: whether it names tasks or classes is unknown"
-            )
-    return placed, ""
+def entries_of_tasks(profile: ProfileData) -> dict[str, TaskMetrics]:
+    """Return the entry of ``execution_metrics`` of each task that has one."""
+    return {entry.task: entry for entry in profile.metrics.task_metrics}
 
 
 class TaskTime(NamedTuple):
@@ -240,7 +212,7 @@ def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> d
 
     Tasks without a time, which did not run, are absent.
     """
-    sections, (entries, _) = profile.sections, entries_of_tasks(profile)
+    sections, entries = profile.sections, entries_of_tasks(profile)
     statistics = sections.get("statistics", {}).get("tasks", {})
     samples = sections.get("samples", {})
     kinds, rows = samples.get("rounds", ()), samples.get("tasks", {})
@@ -288,7 +260,7 @@ def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column
     order = profile.dag_structure["execution_order"]
     places = dict(zip(order, range(len(order))))
     times = default_times(profile, names)
-    entries, _ = entries_of_tasks(profile)
+    entries = entries_of_tasks(profile)
     run, flags = sections.get("run"), sections.get("statistics", {}).get("flags", {})
     ended = {} if run is None else run.get("tasks", {})
     sources: Mapping[str, Any] | None = sections.get("weight_sources")
@@ -321,9 +293,8 @@ def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column
 
 
 def edges_of(profile: ProfileData) -> list[tuple[str, str]]:
-    """Return source and target of each distinct edge; 0.1.0 may have listed some twice."""
-    edges = profile.dag_structure["edges"]
-    return list(dict.fromkeys((edge["source"], edge["target"]) for edge in edges))
+    """Return source and target of each edge."""
+    return [(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]]
 
 
 def edge_table(profile: ProfileData) -> ProfileTable:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dagprofiler._document import ProfileData
 from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP
-from dagprofiler._document.table import edge_table, entries_of_tasks, task_table
+from dagprofiler._document.table import edge_table, task_table
 from dagprofiler._util.json import mapping_in
 from dagprofiler._util.text import BYTES, Block, number, printable, quantity, render, some
 from dagprofiler.analysis.critical_path import Analysis, analysis_of, route, span_note, span_rows
@@ -67,9 +67,8 @@ def figures(profile: ProfileData, sort: str = "time", cost: str | None = None) -
     for task in tasks:
         task["cost"] = costs.get(task["task"])
         task["share"] = task["cost"] / total if total and task["cost"] is not None else None
-    _, unclear = entries_of_tasks(profile)
     return {
-        "summary": _summary(profile, found, unclear),
+        "summary": _summary(profile, found),
         "tasks": sorted(tasks, key=SORTS[sort]),
         "edges": sorted(edge_table(profile), key=lambda edge: -(edge["size_bytes"] or 0)),
         "path": _path(found, why_not),
@@ -77,7 +76,7 @@ def figures(profile: ProfileData, sort: str = "time", cost: str | None = None) -
     }
 
 
-def _summary(profile: ProfileData, found: Analysis | None, unclear: str) -> dict[str, Any]:
+def _summary(profile: ProfileData, found: Analysis | None) -> dict[str, Any]:
     sections, structure = profile.sections, profile.dag_structure
     run = sections.get("run", {})
     return {
@@ -97,7 +96,7 @@ def _summary(profile: ProfileData, found: Analysis | None, unclear: str) -> dict
         "predicted": "prediction" in sections,
         "origin": _origin(profile),
         "command": mapping_in(sections, "environment").get("command"),
-        "notes": [*_predicted_for(profile), *_notes(sections, unclear)],
+        "notes": [*_predicted_for(profile), *_notes(sections)],
     }
 
 
@@ -175,7 +174,7 @@ def _predicted_for(profile: ProfileData) -> Iterator[str]:
         yield f"parameters: {', '.join(values)}"
 
 
-def _notes(sections: Mapping[str, Any], unclear: str) -> Iterator[str]:
+def _notes(sections: Mapping[str, Any]) -> Iterator[str]:
     """Yield doubts about a prediction, the engine, why figures are missing, and unfired rules."""
     prediction = sections.get("prediction", {})
     if prediction.get("interval_ms"):
@@ -192,8 +191,8 @@ def _notes(sections: Mapping[str, Any], unclear: str) -> Iterator[str]:
         where = f"{engine.get('executor')} on {engine.get('host')}"
         times = f"latency {latency} ms, gap {gap} ms, driver {driver} ms a task"
         yield f"engine: {where}, {counted(engine.get('workers', 0), 'worker')}: {times}"
-    if unclear:
-        yield f"no times: {unclear}"
+    if "unassigned_metrics" in sections:
+        yield "no times: execution_metrics named no tasks, and was not one entry for each"
     tasks = sections.get("samples", {}).get("tasks", {})
     columns = {column for row in tasks.values() for column in row}
     for column, why in mapping_in(sections, "environment").get("not_measured", {}).items():

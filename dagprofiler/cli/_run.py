@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from dagprofiler._document.quick import quick_valid as surely_satisfies
 from dagprofiler._document.rounds import Rounds
-from dagprofiler._document.shapes import surely_satisfies
 from dagprofiler._util.files import COMPRESSED, replaced, replacing, write
 from dagprofiler._util.text import Block, render
 from dagprofiler.analysis.summary import failure_block, figures

@@ -19,7 +19,7 @@ from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import BYTES, aligned, class_of, printable, quantity
 from dagprofiler.analysis.compare import same_parameter
 from dagprofiler.config import Config
-from dagprofiler.errors import ProfileError, did_you_mean, is_a, refused, short_repr
+from dagprofiler.errors import did_you_mean, is_a, refused, short_repr
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.predict._normal_form import Fit, fit_points, longest_line
@@ -484,12 +484,9 @@ def _collected(runs: Sequence[Profile]) -> Iterator[_Values]:
 
 def _of_tasks(run: Profile) -> Iterator[tuple[str, str, str, Sequence[Any]]]:
     """Yield name, words, unit and samples of each quantity of each task."""
-    entries, unclear = entries_of_tasks(run)
-    if unclear:
-        raise ProfileError(f"fit: the profile of {run.timestamp}: {unclear}")
     section = run.sections.get("samples", {"rounds": (), "tasks": {}})
     sources = run.sections.get("weight_sources", {})
-    for name, entry in entries.items():
+    for name, entry in entries_of_tasks(run).items():
         known = {**entry.to_dict(), **sources.get(name, {})}
         taken = {field: [value] for field, value in known.items() if value is not None}
         for column, values in section["tasks"].get(name, {}).items():
@@ -536,7 +533,7 @@ class _Prediction:
         entries: dict[str, TaskMetrics] = {}
         # The nearest configuration counts; a run that failed lacks tasks.
         for run in sorted(self.models.profiles, key=self._distance):
-            entries = {**entries_of_tasks(run)[0], **entries}
+            entries = {**entries_of_tasks(run), **entries}
         by_class = {class_of(name): entry for name, entry in entries.items()}
         edge_metrics, edge_weights = self.edges(edges)
         bytes_in = dict.fromkeys(nodes, 0)

@@ -512,7 +512,7 @@ class _Case:
     def profile_of(self, found: Replay, simulation: Simulation) -> Profile:
         """Return the predicted profile."""
         source, names = self.source, self.graph.names
-        entries = entries_of_tasks(source)[0]
+        entries = entries_of_tasks(source)
         rows, metrics = [], []
         ready = [0.0] * len(names)
         for i, ended in enumerate(found.ended):
@@ -681,7 +681,7 @@ def _times(
     profile: Profile, graph: NumberedGraph, engine: Engine | None, factors: Sequence[float]
 ) -> tuple[list[_Times], list[list[float]]]:
     """Return the times of each task, and for each round its time relative to the median."""
-    entries, unclear = entries_of_tasks(profile)
+    entries = entries_of_tasks(profile)
     samples = profile.sections.get("samples", {"rounds": [], "tasks": {}})
     kinds = samples["rounds"]
     beside = _beside(profile, engine)
@@ -691,7 +691,7 @@ def _times(
     for name in graph.names:
         entry = entries.get(name)
         if entry is None:
-            raise ProfileError(f"task {name!r} has no time{f': {unclear}' if unclear else ''}")
+            raise ProfileError(f"task {name!r} has no time")
         columns = samples["tasks"].get(name, {})
         measured = measured_of(kinds, columns.get(_time_in(columns), ()))
         typical = median(measured) if measured else entry.compute_time_ms
@@ -807,7 +807,7 @@ def _contended(engine: Engine, computing: float) -> float:
 def _shares(profile: Profile, names: Sequence[str], column: str) -> list[float | None]:
     """Return for each task the share of its time that a column has, as on a core; None: unknown."""
     samples = profile.sections.get("samples", {"rounds": (), "tasks": {}})
-    sources, (entries, _) = profile.sections.get("weight_sources", {}), entries_of_tasks(profile)
+    sources, entries = profile.sections.get("weight_sources", {}), entries_of_tasks(profile)
     found: list[float | None] = []
     for name in names:
         columns = samples["tasks"].get(name, {})

@@ -9,13 +9,13 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from agreement import check_agreement
 from handmade import handmade, paths
 from hypothesis import example, given
 from hypothesis import strategies as st
 from sample_profiles import sink
 
 from dagprofiler import DAG, Config, EdgeMetrics, Profile, Rounds, TaskMetrics, task
-from dagprofiler._document.checks import check_consistency
 from dagprofiler.errors import FormatError, ProfileError, WeightError
 from dagprofiler.formats import exporter, import_profile, importer
 from dagprofiler.schema import validate_profile
@@ -342,7 +342,7 @@ def test_what_is_imported_agrees_with_itself_and_is_the_same_when_it_is_exported
     structure, whole = profile.dag_structure, profile.to_dict()
     assert (len(structure["nodes"]), len(structure["edges"])) == EVERY[name]
     assert validate_profile(whole)
-    check_consistency(whole)
+    check_agreement(whole)
     assert Profile.loads(profile.dumps()) == profile
     assert str(profile)
     second = again(profile, version=version)
