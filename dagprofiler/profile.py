@@ -26,6 +26,7 @@ from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.json import (
     Table,
     batched,
+    check_plain,
     collector_paused,
     file_name,
     held,
@@ -273,8 +274,7 @@ class Profile(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return a copy of the document that :meth:`save` writes, as plain dicts and lists."""
         with collector_paused():
-            document: dict[str, Any] = plain_document(self._whole())
-            return document
+            return plain_document(self._whole())
 
     def _whole(self) -> dict[str, Any]:
         """Return the document with its tables built, but not copied."""
@@ -339,6 +339,8 @@ class Profile(Shown):
             If `data` does not satisfy the schema, refers to what it does not hold, or has a
             newer schema version than this one.
         """
+        if not isinstance(data, Mapping):
+            raise ProfileError(f"expected a document, got {short_repr(data)}")
         with collector_paused():
             return cls._of_document(plain_document(data))
 
@@ -351,8 +353,8 @@ class Profile(Shown):
         except ProfileError as error:
             raise _pointing_to_import(error, data) from error.__cause__
         check_references(data)
-        # Sections of free form may hold 1e999; the schema has checked the tables.
-        plain_document({name: part for name, part in data.items() if name not in _TABLES})
+        # Sections of free form may hold NaN or 1e999; the schema has checked the tables.
+        check_plain({name: part for name, part in data.items() if name not in _TABLES})
         metadata = dict(data["metadata"])
         edges_are_known = "edge_metrics" in data
         edge_metrics = _edges_of(data)
