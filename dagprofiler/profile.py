@@ -423,8 +423,8 @@ class Profile(Shown):
         A file is replaced atomically: a reader sees the old document or the
         new one, even if this process is killed. The target of a symbolic link
         is replaced, and the link stays; a descriptor such as ``/dev/stdout``, a
-        pipe or a device is written to directly. The file keeps owner, group and
-        mode as far as permitted; those of a new file follow the umask.
+        pipe or a device is written to directly. The file keeps its mode; that of a new file
+        follows the umask.
         """
         with collector_paused():
             name = write(path, render(self._document()))

@@ -1,5 +1,4 @@
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -97,8 +96,6 @@ def test_outputs_are_checked_before_the_run(refused, folder, written):
     assert "is given twice" in refused("run", target, "-o", "x.json", "--report", "./x.json")
     assert refused("run", target, "-o", "") == "output: expected the name of a file, got ''"
     assert refused("run", target, "--journal", "") == "--journal: expected a directory, got ''"
-    if os.path.isdir("/proc/self"):  # root may write everywhere else
-        assert "'/proc/p.json': cannot be written: " in refused("run", target, "-o", "/proc/p.json")
     assert not marker.exists()
 
 

@@ -242,16 +242,6 @@ def test_a_profile_is_printed_if_no_file_can_hold_it(
     assert list(second_places.folder.iterdir()) == []
 
 
-@pytest.mark.skipif(os.name != "posix", reason="symbolic links need rights elsewhere")
-def test_a_partial_profile_follows_no_link(refused, folder, second_places):
-    victim = Path(folder, "victim")
-    victim.write_text("precious", encoding="utf-8")
-    Path(folder, "p.partial.json").symlink_to(victim)
-    line = refused("run", "pipeline_of_tests:failing", "-o", f"{folder}/p.json", code=4)
-    assert victim.read_text(encoding="utf-8") == "precious"
-    assert second_places.only(line).sections["run"]["state"] == "partial"
-
-
 #: A pipeline of which a task fails until there is a file.
 TWICE = """\
 import os
