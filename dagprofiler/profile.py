@@ -8,7 +8,6 @@ from operator import attrgetter, itemgetter
 from typing import IO, TYPE_CHECKING, Any, Protocol
 from warnings import warn
 
-from dagprofiler._document.checks import check_consistency
 from dagprofiler._document.table import (
     Frames,
     ProfiledTask,
@@ -35,16 +34,15 @@ from dagprofiler._util.json import (
     utc_text,
 )
 from dagprofiler._util.text import printable
-from dagprofiler._version import __version__
-from dagprofiler.analysis.weights import Weights
+from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.config import Config
 from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, is_a, refused, short_repr
 from dagprofiler.metrics import EDGE_COLUMNS, TASK_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
     from dagprofiler.analysis.compare import ProfileComparison
+    from dagprofiler.analysis.weights import Weights
 
 #: Sections whose every value the schema describes.
 _TABLES = {
@@ -344,6 +342,10 @@ class Profile(Shown):
     @classmethod
     def _of_document(cls, data: Any) -> Profile:
         """Return the profile of a document, which is emptied to release its memory."""
+        # A program that only runs reads no documents.
+        from dagprofiler._document.checks import check_consistency
+        from dagprofiler.schema import validate_profile
+
         try:
             validate_profile(data)
         except ProfileError as error:

@@ -17,14 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.sections import ProfileDocument
 from dagprofiler._document.shapes import MAX_INT, doubtful, schema_of, surely_satisfies
+from dagprofiler._version import SCHEMA_VERSION
 from dagprofiler.errors import ProfileError, describe, json_path, one_line, shorten
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
-
-
-#: The newest ``metadata.schema_version`` that this reader knows.
-SCHEMA_VERSION = 1
 
 PROFILE_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
