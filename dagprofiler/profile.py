@@ -8,8 +8,6 @@ from operator import attrgetter, itemgetter
 from typing import IO, TYPE_CHECKING, Any, Protocol
 from warnings import warn
 
-from dagprofiler._document import SCHEMA_VERSION
-from dagprofiler._document.references import check_references
 from dagprofiler._document.table import (
     Frames,
     ProfiledTask,
@@ -18,7 +16,6 @@ from dagprofiler._document.table import (
     profiled_task,
     task_table,
 )
-from dagprofiler._document.upgrade import upgrade
 from dagprofiler._util import PathLike, plugins
 from dagprofiler._util.files import FOREIGN, write
 from dagprofiler._util.html import Drawing, Shown
@@ -38,16 +35,15 @@ from dagprofiler._util.json import (
     utc_text,
 )
 from dagprofiler._util.text import printable
-from dagprofiler._version import __version__
-from dagprofiler.analysis.weights import Weights
+from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.config import Config
 from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, is_a, refused, short_repr
 from dagprofiler.metrics import EDGE_COLUMNS, TASK_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.schema import validate_profile
 from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
     from dagprofiler.analysis.compare import ProfileComparison
+    from dagprofiler.analysis.weights import Weights
 
 #: Sections whose every value the schema describes.
 _TABLES = {
@@ -347,6 +343,11 @@ class Profile(Shown):
     @classmethod
     def _of_document(cls, data: Any) -> Profile:
         """Return the profile of a document, which is emptied to release its memory."""
+        # A program that only runs reads no documents.
+        from dagprofiler._document.references import check_references
+        from dagprofiler._document.upgrade import upgrade
+        from dagprofiler.schema import validate_profile
+
         upgrade(data)
         try:
             validate_profile(data)

@@ -18,8 +18,8 @@ from importlib.resources import files
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._document import SCHEMA_VERSION
 from dagprofiler._document.quick import inlined, quick_valid
+from dagprofiler._version import SCHEMA_VERSION
 from dagprofiler.errors import ProfileError, json_path, one_line, shorten
 
 if TYPE_CHECKING:

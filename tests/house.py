@@ -36,6 +36,7 @@ LIMITS = {
     "methods of Run": 15,
     "modules below 40 lines that are no faces": 0,
     "files that a plain serial run crosses": 8,
+    "modules that importing the package loads": 38,
 }
 
 #: Prints the files whose functions a run calls when everything is loaded.
@@ -54,6 +55,12 @@ sys.setprofile(lambda frame, event, _: files.add(frame.f_code.co_filename))
 dag.run()
 sys.setprofile(None)
 print(*files, sep="\\n")
+"""
+
+#: Prints the files of all modules that ``import dagprofiler`` loads.
+PLAIN_IMPORT = """
+import sys, dagprofiler
+print(*(getattr(m, "__file__", None) for m in list(sys.modules.values())), sep="\\n")
 """
 
 
@@ -121,9 +128,9 @@ def size_of_run(trees: dict[str, ast.Module]) -> tuple[int, int, int]:
     return len(init.args) - 1 + len(init.kwonlyargs), len(attributes), len(methods)
 
 
-def files_of_a_run() -> list[str]:
-    """Return the files of the package that a plain serial run crosses."""
-    command = [sys.executable, "-c", PLAIN_RUN]
+def files_printed(program: str) -> list[str]:
+    """Return the files of the package that a program prints."""
+    command = [sys.executable, "-c", program]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return [file for file in sorted(told.splitlines()) if PACKAGE in Path(file).parents]
 
@@ -163,7 +170,7 @@ def figures() -> tuple[dict[str, int], list[str]]:
         and known[name].name not in {"__init__.py", "__main__.py", "_version.py"}
     ]
     parameters, attributes, methods = size_of_run(trees)
-    crossed = files_of_a_run()
+    crossed, imported = files_printed(PLAIN_RUN), files_printed(PLAIN_IMPORT)
     return {
         "files in the package's root": len(packages[PACKAGE]),
         "packages": len(packages) - 1,
@@ -183,6 +190,7 @@ def figures() -> tuple[dict[str, int], list[str]]:
         "methods of Run": methods,
         "modules below 40 lines that are no faces": len(short),
         "files that a plain serial run crosses": len(crossed),
+        "modules that importing the package loads": len(imported),
     }, [*upward, *private, *circular, *twice, *short, *crossed]
 
 

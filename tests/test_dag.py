@@ -252,6 +252,16 @@ def test_all_problems_are_found_at_once():
     assert DAG({"a": make("A", ["x"], compute=lambda self: 1 / 0)}).validate() is None
 
 
+def test_the_message_holds_ten_problems_and_the_number_of_the_others():
+    dag = DAG({f"t{i:04d}": NEEDS_X for i in range(2000)})
+    with pytest.raises(ValidationError, match=r"^2,000 problems:\n  - task 't0000'") as caught:
+        dag.validate()
+    assert len(caught.value.problems) == 2000
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 12
+    assert lines[-1] == "  and 1,990 more"
+
+
 def test_instances_with_a_compute_of_their_own_are_judged_by_it():
     one, two = constant(got=1)(), constant(got=2)()
     one.compute = lambda x: {"got": x}

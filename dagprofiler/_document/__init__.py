@@ -11,9 +11,6 @@ from dagprofiler.config import Config
 from dagprofiler.errors import ProfileError, describe, short_repr
 from dagprofiler.metrics import DAGMetrics
 
-#: The newest ``metadata.schema_version`` that this version reads.
-SCHEMA_VERSION = 1
-
 
 class ProfileData(Protocol):
     """A profile as data; see :class:`~dagprofiler.Profile` for the attributes."""

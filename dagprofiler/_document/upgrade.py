@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dagprofiler._document import SCHEMA_VERSION
+from dagprofiler._version import SCHEMA_VERSION
 
 _MOST = 2**63 - 1
 

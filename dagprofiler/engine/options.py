@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.rounds import PLAIN, Rounds, rounds_of
 from dagprofiler._util.checks import choice, integer, names, number
-from dagprofiler.analysis.weights import times_of_tasks
 from dagprofiler.config import Config
 from dagprofiler.errors import (
     CostModelError,
@@ -204,6 +203,8 @@ def ranking(
 
 def _times(priorities: Any) -> Mapping[str, float]:
     if is_a(priorities, Profile):
+        from dagprofiler.analysis.weights import times_of_tasks
+
         return times_of_tasks(priorities)
     if not is_a(priorities, Mapping):
         raise refused(

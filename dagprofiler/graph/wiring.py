@@ -344,7 +344,7 @@ class Wiring:
         self.first_slot = list(accumulate(map(len, self.outputs), initial=0))
         self.owner = [i for i, fields in enumerate(self.outputs) for _ in fields]
         self.items: list[tuple[int, str]] = []
-        self._edges = resolved_edges(names, outputs, inputs, list(edges))
+        self._edges = resolved_edges(names, outputs, inputs, edges)
         self._lay_out(inputs, gathers)
         sources, targets = self._edges.sources, self._edges.targets
         self.sinks = sorted(set(range(len(names))).difference(sources))
