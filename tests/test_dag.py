@@ -444,6 +444,22 @@ def test_a_task_is_replaced_by_a_task_with_the_same_outputs(change, error, messa
             call()
 
 
+def test_a_mapping_changes_parameters_and_a_config_replaces_them():
+    @task(outputs=["x"], config_deps=["seconds"])
+    def reads(cfg):
+        return {"x": dict(cfg)}
+
+    dag = DAG({"reads": reads}, [], {"N": 1, "slow": 1.0})
+    assert dag.with_config({"slow": 1.3}).run().final_outputs["x"] == {"N": 1, "slow": 1.3}
+    assert dag.with_config({"seconds": 5}).config == {"N": 1, "slow": 1.0, "seconds": 5}
+    assert dag.with_config(Config(slow=1.3, other=2)).config == {"slow": 1.3, "other": 2}
+    assert DAG({"reads": reads}).with_config({"any": 1}).config == {"any": 1}
+    known = "no parameter 'slwo' (parameters: 'N', 'slow', 'seconds'); did you mean 'slow'?"
+    with pytest.raises(ValidationError, match=re.escape(known)):
+        dag.with_config({"N": 2, "slwo": 1.3})
+    assert dag.config == {"N": 1, "slow": 1.0}
+
+
 def test_a_dag_has_a_name_and_so_has_its_profile():
     dag = DAG({"a": constant()}, name="first")
     profile = dag.with_config({"n": 1}).run()

@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.cli._parser import CommandError
-from dagprofiler.dag import DAG
+from dagprofiler.config import no_parameter
+from dagprofiler.dag import DAG, parameters_of
 from dagprofiler.errors import describe, did_you_mean, frames_of
 
 if TYPE_CHECKING:
@@ -308,8 +309,7 @@ def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
         value = find(target, folder)
         dag = value if isinstance(value, DAG) else _built(target, value, given)
     if given:
-        new = {name: _parameter(dag, name, text) for name, text in given.items()}
-        dag = dag.with_config(dag.config.copy(**new))
+        dag = dag.with_config({name: _parameter(dag, name, text) for name, text in given.items()})
     dag.name = dag.name or os.path.basename(target)
     return dag
 
@@ -490,11 +490,7 @@ def _parameter(dag: DAG, name: str, text: str, option: str = "--config") -> Any:
     """Return a value of a parameter, of the type of the value that it replaces."""
     if name in dag.config:
         return as_like(name, text, dag.config[name], option)
-    declared = {name for task in dag.tasks.values() for name in task.config_deps}
-    if name in declared:
-        return guessed(text)
-    known = [*dag.config, *sorted(declared - set(dag.config))]
-    raise CommandError(
-        f"{option}: there is no parameter {name!r} (parameters: "
-        f"{', '.join(known) or 'none'}){did_you_mean(name, known)}"
-    )
+    names = parameters_of(dag)
+    if name not in names:
+        raise CommandError(f"{option}: there is {no_parameter(name, names)}")
+    return guessed(text)

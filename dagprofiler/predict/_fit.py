@@ -18,8 +18,8 @@ from dagprofiler._util.checks import number, plain_number
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import BYTES, aligned, class_of, printable, quantity
 from dagprofiler.analysis.compare import same_parameter
-from dagprofiler.config import Config
-from dagprofiler.errors import did_you_mean, is_a, refused, short_repr
+from dagprofiler.config import Config, no_parameter
+from dagprofiler.errors import is_a, refused, short_repr
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.predict._normal_form import Fit, fit_points, longest_line
@@ -324,8 +324,7 @@ class CostModels(Shown):
         given = {**base.config, **config}
         for name in config:
             if name not in base.config:
-                hint = f"(parameters: {', '.join(base.config)}){did_you_mean(name, [*base.config])}"
-                raise refused(f"predict: there is no parameter {name!r} {hint}")
+                raise refused(f"predict: there is {no_parameter(name, base.config)}")
             if name not in self.parameters and not same_parameter(given[name], base.config[name]):
                 raise refused(
                     f"predict: {name!r} was {base.config[name]!r} in all profiles, so its "

@@ -488,11 +488,10 @@ class _Case:
                 f"that of the profile to {known or 'its defaults'}: operations on arrays take "
                 f"up to {engine.arrays:.1f} times as long, by the engine"
             )
-        computing = min(len(self.nodes), engine.cores)
-        if computing > len(engine.contention):
+        if len(self.nodes) > engine.workers:
             found.append(
-                f"{computing} workers compute at once, contention was measured for "
-                f"{len(engine.contention)}"
+                f"{len(self.nodes)} workers, the engine was calibrated with {engine.workers}: what "
+                "more of them cost is not known"
             )
         if self.gil and self.guessed and len(self.nodes) > 1:
             found.append(

@@ -285,7 +285,7 @@ def test_models_of_real_runs_have_estimates_and_instructions():
         ([{"N": 0}, {"N": 2}, {"N": 3}], None, ["'N'", "0"]),
         ([{"N": 1}, {"N": 2}, {"N": 1e101}], None, ["'N'", "1e+101"]),
         ([{"N": 1}, {"N": 2}, {"N": 2}], None, ["'N'", "3 values", "1, 2"]),
-        ([], {"M": 1}, ["'M'", "N, mode"]),
+        ([], {"M": 1}, ["'M'", "'N', 'mode'"]),
         ([], {}, ["'N'", str(SIZES[-1])]),
         ([], {"mode": "slow"}, ["'mode'", "'fast'", "'slow'"]),
         ([], {"N": 0}, ["'N'", "0"]),

@@ -253,7 +253,6 @@ def test_a_predicted_profile_is_read_as_any_other_and_never_passes_for_a_measure
     [
         (None, "calibrate_engine"),
         (Engine("pool", "there", 1, 0, 0, 0), "'?there"),
-        (engine(cores=2), "contention"),
         (engine(shares_memory=True), "lock"),
         (engine(error=0.2), "off by 20%"),
         (engine(allocator={"MALLOC_TRIM_THRESHOLD_": "65536"}), "MALLOC_TRIM_THRESHOLD_"),
