@@ -21,10 +21,10 @@ from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity
 from dagprofiler.engine.options import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, is_a, refused, short_repr
 from dagprofiler.formats.saga import network_of
+from dagprofiler.graph.replay import ASKS, Demands, Overhead, Replay, replay
 from dagprofiler.graph.wiring import NumberedGraph, numbered
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.predict._engine import Engine
-from dagprofiler.predict._replay import ASKS, Demands, Replay, replay
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
@@ -167,9 +167,6 @@ _COUNTS, _WORKERS = 1000, 1_000_000
 #: makespan in milliseconds. Powers and products of more overflow.
 HUGE = 1e30
 
-#: What workers are that cost nothing and have a core each.
-_FREE = Engine("", "", 1, latency_ms=0, gap_ms=0, driver_ms=0, cores=2**62)
-
 #: Fewest rounds for an interval.
 _LEAST_ROUNDS = 3
 
@@ -225,7 +222,7 @@ def simulate(
     Notes
     -----
     Events are simulated in the dispatcher's own rules; see
-    :func:`~dagprofiler.predict._replay.replay`. Times of a profile that was taken on an executor
+    :func:`~dagprofiler.graph.replay.replay`. Times of a profile that was taken on an executor
     contain contention: they are divided by the engine's factor for the number of workers
     that computed beside each task. O(n log n) time for n tasks and edges.
 
@@ -372,12 +369,13 @@ class _Case:
     ) -> Replay:
         """Simulate the run; `factors` scale the time of each task."""
         work = [sum(times) * factors(i) for i, times in enumerate(self.times)]
+        engine = engine or self.engine
         found = replay(
             self.graph.targets,
             self.graph.first_target,
             Demands(work, self.core, self.gil, asks),
             [*self.nodes.values()],
-            engine or self.engine or _FREE,
+            Overhead() if engine is None else engine.overhead,
             ranked=self.ranked,
             orders=self.orders,
             transfers=self.transfers,

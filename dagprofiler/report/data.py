@@ -18,8 +18,9 @@ from dagprofiler._document.table import Column, edge_table, edges_of, label_of, 
 from dagprofiler._util import grouped
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import BYTES, quantity
-from dagprofiler.analysis.compare import PARTS, ProfileComparison
+from dagprofiler.analysis.compare import ProfileComparison
 from dagprofiler.analysis.critical_path import Paths, analysis_of, bounds_of
+from dagprofiler.analysis.makespan import PARTS
 from dagprofiler.analysis.weights import known_values
 from dagprofiler.profile import Profile
 from dagprofiler.report.drawing import Picture, Sketch, fold, kinds_by_name, of_groups, of_tasks
