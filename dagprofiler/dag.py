@@ -894,7 +894,8 @@ class DAG(Shown):
         Raises
         ------
         GraphError
-            If a node lacks the attribute, or it is open which output is which parameter.
+            If a node lacks the attribute, or it is open which output is which parameter; a
+            CycleError if the edges form a cycle.
         DeclarationError
             If a node holds something else.
         MissingExtraError

@@ -118,6 +118,9 @@ _READERS: dict[type, tuple[str, Callable[[str], Any]]] = {
 }
 
 
+#: More of them cannot be meant.
+_PROCESSES_PER_CORE = 100
+
 _KINDS = ("serial", "threads", "processes", "dask", "ray")
 _KNOWN = "serial, threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
 
@@ -150,7 +153,7 @@ def executor_named(
     elif kind == "serial" and not rest:
         yield None
     elif kind in ("threads", "processes"):
-        with _ended(_pool(kind, _workers(spec, rest))) as pool:
+        with _ended(_pool(kind, _workers(kind, rest))) as pool:
             yield pool
     elif kind == "dask":
         from dagprofiler.executors.dask import DaskExecutor
@@ -168,12 +171,18 @@ def executor_named(
             yield executor
 
 
-def _workers(spec: Any, rest: str) -> int:
+def _workers(kind: str, rest: str) -> int:
+    cores = os.cpu_count() or 1
+    most = _PROCESSES_PER_CORE * cores
     if not rest:
-        return os.cpu_count() or 1
+        return cores
     if not rest.isdecimal() or not int(rest):
-        raise CommandError(f"--executor: expected a number of workers of at least 1, got {spec!r}")
-    return int(rest)
+        what = "a number of workers of at least 1"
+    elif kind == "processes" and int(rest) > most:
+        what = f"at most {most:,} processes, {_PROCESSES_PER_CORE} for each core"
+    else:
+        return int(rest)
+    raise CommandError(f"--executor: expected {what}, got '{kind}:{rest}'")
 
 
 @contextmanager
@@ -204,7 +213,13 @@ def _pool(kind: str, workers: int) -> Executor:
 
     if kind == "threads":
         return ThreadPoolExecutor(workers)
-    return ProcessPoolExecutor(workers, initializer=_belong_to, initargs=(os.getpid(),))
+    try:
+        return ProcessPoolExecutor(workers, initializer=_belong_to, initargs=(os.getpid(),))
+    except OSError as error:
+        where = " in /dev/shm" if sys.platform == "linux" else ""
+        raise CommandError(
+            f"--executor: processes need semaphores{where}: {error.strerror or error}"
+        ) from error
 
 
 @contextmanager

@@ -110,6 +110,7 @@ def test_outputs_are_checked_before_the_run(refused, folder, written):
         (["--meters", "speed"], "meters: 'speed' is unknown"),
         (["--timeout", "3"], "timeout: a serial run cannot end a task"),
         (["--executor", "fast"], "--executor: expected serial, threads:4"),
+        (["--executor", "processes:9999999"], "processes, 100 for each core, got 'processes:99"),
         (["--executor", "threads:no"], "expected a number of workers of at least 1"),
         (["--executor", "serial:2"], "--executor"),
         (["--executor", "pipeline_of_tests.py:build"], "is a DAG, not an executor"),

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -17,6 +18,16 @@ from dagprofiler import Profile
 
 def saved(folder, name="p.json"):
     return Profile.load(os.path.join(folder, name))
+
+
+def test_a_folder_of_shared_memory_that_is_read_only_is_named(shelf):
+    namespace = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o ro none /dev/shm && exec "$@"', ""]
+    if not shutil.which("unshare") or subprocess.run([*namespace, "true"], check=False).returncode:
+        pytest.skip("this user may mount nothing here")
+    words = ["-m", "dagprofiler", "run", shelf.target, "--executor", "processes:2"]
+    options = {"env": environment(), "text": True, "stderr": subprocess.PIPE, "cwd": shelf.folder}
+    done = subprocess.run([*namespace, sys.executable, *words], check=False, **options)
+    assert (done.returncode, "semaphores in /dev/shm: Read-only" in done.stderr) == (2, True)
 
 
 def test_run_writes_a_profile_and_shows_it_in_short_or_as_json_or_says_how_to_keep_it(
