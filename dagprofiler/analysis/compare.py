@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import merge
-from itertools import repeat
 from typing import Any, NamedTuple, Optional
 
 from dagprofiler._document import Calibration, ProfileData
@@ -399,9 +398,8 @@ class _Judge(NamedTuple):
 
     def judged(self, pairs: Mapping[str, _Pair]) -> dict[str, Any]:
         """Return an entry for each pair that has samples on both sides."""
-        compare = self._in_pairs if self.paired else self._apart
         pairs = {name: pair for name, pair in pairs.items() if pair.mine and pair.theirs}
-        results = {name: compare(pair) for name, pair in pairs.items()}
+        results = {name: self._compared(pair) for name, pair in pairs.items()}
         if self.obstacles:
             judged = dict.fromkeys(pairs, Verdict(INCONCLUSIVE, self.obstacles, comparable=False))
         else:
@@ -410,27 +408,22 @@ class _Judge(NamedTuple):
             name: self._entry(pair, results[name], judged[name]) for name, pair in pairs.items()
         }
 
-    def _apart(self, pair: _Pair) -> RankResult:
+    def _compared(self, pair: _Pair) -> RankResult:
+        """Compare the samples of a pair; without kernels if one is not known."""
         sides = [
-            [rows for rows in zip(times, kernels or repeat(None)) if rows[0] is not None]
+            list(zip(times, kernels or [None] * len(times)))
             for times, kernels in zip((pair.mine, pair.theirs), pair.kernels)
         ]
-        return self._compared(compare_apart, sides)
-
-    def _in_pairs(self, pair: _Pair) -> RankResult:
-        kernels = (of_side or repeat(None) for of_side in pair.kernels)
-        both = [row for row in zip(pair.mine, pair.theirs, *kernels) if None not in row[:2]]
-        sides = [[(row[side], row[side + 2]) for row in both] for side in (0, 1)]
-        return self._compared(compare_interleaved, sides)
-
-    def _compared(self, compare: Any, sides: Sequence[Sequence[Any]]) -> RankResult:
-        """Compare two sets of (time, kernel); without kernels if one is not known."""
-        mine, theirs = ([time for time, _ in side] for side in sides)
-        kernels = tuple([kernel for _, kernel in side] for side in sides)
-        known = all(kernel for side in kernels for kernel in side)
-        times = [time * self.factor for time in mine]
-        result: RankResult = compare(times, theirs, kernels if known and all(kernels) else None)
-        return result
+        if self.paired:
+            both = [rows for rows in zip(*sides) if None not in [time for time, _ in rows]]
+            sides = [[rows[side] for rows in both] for side in (0, 1)]
+        mine, theirs = ([row for row in side if row[0] is not None] for side in sides)
+        kernels: Any = [kernel for _, kernel in mine], [kernel for _, kernel in theirs]
+        known = all(kernels) and all([*kernels[0], *kernels[1]])
+        times: Any = [time for time, _ in mine], [time for time, _ in theirs]
+        compare = compare_interleaved if self.paired else compare_apart
+        scaled = [time * self.factor for time in times[0]]
+        return compare(scaled, times[1], kernels if known else None)
 
     def _entry(self, pair: _Pair, result: RankResult, verdict: Verdict) -> dict[str, Any]:
         sides = ([ms for ms in side if ms is not None] for side in (pair.theirs, pair.mine))
@@ -463,15 +456,10 @@ def _entry(
 ) -> dict[str, Any]:
     """Return what is said of times without samples; `reason` may be empty."""
     ratio = new_ms / base_ms if base_ms and new_ms is not None else None
-    entry: dict[str, Any] = {
-        "quantity": quantity,
-        "base_ms": base_ms,
-        "new_ms": new_ms,
-        "ratio": ratio,
-    }
-    entry.update(low=None, high=None, coverage=None, rounds=0)
-    entry.update(verdict=INCONCLUSIVE, comparable=False)
-    return {**entry, "reason": reason} if reason else entry
+    entry = {"quantity": quantity, "base_ms": base_ms, "new_ms": new_ms, "ratio": ratio}
+    interval = dict.fromkeys(("low", "high", "coverage"))
+    unjudged = {"rounds": 0, "verdict": INCONCLUSIVE, "comparable": False}
+    return {**entry, **interval, **unjudged, **({"reason": reason} if reason else {})}
 
 
 class ProfileComparison(ShownInBlocks, dict[str, Any]):

@@ -156,18 +156,12 @@ def compare(arguments: argparse.Namespace) -> int:
     codes = [gate.exit_code(comparison) for comparison in comparisons]
     if arguments.json:
         _output.print_json({"comparisons": list(map(_as_json, comparisons))})
-        return _worst(codes)
-    blocks = [_blocks(comparison, in_turns=arguments.run) for comparison in comparisons]
-    if arguments.markdown:
-        shown = [_markdown(of_one) for of_one in blocks]
     else:
-        shown = [render(of_one, 0, _output.width() or 80) for of_one in blocks]
-    _output.print_text("\n\n".join(shown))
-    return _worst(codes)
-
-
-def _worst(codes: Sequence[int]) -> int:
-    """Return the exit code of several comparisons: a failure counts more than no verdict."""
+        width = _output.width() or 80
+        blocks = [_blocks(comparison, in_turns=arguments.run) for comparison in comparisons]
+        shown = [_markdown(b) if arguments.markdown else render(b, 0, width) for b in blocks]
+        _output.print_text("\n\n".join(shown))
+    # One that fails counts more than one without a verdict.
     return _FAILED if _FAILED in codes else max(codes)
 
 
