@@ -20,7 +20,7 @@ examples:
   dagprofiler export profile.json -o profile.dot
 
 exit codes: 0 done; 1 a --fail-if condition holds, or a file is not valid; 2 wrong
-usage or bad input; 3 not comparable, no verdict; 4 a task failed; 130 Ctrl-C
+usage or bad input; 3 nothing could be judged; 4 a task failed; 130 Ctrl-C
 """
 
 #: Sources of costs; the parser imports nothing that knows them.
@@ -246,8 +246,11 @@ def _cost(parser: argparse.ArgumentParser) -> None:
 def _compare(parser: argparse.ArgumentParser) -> None:
     _add(parser, "BASE", "the profile to compare with; - for standard input")
     _add(parser, "NEW", "the profiles to compare with BASE", nargs="+")
-    text = 'exit with code 1 if it holds: "slower", "slower > 5%%" for tasks'
+    text = 'exit with code 1 if it holds: "slower > 5%%" for the whole, its tasks and edges'
     _add(parser, "--fail-if CONDITION", f'{text}, "larger > 5%%" for the bytes of edges', **_MANY)
+    text = "share of the whole below which a task or an edge is left out; by default 0.01"
+    _add(parser, "--least-share SHARE", text, type=_share, default=0.01)
+    _add(parser, "--strict", "exit with code 3 if a slowdown might have been missed, too")
     _add(parser, "--markdown", "print tables as Markdown, for a pull request")
     text = "BASE and NEW are targets as for run; measure them now, with interleaved rounds"
     _add(parser, "--run", text)
@@ -341,6 +344,17 @@ def _counts(text: str) -> Iterable[int]:
             )
         found.append(range(int(ends[0]), int(ends[1]) + 1))
     return chain(*found)
+
+
+def _share(text: str) -> float:
+    """Return a share of the whole, from 0 to 1."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, as 0.01, got {text!r}")
+    return share
 
 
 def _rows(text: str) -> int:

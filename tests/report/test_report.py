@@ -174,6 +174,7 @@ def test_a_base_gives_verdicts_and_what_differs(profile):
     found = data_of(profile, base=other)["comparison"]
     compared = profile.compare(other)
     assert found["headline"] == compared.headline()
+    assert found["total"]["verdict"] == compared["total_time"]["verdict"] == "inconclusive"
     assert [row["task"] for row in found["tasks"]] == [0, 1]
     verdicts = [entry["verdict"] for entry in compared["task_times"].values()]
     assert found["verdicts"] == {verdict: verdicts.count(verdict) for verdict in verdicts}

@@ -9,7 +9,7 @@ addSection("comparison", "Comparison", "comparison", (root, found) => {
       .map((verdict) => `${verdict}: ${count(found.verdicts[verdict], "task")}`).join("; "), "."));
   if (found.scale) root.append(element("p", { class: "note" }, found.scale));
   const limit = widestRatio(found.tasks);
-  const gain = (row) => (row.new_ms === null || row.base_ms === null ? null : row.new_ms - row.base_ms);
+  const gain = (row) => (row.ratio === null || row.base_ms === null ? null : row.base_ms * (row.ratio - 1));
   const columns = [
     { label: "task", value: (row) => names[row.task], cell: (row) => nameButton(row.task) },
     { label: "base", unit: "ms", number: true, value: (row) => row.base_ms, text: (row) => amount(row.base_ms, "ms") },
@@ -21,7 +21,8 @@ addSection("comparison", "Comparison", "comparison", (root, found) => {
   ];
   if (found.tasks.length) {
     root.append(sortable("Times of tasks compared", columns, found.tasks,
-      { words: (row) => `${names[row.task]} ${row.verdict}`, sort: 3, task: (row) => row.task }));
+      { words: (row) => `${names[row.task]} ${row.verdict}`, sort: 3, task: (row) => row.task }),
+    element("p", { class: "note" }, `${sentence(found.meaning)}.`));
   }
   if (found.reasons.length) {
     root.append(element("ol", { class: "note" }, found.reasons.map((reason) => element("li", {}, reason))));

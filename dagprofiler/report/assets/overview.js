@@ -55,7 +55,7 @@ function traceback(task, called = names[task]) {
 function verdictInWords({ names: sides, headline, total, base, reasons }) {
   const times = [base.about.time, report.about.time];
   return [
-    element("p", { class: "finding" }, element("strong", { class: total.verdict in SIGNS ? total.verdict : null }, sentence(headline.replace("->", "→")))),
+    element("p", { class: "finding" }, element("strong", { class: total.verdict in SIGNS ? total.verdict : null }, sentence(headline.replaceAll("->", "→")))),
     element("p", { class: "lead" }, sides.map((side, i) => [side, times[i]].filter(Boolean).join(", ")).join(" → "), ".",
       total.reason === null ? "" : ` ${sentence(reasons[total.reason])}.`),
   ];
