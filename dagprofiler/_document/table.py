@@ -150,8 +150,13 @@ class ProfileTable(Shown):
         return len(next(iter(self.columns.values())).values)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        keys = list(self.columns)
-        return (dict(zip(keys, row)) for row in self._rows())
+        return self.rows(range(len(self)))
+
+    def rows(self, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """Yield some rows, by their numbers."""
+        columns = list(self.columns.values())
+        for i in numbers:
+            yield {column.key: column.values[i] for column in columns}
 
     def __repr__(self) -> str:
         return f"<ProfileTable: {counted(len(self), 'row')} of {', '.join(self.columns)}>"
@@ -163,9 +168,6 @@ class ProfileTable(Shown):
     def _repr_html_(self) -> str:
         more = (paragraph(line, quiet=True) for line in and_more(len(self), "rows"))
         return view(table(*self._shown()), *more)
-
-    def _rows(self) -> Iterator[tuple[Any, ...]]:
-        return zip(*(column.values for column in self.columns.values()))
 
     def _shown(self) -> tuple[list[str], list[list[str]], list[int]]:
         """Return head and first rows as text, without the columns that are unknown throughout."""
@@ -219,15 +221,14 @@ def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> d
     predicted = sections.get("prediction", {}).get("intervals_ms", {})
     times = {}
     for name in profile.dag_structure["nodes"] if names is None else names:
-        summaries = statistics.get(name, {})
+        summaries, row = statistics.get(name, {}), rows.get(name, {})
         for column in ("corrected_ms", "wall_ms"):
-            summary = summaries.get(column)
-            if summary is not None:
+            if column in summaries:
+                summary = summaries[column]
                 ends = summary.get("low"), summary.get("high")
                 times[name] = TaskTime(summary["median"], *ends, column)
                 break
-            measured = measured_of(kinds, rows.get(name, {}).get(column, ()))
-            if measured:
+            if column in row and (measured := measured_of(kinds, row[column])):
                 times[name] = TaskTime(median(measured), None, None, column)
                 break
         else:
@@ -277,8 +278,9 @@ def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column
         "share",
         (times[name].median_ms / total if name in times and total else None for name in names),
     )
+    of_tasks = [entries.get(name) for name in names]
     for key in _METRICS:
-        yield _column(key, (getattr(entries.get(name), key, None) for name in names))
+        yield _column(key, (getattr(entry, key, None) for entry in of_tasks))
     if sources is None:
         yield _column("node_weight", map(weights.get, names))
     else:

@@ -63,7 +63,10 @@ MOST_ROWS = 40
 
 def printable(text: Any) -> str:
     """Return `text` with unprintable characters and line breaks as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+    words = str(text)
+    if words.isprintable():
+        return words
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
 
 
 def class_of(name: str) -> str:
@@ -177,6 +180,8 @@ class Block:
         What the rows are, in the plural.
     notes
         Sentences below the table, or below the title.
+    more
+        How many rows follow that were not made, since they are not shown.
     """
 
     title: str = ""
@@ -184,6 +189,7 @@ class Block:
     left: Sequence[int] = (0,)
     what: str = "rows"
     notes: Iterable[str] = ()
+    more: int = 0
 
 
 def render(
@@ -216,8 +222,9 @@ def _lines(block: Block, top: int, width: int | None, hint: str) -> list[str]:
     has_title = block.title and not (table and block.title == block.what)
     lines = wrapped(block.title, width) if has_title else []
     lines += aligned(table, block.left) if table else []
-    if len(body) > len(shown):
-        lines.append(f"... and {len(body) - len(shown):,} more {block.what}{hint}")
+    left_out = len(body) - len(shown) + block.more
+    if left_out:
+        lines.append(f"... and {left_out:,} more {block.what}{hint}")
     return [*lines, *(line for note in notes for line in wrapped(note, width))]
 
 

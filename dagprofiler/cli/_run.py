@@ -313,16 +313,20 @@ def written_of(profile: Profile, arguments: argparse.Namespace) -> dict[str, str
     return written
 
 
+#: How many tasks a run prints.
+_TASKS = 10
+
+
 def deliver(profile: Profile, arguments: argparse.Namespace, *, quiet: bool = False) -> None:
     """Write the profile and the report, and print a summary."""
     written = written_of(profile, arguments)
     if arguments.output == "-" or (quiet and not arguments.json):
         return
-    shown = figures(profile)
+    shown = figures(profile, top=0 if arguments.json else _TASKS)
     if arguments.json:
         _output.print_json({"written": written, **shown})
         return
-    lines = [_output.text(shown, ("summary", "tasks", "path"), top=10), ""]
+    lines = [_output.text(shown, ("summary", "tasks", "path"), _TASKS), ""]
     lines += [f"{what}: {path}" for what, path in written.items()]
     if "profile" not in written:
         lines.append("the profile was not saved: use -o profile.json")

@@ -566,7 +566,7 @@ def _summary(subject: ReportSource) -> dict[str, Any]:
         "span": found.span,
         "with_edges": paths.span,
         "parallelism": found.average_parallelism,
-        "bottlenecks": [asdict(item) for item in found.bottlenecks[:_ROWS]],
+        "bottlenecks": [item._asdict() for item in found.bottlenecks[:_ROWS]],
         "bounds": [
             [workers, shortest, speedup, longest]
             for workers, shortest, longest, speedup in islice(bounds_of(found), _ROWS)
