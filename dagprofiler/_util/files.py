@@ -108,6 +108,19 @@ def check_writable(name: str) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
 
 
+def occupy_standard_streams() -> None:
+    """Open the null device for standard streams that are closed.
+
+    The next file or pipe would get their number, and what is written to the stream.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003
+
+
 def second_place(save: Callable[[IO[bytes]], Any]) -> str:
     """Write a result to a new file in the folder for temporary files; return its path.
 

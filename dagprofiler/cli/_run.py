@@ -16,6 +16,7 @@ from dagprofiler._util.text import Block, render
 from dagprofiler.analysis.summary import failure_block, figures
 from dagprofiler.cli import _output
 from dagprofiler.cli._parser import FAILED, CommandError
+from dagprofiler.cli._signals import ENDING
 from dagprofiler.cli._targets import Place, executor_named, load_dag, schedule_in
 from dagprofiler.engine.hooks import Hook, RunInfo
 from dagprofiler.engine.progress import Progress
@@ -204,7 +205,7 @@ def measuring(
     tasks print goes to standard error if standard output is for JSON.
     """
     try:
-        with _output.stdout_apart(arguments.json or arguments.output == "-"):
+        with _output.stdout_apart(arguments.json or arguments.output == "-"), ENDING.measuring():
             yield
     except KeyboardInterrupt as interrupt:
         left, _ = save(interrupt, arguments)
@@ -243,8 +244,13 @@ def save_each(
         for profile, path in named(getattr(error, "profiles", ()))
         if profile.metrics.task_metrics
     ]
+    written = [place[3:] for _, place in places if place.startswith("in ")]
+    unfinished = getattr(error, "unfinished", {}).items()
+    places += [(counted(rounds, "complete round"), f"of {of} lost") for of, rounds in unfinished]
     words = f"; measured: {', '.join(map(' '.join, places))}" if places else _NOTHING
-    return words, {"written": [place[3:] for _, place in places if place.startswith("in ")]}
+    if written and isinstance(error, KeyboardInterrupt):
+        words += "; show, fit and compare take partial profiles by name"
+    return words, {"written": written}
 
 
 def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
@@ -258,20 +264,24 @@ def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dic
     written: dict[str, str] = {}
     profile: Profile | None = getattr(error, "profile", None)
     if profile is None or not profile.metrics.task_metrics:
-        words = _NOTHING
+        words = "; what was measured is lost" if ENDING.gave_up else _NOTHING
     else:
+        rounds = profile.sections["run"]["rounds"]
         place = _saved(profile, arguments.output)
-        words = f"; the partial profile is {place}"
+        of = f" of {counted(rounds, 'complete round')}" if rounds else ""
+        words = f"; the partial profile{of} is {place}"
         if place.startswith("in "):
             written["profile"] = place[3:]
     if arguments.report is not None and profile is not None:
-        with suppress(OSError):
+        with suppress(OSError, KeyboardInterrupt), ENDING.saving():
             profile.report(arguments.report)
             written["report"] = arguments.report
             words += f", its report in {arguments.report}"
     journal = arguments.journal
     if journal is not None and os.path.exists(os.path.join(journal, _STARTED)):
         words += f"; resume it with dagprofiler resume {journal}"
+    elif isinstance(error, KeyboardInterrupt):
+        words += "; a run with --journal DIR can be resumed"
     shown = figures(profile) if arguments.json and profile is not None else {}
     return words, {"written": written, **shown}
 
@@ -288,10 +298,12 @@ def _saved(profile: Profile, output: str | None) -> str:
             if profile.sections["run"]["state"] == "partial":
                 path = "{}.partial{}".format(*os.path.splitext(output.removesuffix(COMPRESSED)))
         # The user did not choose this name, so a link must not be followed.
-        with replacing(path) as file:
+        with ENDING.saving(), replacing(path) as file:
             profile.save(file)
     except OSError:
         return _output.placed(profile)
+    except KeyboardInterrupt:
+        return f"lost: {path} was not written"
     return f"in {path}"
 
 

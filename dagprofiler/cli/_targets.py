@@ -238,12 +238,13 @@ def _ended(pool: Any) -> Iterator[Any]:
 
 
 def _belong_to(driver: int) -> None:
-    """End with the driver, and ignore Ctrl-C, which the driver handles."""
+    """End with the driver, and ignore what a terminal sends to all: the driver handles it."""
     import signal
 
     from dagprofiler.executors.worker import end_with
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in {"SIGINT", "SIGHUP"} & {*dir(signal)}:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
     end_with(driver)
 
 

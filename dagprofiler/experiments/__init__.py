@@ -254,7 +254,8 @@ def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[DAG]:
 def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool) -> list[Profile]:
     """Run labelled DAGs, one round of each in turns; return their profiles.
 
-    An error takes along the profiles of all that had begun.
+    An error takes along the profiles of all that had begun, and the labels and rounds of those
+    whose profiles a further Ctrl-C has left unfinished.
     """
     runs: list[Run] = []
     try:
@@ -282,6 +283,11 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
             (run.profile, case[0]) for run, case in zip(runs, cases) if hasattr(run, "profile")
         ]
         with suppress(AttributeError):
+            ended.unfinished = {
+                case[0]: run.complete_rounds
+                for run, case in zip(runs, cases)
+                if run.complete_rounds and not hasattr(run, "profile")
+            }
             ended.profiles = [profile for profile, _ in begun]
             ended.of = next((case for profile, case in begun if profile is ended.profile), "")
         raise

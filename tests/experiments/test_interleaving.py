@@ -177,6 +177,24 @@ def test_a_failure_or_an_interrupt_in_one_ends_both_and_keeps_what_both_measured
         assert str(again).startswith(f"{again.of}: task 't' failed")
 
 
+def test_an_interrupt_while_a_profile_is_made_tells_which_rounds_it_has_cost(monkeypatch):
+    _, dag_a, dag_b = two(fails_at=3, error=KeyboardInterrupt())
+    module = sys.modules["dagprofiler.engine.run"]
+    environment, calls = module.environment, []
+
+    def interrupted(**how):
+        calls.append(how)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return environment(**how)
+
+    monkeypatch.setattr(module, "environment", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        compare_runs(dag_a, dag_b, rounds=Rounds(6, warmup=0))
+    assert caught.value.unfinished == {"base": 2}
+    assert [profile.sections["run"]["rounds"] for profile in caught.value.profiles] == [2]
+
+
 @pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
 def test_what_either_froze_is_thawed_when_one_fails(thawed):
     said, dag_a, dag_b = two(fails_at=2)
