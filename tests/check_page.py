@@ -14,8 +14,8 @@ The fenced blocks of a page, by the words behind their fence:
 ``output``
     is what the block before it prints; ``...`` stands for any text, as in doctest.
 ``output measured``
-    is what the block before it printed once. The words of each of its lines must be printed again,
-    in one line and in their order, whatever the numbers and whatever else is printed.
+    is what the block before it printed once. The words of three quarters of its lines must be
+    printed again, each in one line and in their order, whatever the numbers and the rest.
 ``output sample``
     is the same where words depend on the machine, as formulas do: one such line is enough.
 """
@@ -94,8 +94,8 @@ def difference(block, printed):
     if block.kind in WRITTEN:
         lines = [some for some in words(block.text) if some]
         lost = [some for some in lines if not any(in_order(some, line) for line in words(printed))]
-        enough = len(lost) < len(lines) if block.kind == "output sample" else not lost
-        return "" if enough else f"not printed: {lost}\nof:\n{printed}"
+        allowed = len(lines) / 4 if block.kind == "output measured" else len(lines) - 1
+        return "" if len(lost) <= allowed else f"not printed: {lost}\nof:\n{printed}"
     if CHECKER.check_output(block.text, printed, FLAGS):
         return ""
     return CHECKER.output_difference(doctest.Example("", block.text), printed, FLAGS)
