@@ -1,14 +1,15 @@
-"""Make the pictures of the documentation, in ``docs/images``: of reports, terminals, a notebook.
+"""Make the pictures of the documentation, in ``docs/images``: of reports, terminals, notebooks.
 
     python docs/make_images.py [NAME...]
 
 Run by hand, on an idle Linux, when what people see changes; needs Chromium and the packages
-playwright, pillow, distributed, pyte, nbclient, nbconvert and ipykernel. From a copy outside of
-the checkout the pictures name no commit.
+playwright, pillow, distributed, matplotlib, pyte, nbclient, nbconvert and ipykernel. From a copy
+outside of the checkout the pictures name no commit.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import pty
@@ -18,11 +19,12 @@ import sys
 import tempfile
 import termios
 import time
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import cache, partial
 from html import escape
 from itertools import groupby
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 import nbformat
@@ -36,13 +38,14 @@ from playwright.sync_api import sync_playwright
 from dagprofiler import DAG, DaskExecutor, Profile, RunError, compare_runs, rng, task
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
     from dagprofiler import RunComparison
 
 DOCS = Path(__file__).resolve().parent
-sys.path.insert(0, str(DOCS / "examples"))
+sys.path[:0] = [str(DOCS / "examples"), str(DOCS.parent / "tests")]
 
+import check_page  # noqa: E402
 import image_pipeline  # noqa: E402
 import slice_scheduler  # noqa: E402
 import text_index  # noqa: E402
@@ -75,6 +78,41 @@ def transform(rows: list[int]) -> dict[str, Any]:
 def parse(rows: Any) -> dict[str, Any]:
     """Fail."""
     raise ValueError(f"row 17 of {rows!r} has no comma")
+
+
+def step(ms: int, kilobytes: int) -> Callable[..., dict[str, Any]]:
+    """Return a function that computes for some milliseconds, and returns this much data."""
+
+    def compute(data: list[bytes]) -> dict[str, Any]:  # noqa: ARG001  (an input by its name)
+        hashlib.pbkdf2_hmac("sha256", b"data", b"salt", 1_400 * ms)
+        return {"data": bytes(1_000 * kilobytes)}
+
+    return compute
+
+
+def weather() -> Profile:
+    """Return rounds of a forecast of two regions on two processes, at a time without warnings."""
+    costs = {
+        "read": (8, 600),
+        "clean_north": (18, 400),
+        "clean_south": (9, 150),
+        "forecast_north": (36, 250),
+        "forecast_south": (30, 100),
+        "draw": (12, 10),
+    }
+    tasks = {
+        name: task(gathers=["data"], outputs=["data"])(step(*cost)) for name, cost in costs.items()
+    }
+    edges = []
+    for region in ("north", "south"):
+        path = ["read", f"clean_{region}", f"forecast_{region}", "draw"]
+        edges += zip(path, path[1:])
+    for _ in range(20):
+        with ProcessPoolExecutor(2) as pool:
+            profile = DAG(tasks, edges, name="forecast").run(seed=1, rounds=20, executor=pool)
+        if not profile.sections["statistics"]["flags"]:
+            return profile
+    raise RuntimeError("other programs use the machine")
 
 
 @cache
@@ -170,6 +208,30 @@ def in_colours(line: dict[int, Any]) -> str:
     )
 
 
+def shown(page: str, picture: str, expression: str) -> Any:
+    """Return the value of an expression where a page shows a picture of it."""
+    path = DOCS / page
+    end = path.read_text(encoding="utf-8").index(f"images/{picture}.png")
+    # A module that can be found by its name, so that what the page defines can be pickled.
+    module = sys.modules["page"] = ModuleType("page")
+    for _ in check_page.outputs(path, module, end):
+        pass
+    return eval(expression, vars(module))  # noqa: S307  (one of PICTURES)
+
+
+def cell(page: str, picture: str, expression: str) -> str:
+    """Return a page with what a notebook shows of an expression."""
+    value = shown(page, picture, expression)
+    if hasattr(value, "_repr_html_"):
+        markup = value._repr_html_()
+    else:
+        stream = io.StringIO()
+        value.get_figure().savefig(stream, format="svg", facecolor="white")
+        markup = "<svg style='max-width: 100%'" + stream.getvalue().partition("<svg")[2]
+    style = "font: 14px sans-serif; padding: 8px; width: fit-content"
+    return f"<body style='margin: 0'><div id=overview class=fits style='{style}'>{markup}</div>"
+
+
 @cache
 def notebook(theme: str) -> str:
     """Return a page with a notebook whose cells have been run."""
@@ -193,6 +255,8 @@ class Picture(NamedTuple):
         Makes the profile or comparison that is reported, or else the page.
     lanes
         What has a lane in the timeline: ``"task"``, ``"worker"`` or ``"kind"``.
+    pieces
+        Selectors of what is in the picture, instead of sections; above the first, all.
     """
 
     made: Callable[[], Profile | RunComparison | str]
@@ -201,9 +265,15 @@ class Picture(NamedTuple):
     width: int = WIDE
     colours: str = "light"
     lanes: str = "task"
+    pieces: tuple[str, ...] = ()
 
+
+#: A page in short: its figures, its DAG, its timeline.
+SHORT = ("#overview .figures", "#graph .canvas svg > g", "#timeline .gantt")
 
 PICTURES = {
+    "readme-light": Picture(weather, lanes="worker", pieces=SHORT),
+    "readme-dark": Picture(weather, colours="dark", lanes="worker", pieces=SHORT),
     "report-light": Picture(scheduler, "overview", "timeline"),
     "report-dark": Picture(scheduler, "overview", "timeline", colours="dark"),
     "report-phone": Picture(scheduler, "overview", "overview", PHONE),
@@ -233,7 +303,27 @@ PICTURES = {
         width=MEDIUM,
     ),
     "cluster": Picture(on_cluster, "timeline", "timeline", lanes="worker"),
+    "tutorial-report": Picture(
+        lambda: shown("tutorial.md", "tutorial-report", "comparison"), "overview", "comparison"
+    ),
 }
+
+#: Page, picture, and the expression that it shows as a notebook does.
+CELLS = [
+    ("tutorial.md", "tutorial-dag", "dag"),
+    ("tutorial.md", "tutorial-profile", "profile"),
+    ("tutorial.md", "tutorial-comparison", "comparison"),
+    ("notebooks.md", "notebook-dag", "dag"),
+    ("notebooks.md", "notebook-profile", "profile"),
+    ("notebooks.md", "notebook-comparison", "comparison"),
+    ("notebooks.md", "notebook-analysis", "analysis"),
+    ("notebooks.md", "notebook-gantt", "ax"),
+    ("notebooks.md", "notebook-samples", "ax"),
+    ("notebooks.md", "notebook-axes", "right"),
+    ("cluster.md", "cluster-profile", "there"),
+    ("migrating_adage.md", "adage-profile", "profile"),
+]
+PICTURES.update({which[1]: Picture(partial(cell, *which), width=MEDIUM) for which in CELLS})
 
 
 def take(browser: Browser, path: Path, name: str) -> None:
@@ -250,23 +340,55 @@ def take(browser: Browser, path: Path, name: str) -> None:
     page.wait_for_selector(f"#{wanted.last}")
     if wanted.lanes != "task":
         page.select_option("#lanes", label=wanted.lanes)
+    shots = [
+        Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip)))
+        for clip in clips(page, wanted)
+    ]
+    background = shots[0].getpixel((0, 0))
+    page.close()
+    height = sum(shot.height for shot in shots)
+    image = Image.new("RGB", (max(shot.width for shot in shots), height), background)
+    top = 0
+    for shot in shots:
+        image.paste(shot, (0, top))
+        top += shot.height
+    # Few colours make small files.
+    image = image.quantize(256, dither=Image.Dither.NONE)
+    image.save(DOCS / "images" / f"{name}.png", optimize=True)
+
+
+def clips(page: Page, wanted: Picture) -> list[dict[str, float]]:
+    """Return the rectangles of a page that are in the picture, one below the other."""
+    if wanted.pieces:
+        boxes = [page.locator(piece).first.bounding_box() for piece in wanted.pieces]
+        boxes[0]["height"] += boxes[0]["y"]
+        boxes[0]["y"] = 0
+        gap = 12
+        return [
+            {
+                "x": gap,
+                "y": max(0, box["y"] - gap),
+                "width": box["x"] + box["width"],
+                "height": box["height"] + 2 * gap,
+            }
+            for box in boxes
+        ]
     top = 0
     if wanted.first != "overview":
         top = page.locator(f"#{wanted.first}").bounding_box()["y"]
     end = page.locator(f"#{wanted.last}").bounding_box()
-    height = end["y"] + end["height"] - top
-    clip = {"x": 0, "y": top, "width": wanted.width, "height": height}
-    shot = page.screenshot(full_page=True, clip=clip)
-    page.close()
-    # Few colours make small files.
-    image = Image.open(io.BytesIO(shot)).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    image.save(DOCS / "images" / f"{name}.png", optimize=True)
+    width = wanted.width
+    if page.locator("#overview.fits").count():
+        width = min(width, end["x"] + end["width"])
+    return [{"x": 0, "y": top, "width": width, "height": end["y"] + end["height"] - top}]
 
 
 def main(names: list[str]) -> None:
     """Write the pictures of these names, or all."""
     (DOCS / "images").mkdir(exist_ok=True)
+    os.environ["MPLBACKEND"] = "Agg"
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        os.chdir(folder)  # Pages write files.
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )

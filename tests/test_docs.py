@@ -1,11 +1,7 @@
 """The documentation's examples run, page by page, and print what the page says they print.
 
-In README.md and docs/ every ```python block is executed, all of a page in
-one module. An ```output block is what the python block before it prints; in it
-``...`` stands for any text, as in doctest. A ```{shown} block is an expression,
-and what it stands for must be something that the built page can show. Other
-blocks are left alone. A page that needs a package says so in a comment, and is
-skipped without it.
+``check_page.py`` says what each kind of block is. A page that needs a package says so in a comment,
+and is skipped without it.
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from check_page import Block, blocks, check
+from check_page import NEEDS, blocks, check, lacking, write
 from handmade import paths
 
 import dagprofiler
@@ -34,9 +30,6 @@ from dagprofiler.stats import FLAGS as FLAGS_OF_A_TASK
 from dagprofiler.stats import summarize
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "docs"))
-from showing import NEEDS, lacking  # noqa: E402
-
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 #: Pages whose examples run for seconds, as those with a process of their own do.
@@ -88,22 +81,31 @@ profile-format saga serializers standard tracing tutorial
 """
 
 
-def test_every_page_is_in_a_table_of_contents_and_has_examples_if_it_teaches_by_them():
-    listed = {
-        page.parent / f"{line}.md"
-        for page in PAGES
-        for block in blocks(page.read_text(encoding="utf-8"))
-        if block.kind == "{toctree}"
-        for line in block.text.splitlines()
-        if line and not line.startswith(":")
-    }
-    assert listed == {*PAGES} - {ROOT / "README.md", ROOT / "docs" / "index.md"}
+def test_every_page_is_linked_from_the_index_and_has_examples_if_it_teaches_by_them():
+    docs = ROOT / "docs"
+    lists = "".join((docs / name).read_text(encoding="utf-8") for name in ("index.md", "api.md"))
+    # Items of a list, and first cells of a row.
+    links = re.findall(r"(?m)^(?:-|\|) \[[^]]+\]\(([\w/-]+\.md)\)", lists)
+    assert {docs / link for link in links} == {*PAGES} - {ROOT / "README.md", docs / "index.md"}
     found = {
         page.stem
         for page in PAGES
         if any(block.kind == "python" for block in blocks(page.read_text(encoding="utf-8")))
     }
     assert found >= {*WITH_EXAMPLES.split()}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_a_page_needs_no_program_to_be_read_and_quotes_files_as_they_are(page):
+    kinds = {block.kind for block in blocks(page.read_text(encoding="utf-8"))}
+    directives = {kind for kind in kinds if kind.startswith("{")}
+    # The reference of the API is made of the docstrings.
+    assert directives <= ({"{eval-rst}"} if page.parent.name == "api" else set())
+    for block in blocks(page.read_text(encoding="utf-8")):
+        language, _, source = block.kind.partition(" ")
+        if language != "output" and source not in {"", "no_run", "excerpt"}:
+            text = (ROOT / source).read_text(encoding="utf-8")
+            assert block.text in text, f"line {block.line} is not as in {source}"
 
 
 def test_samples_of_a_profile_load_and_have_the_keys_of_a_real_one_in_their_order(tmp_path):
@@ -234,10 +236,32 @@ def test_links_of_a_page_lead_somewhere(page):
 
 def test_blocks_know_their_kind_and_line_and_output_that_differs_is_noticed(tmp_path):
     page = "# Title\n\n```python\nx = 1\n```\n\n````console\n```python\n````\n"
-    assert blocks(page) == [Block("python", "x = 1\n", 3), Block("console", "```python\n", 7)]
+    assert [block[:3] for block in blocks(page)] == [
+        ("python", "x = 1\n", 3),
+        ("console", "```python\n", 7),
+    ]
     path, page = tmp_path / "page.md", "```python\nprint({})\n```\n```output\n1 ... 3\n```\n"
     path.write_text(page.format("1, 2, 3"))
     check(path, ModuleType("page"))
     path.write_text(page.format("1, 2, 4"))
     with pytest.raises(AssertionError, match=r"page\.md:4: "):
         check(path, ModuleType("page"))
+
+
+def test_measured_output_may_differ_in_its_numbers_and_is_written_anew(tmp_path):
+    path = tmp_path / "page.md"
+    page = """```python
+print("wide: a\\na     1.5 ms  3.0%\\nb    20.0 us   -4%")
+```
+
+```output measured
+{}
+```
+"""
+    path.write_text(page.format("b  1,234 ms  2%\na  7 s"))
+    check(path, ModuleType("page"))
+    path.write_text(page.format("a  7 s  slow"))
+    with pytest.raises(AssertionError, match=r"page\.md:5: not printed: \[\['a', 'slow'\]\]"):
+        check(path, ModuleType("page"))
+    write(path, ModuleType("page"))
+    assert path.read_text() == page.format("wide: a\na     1.5 ms  3.0%\nb    20.0 us   -4%")
