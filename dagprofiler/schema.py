@@ -15,16 +15,13 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._document.quick import inlined, quick_valid
+from dagprofiler._document.quick import first_problem, inlined
 from dagprofiler._version import SCHEMA_VERSION
-from dagprofiler.errors import ProfileError, json_path, one_line, shorten
+from dagprofiler.errors import ProfileError, json_path, shorten
 
 if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
-
     #: The schema, as JSON Schema draft 2020-12; read at its first use.
     PROFILE_SCHEMA: dict[str, Any]
 
@@ -81,15 +78,9 @@ def validate_profile(data: Any) -> bool:
     dagprofiler.errors.ProfileError: 'configuration' is a required property
     """
     _refuse_newer(data)
-    if quick_valid(data, inlined_schema()):
-        return True
-    error = next(_validator().iter_errors(data), None)
-    if error is not None:
-        value, message = error.instance, one_line(error.message)
-        if isinstance(value, float) and not isfinite(value):
-            message = f"{value!r} is not a finite number"
-        # Without jsonschema's error: with tblib, which Dask imports, causes are pickled too.
-        raise ProfileError(message, json_path(error.absolute_path))
+    problem = first_problem(data, _schema(), inlined_schema())
+    if problem is not None:
+        raise problem
     return True
 
 
@@ -104,24 +95,3 @@ def _refuse_newer(data: Any) -> None:
             f"versions up to {SCHEMA_VERSION}; upgrade dagprofiler to read it",
             json_path(["metadata", "schema_version"]),
         )
-
-
-@cache
-def _validator() -> Draft202012Validator:
-    """Return a validator of the schema that does not accept NaN and infinities as numbers."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import extend
-
-    checker = Draft202012Validator.TYPE_CHECKER
-
-    def is_finite_number(_: Any, value: Any) -> bool:
-        try:
-            return checker.is_type(value, "number") and isfinite(value)
-        except OverflowError:
-            # An integer that no float holds.
-            return False
-
-    finite = checker.redefine("number", is_finite_number)
-    strict = extend(Draft202012Validator, type_checker=finite)  # type: ignore[no-untyped-call]
-    validator: Draft202012Validator = strict(_schema())
-    return validator

@@ -16,7 +16,6 @@ from dagprofiler.errors import ProfileError, json_path, shorten
 from dagprofiler.schema import (
     PROFILE_SCHEMA,
     SCHEMA_VERSION,
-    _validator,
     inlined_schema,
     validate_profile,
 )
@@ -114,7 +113,7 @@ def test_allowed_values_take_the_quick_way_and_jsonschema_agrees(document, path,
     put(document, path, value)
     assert quick_valid(document, inlined_schema())
     assert validate_profile(document)
-    assert _validator().is_valid(document)
+    assert Draft202012Validator(PROFILE_SCHEMA).is_valid(document)
 
 
 def test_some_values_are_valid_although_not_at_first_sight(document):

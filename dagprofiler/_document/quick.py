@@ -14,6 +14,8 @@ from math import inf, isfinite
 from operator import itemgetter
 from typing import Any
 
+from dagprofiler.errors import ProfileError, json_path, one_line
+
 #: Values that are checked together: few enough for the processor's cache.
 _AT_ONCE = 1000
 
@@ -81,6 +83,43 @@ def quick_valid(data: Any, schema: Mapping[str, Any]) -> bool:
         return _column_valid([data], schema)
     except (IndexError, KeyError, OverflowError):
         # Something is missing, or an integer is too large to be added to a float.
+        return False
+
+
+def first_problem(
+    data: Any, schema: Mapping[str, Any], plain: Mapping[str, Any] | None = None
+) -> ProfileError | None:
+    """Return the first problem of a document with a schema, NaN and infinities included; or None.
+
+    Parameters
+    ----------
+    data
+        A document as ``json.load`` returns it.
+    schema, plain
+        The schema, and the same without references, as :func:`quick_valid` takes it.
+    """
+    if quick_valid(data, schema if plain is None else plain):
+        return None
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    checker = Draft202012Validator.TYPE_CHECKER.redefine("number", _is_finite_number)
+    strict = extend(Draft202012Validator, type_checker=checker)  # type: ignore[no-untyped-call]
+    error = next(strict(schema).iter_errors(data), None)
+    if error is None:
+        return None
+    value, message = error.instance, one_line(error.message)
+    if isinstance(value, float) and not isfinite(value):
+        message = f"{value!r} is not a finite number"
+    # Without jsonschema's error: with tblib, which Dask imports, causes are pickled too.
+    return ProfileError(message, json_path(error.absolute_path))
+
+
+def _is_finite_number(_: Any, value: Any) -> bool:
+    try:
+        return isinstance(value, (int, float)) and type(value) is not bool and isfinite(value)
+    except OverflowError:
+        # An integer that no float holds.
         return False
 
 
