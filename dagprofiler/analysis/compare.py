@@ -63,8 +63,8 @@ _UNEXPLAINED = "no task and no edge has a verdict, so that nothing explains the 
 
 #: What the figures of a row are.
 MEANING = (
-    "ms are medians of the rounds, without waits for a core where these are known; ratio and "
-    "interval compare rounds at equal speed of the machine, so a ratio may not be the medians'"
+    "times are medians of the rounds, without waits for a core where these are known; ratio and "
+    "interval are of rounds at equal speed of the machine, so a ratio may not be the medians'"
 )
 
 #: Verdicts on a difference.
