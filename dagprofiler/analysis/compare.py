@@ -63,8 +63,8 @@ _UNEXPLAINED = "no task and no edge has a verdict, so that nothing explains the 
 
 #: What the figures of a row are.
 MEANING = (
-    "ms are medians of the rounds, without waits for a core where these are known; ratio and "
-    "interval compare rounds at equal speed of the machine, so a ratio may not be the medians'"
+    "times are medians of the rounds, without waits for a core where these are known; ratio and "
+    "interval are of rounds at equal speed of the machine, so a ratio may not be the medians'"
 )
 
 #: Verdicts on a difference.
@@ -293,8 +293,10 @@ class _Side:
         for i, total_ms in enumerate(self.total_ms):
             times = [(walls[i], corrected[i]) for walls, corrected in columns]
             delays = [w - c for w, c in times if w is not None and c is not None]
-            unknown = total_ms is None or len(delays) < len(times)
-            totals.append(None if unknown else total_ms - sum(delays))  # type: ignore[operator]
+            if total_ms is None or len(delays) < len(times):
+                totals.append(None)
+            else:
+                totals.append(total_ms - sum(delays))
         return _known(totals)
 
     @cached_property
@@ -566,10 +568,10 @@ def _changes(of_all: str, rows: Rows) -> Iterator[str]:
             if row["verdict"] == verdict
         ]
         number = sum(row["verdict"] == verdict for _, row in changed)
-        more = [f"{number - len(names)} more"] if number > len(names) > 0 else []
-        named = [": ", " and ".join([", ".join(names), *more])] if names else []
+        more = f" and {number - len(names)} more" if number > len(names) else ""
+        named = f": {', '.join(names)}{more}" if names else ""
         if number:
-            yield f"{number} of {of_all} {verdict}{''.join(named)}"
+            yield f"{number} of {of_all} {verdict}{named}"
 
 
 #: Tasks, and edges, that a headline names.

@@ -249,7 +249,7 @@ def test_a_ratio_that_is_not_that_of_the_medians_has_its_interval_beside_it():
         "20 % slower in all, 1.15 to 1.20 x (medians 30 ms -> 33 ms a round); "
         "1 of 1 task slower: a 1.2 x (+2.01 ms)"
     )
-    assert "\nms are medians of the rounds" in str(found)
+    assert "\ntimes are medians of the rounds" in str(found)
 
 
 def test_pairs_are_the_rounds_that_both_have():

@@ -193,5 +193,6 @@ def test_a_condition_that_is_none_or_of_what_is_not_run_is_refused(refused, base
     assert refused("compare", base, base, "--fail-if", condition).startswith(
         '--fail-if: expected "slower", "slower > 5%" or "larger > 5%", got '
     )
+    assert "expected a share from 0 to 1" in refused("compare", base, base, "--least-share", "5")
     for option in (["--rounds", "3"], ["--report", "a.html"]):
         assert "needs --run" in refused("compare", base, base, *option)
