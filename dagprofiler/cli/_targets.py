@@ -383,9 +383,7 @@ def _import_file(path: str, target: str) -> ModuleType:
 def _import(name: str, target: str) -> ModuleType:
     try:
         return import_module(name)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # a module may call sys.exit()
+    except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and error.name is not None:
             missing = error.name
             if name == missing or name.startswith(f"{missing}."):
@@ -459,9 +457,7 @@ def _built(target: str, found: Any, given: dict[str, str]) -> DAG:
     arguments = _arguments(target, found, given)
     try:
         dag = found(**arguments)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
+    except (Exception, SystemExit) as error:
         raise CommandError(f"target {target!r} failed: {describe(error)}{_at(error)}") from error
     if not isinstance(dag, DAG):
         raise CommandError(f"target {target!r} returned {type(dag).__name__}, not a DAG")

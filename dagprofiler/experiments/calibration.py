@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from math import prod, sqrt
 from time import perf_counter, process_time, sleep, thread_time
@@ -189,13 +190,11 @@ def calibrate_engine(executor: Any) -> Engine:
 
 def _told(executor: Executor) -> int | None:
     """Return how many workers an executor tells that it has; None if it does not."""
-    executor.open()
-    try:
+    with closing(executor):
+        executor.open()
         if isinstance(executor, PoolExecutor):
             return executor.workers
         return -(-executor.capacity // JOBS_PER_WORKER)
-    finally:
-        executor.close()
 
 
 def _all_workers(run: Callable[[DAG], Profile], expected: int | None) -> tuple[int, int]:
