@@ -533,35 +533,6 @@ class GrowableWiring(Wiring):
         self.sources += sources
         self.first_source.append(len(self.sources))
 
-    def add_mapped(
-        self, names: Sequence[str], outputs: list[str], source: int, first: int, field: str
-    ) -> None:
-        """Add similar tasks, each fed by one item of an output of `source`.
-
-        Parameters
-        ----------
-        names, outputs
-            Names of the tasks, and the declared outputs of each.
-        first
-            The slot of the first item.
-        field
-            The input that the item feeds.
-        """
-        self._resolved = None
-        count, number, slot = len(names), len(self.names), len(self.owner)
-        width = len(outputs)
-        inputs, sources = len(self.slots) + 1, len(self.sources) + 1
-        self.first_slot += range(slot, slot + count * width, width) if width else [slot] * count
-        self.owner += [i for i in range(number, number + count) for _ in outputs]
-        self.uses += [0] * (count * width)
-        self.names += names
-        self.outputs += [outputs] * count
-        self.inputs += [[field]] * count
-        self.slots += range(first, first + count)
-        self.first_input += range(inputs, inputs + count)
-        self.sources += [source] * count
-        self.first_source += range(sources, sources + count)
-
     def cut(self, tasks: int, slots: int) -> None:
         """Truncate to the first `tasks` and `slots`."""
         self._resolved = None
