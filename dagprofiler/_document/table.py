@@ -219,8 +219,17 @@ def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> d
     samples = sections.get("samples", {})
     kinds, rows = samples.get("rounds", ()), samples.get("tasks", {})
     predicted = sections.get("prediction", {}).get("intervals_ms", {})
-    times = {}
-    for name in profile.dag_structure["nodes"] if names is None else names:
+    names = profile.dag_structure["nodes"] if names is None else names
+    unknown = (None, None)
+    times = {
+        name: TaskTime._make(
+            (entries[name].compute_time_ms, *predicted.get(name, unknown), "wall_ms")
+        )
+        for name in names
+        if name in entries
+    }
+    # A run of one round has neither.
+    for name in names if rows or statistics else ():
         summaries, row = statistics.get(name, {}), rows.get(name, {})
         for column in ("corrected_ms", "wall_ms"):
             if column in summaries:
@@ -231,10 +240,6 @@ def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> d
             if column in row and (measured := measured_of(kinds, row[column])):
                 times[name] = TaskTime(median(measured), None, None, column)
                 break
-        else:
-            if name in entries:
-                low_ms, high_ms = predicted.get(name, (None, None))
-                times[name] = TaskTime(entries[name].compute_time_ms, low_ms, high_ms, "wall_ms")
     return times
 
 

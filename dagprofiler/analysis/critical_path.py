@@ -679,7 +679,9 @@ def _measured(
     rows, kinds = samples.get("edges", {}), samples.get("rounds", ())
     times: dict[str, Number] = {}
     for key in keys:
-        row = rows.get(key, {})
+        row = rows.get(key)
+        if row is None:
+            continue
         both = zip(row.get("serialize_ms", ()), row.get("deserialize_ms", ()))
         values = measured_of(kinds, [None if None in pair else sum(pair) for pair in both])
         if values:
