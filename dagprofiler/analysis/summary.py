@@ -9,7 +9,7 @@ from typing import Any
 from dagprofiler._document import ProfileData
 from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP
 from dagprofiler._document.table import edge_table, entries_of_tasks, task_table
-from dagprofiler._util.json import mapping_in
+from dagprofiler._util.json import jsonable, mapping_in
 from dagprofiler._util.text import BYTES, Block, number, printable, quantity, render, some
 from dagprofiler.analysis.critical_path import Analysis, analysis_of, route, span_note, span_rows
 from dagprofiler.analysis.weights import known_values
@@ -97,6 +97,7 @@ def _summary(profile: ProfileData, found: Analysis | None, unclear: str) -> dict
         "predicted": "prediction" in sections,
         "origin": _origin(profile),
         "command": mapping_in(sections, "environment").get("command"),
+        "config": jsonable(profile.config)[0],
         "notes": [*_predicted_for(profile), *_notes(sections, unclear)],
     }
 
@@ -282,6 +283,9 @@ def _summary_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
         kinds = (f"{_words(kind[: -len('_ms')])} {number(ms)} ms" for kind, ms in overhead)
         every = ", all rounds together" if (about["rounds"] or 0) > 1 else ""
         notes += [*_moving(tasks), f"outside of the tasks{every}: {', '.join(kinds)}"]
+    if about["config"]:
+        values = (f"{key}={short_repr(value)}" for key, value in about["config"].items())
+        notes.append(printable(f"configuration: {', '.join(values)}"))
     predicted = f"{_PREDICTED}; " if about["predicted"] else ""
     yield Block(f"{predicted}{', '.join(head)}", notes=[*notes, printable(about["origin"])])
     for name, entry in about["failures"].items():
