@@ -130,6 +130,10 @@ def _mapping(file: IO[Any], name: str) -> dict[str, Any]:
         document = yaml.load(file, Loader)  # noqa: S506  (it is a SafeLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise GraphError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError:
+        raise GraphError(f"{name}: lists and mappings are too deep in each other") from None
+    if document is None:
+        raise GraphError(f"{name}: expected a mapping with tasks, edges and config, got nothing")
     mapping: dict[str, Any] = _typed(document, dict, name)
     return mapping
 

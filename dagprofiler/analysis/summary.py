@@ -14,7 +14,7 @@ from dagprofiler._document.table import (
     edge_table,
     task_table,
 )
-from dagprofiler._util.json import collector_paused, mapping_in
+from dagprofiler._util.json import collector_paused, jsonable, mapping_in
 from dagprofiler._util.text import (
     BYTES,
     MOST_ROWS,
@@ -131,6 +131,7 @@ def _summary(
         "predicted": "prediction" in sections,
         "origin": _origin(profile),
         "command": mapping_in(sections, "environment").get("command"),
+        "config": jsonable(profile.config)[0],
         "notes": [*_predicted_for(profile), *_notes(sections)],
     }
 
@@ -330,6 +331,9 @@ def _summary_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
             words = f"serialized in {number(serialized)} ms, deserialized in"
             notes.append(f"data: {words} {number(deserialized)} ms")
         notes += [f"outside of the tasks{every}: {', '.join(kinds)}"]
+    if about["config"]:
+        values = (f"{key}={short_repr(value)}" for key, value in about["config"].items())
+        notes.append(printable(f"configuration: {', '.join(values)}"))
     predicted = f"{_PREDICTED}; " if about["predicted"] else ""
     yield Block(f"{predicted}{', '.join(head)}", notes=[*notes, printable(about["origin"])])
     for name, entry in about["failures"].items():

@@ -175,8 +175,9 @@ def check_profile_suffix(path: str | None) -> None:
 def note_left_out(losses: Sequence[str]) -> None:
     """Print on one line what a file could not hold."""
     if losses:
-        more = len(losses) - 1
-        note(f"{losses[0]}{f' (and {more} more: --json lists them)' if more else ''}")
+        # The hint is longer than one item.
+        hint = f"{losses[0]} (and {len(losses) - 1} more: --json lists them)"
+        note(hint if len(losses) > 2 else "; ".join(losses))
 
 
 def _unwritable(path: str) -> str | None:

@@ -15,7 +15,7 @@ examples:
   dagprofiler run pipeline.py:dag -o profile.json --report report.html
   dagprofiler run pipeline.py:build --config N=1000 --rounds auto --executor processes:4
   dagprofiler show profile.json --sort time --top 10
-  dagprofiler compare base.json new.json --fail-if "slower > 5%"
+  dagprofiler compare --run base.py:dag new.py:dag --fail-if "slower > 5%"
   dagprofiler simulate profile.json --workers 1..16 --faster map=2
   dagprofiler export profile.json -o profile.dot
 
@@ -69,23 +69,26 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not argv:
         parser.print_help(sys.stderr)
         raise CommandError("a command is missing")
+    commands = _commands_of(parser)
+    if not argv[0].startswith("-") and argv[0] not in commands:
+        hint = did_you_mean(argv[0], [*commands]) or f"; give one of {', '.join(commands)}"
+        raise CommandError(f"there is no command {argv[0]!r}{hint}")
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
-        known = _options_of(parser, arguments.command)
+        known = [*commands[arguments.command]._option_string_actions]  # noqa: SLF001
         hint = did_you_mean(unknown[0].partition("=")[0], known)
         command = f"{parser.prog} {arguments.command}"
         raise CommandError(f"unknown arguments: {' '.join(unknown)}{hint}; see {command} --help")
     return arguments
 
 
-def _options_of(parser: argparse.ArgumentParser, command: str) -> list[str]:
-    """Return the options of a command."""
-    subparsers = next(
-        action
+def _commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command."""
+    return next(
+        action.choices
         for action in parser._actions  # noqa: SLF001  (argparse has no public access)
         if isinstance(action.choices, dict)
     )
-    return [*subparsers.choices[command]._option_string_actions]  # type: ignore[index]  # noqa: SLF001
 
 
 def build_parser() -> argparse.ArgumentParser:

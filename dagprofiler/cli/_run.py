@@ -266,10 +266,8 @@ def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dic
     if profile is None or not profile.metrics.task_metrics:
         words = "; what was measured is lost" if ENDING.gave_up else _NOTHING
     else:
-        rounds = profile.sections["run"]["rounds"]
         place = _saved(profile, arguments.output)
-        of = f" of {counted(rounds, 'complete round')}" if rounds else ""
-        words = f"; the partial profile{of} is {place}"
+        words = f"; the partial profile{_extent(profile)} is {place}"
         if place.startswith("in "):
             written["profile"] = place[3:]
     if arguments.report is not None and profile is not None:
@@ -280,10 +278,18 @@ def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dic
     journal = arguments.journal
     if journal is not None and os.path.exists(os.path.join(journal, _STARTED)):
         words += f"; resume it with dagprofiler resume {journal}"
-    elif isinstance(error, KeyboardInterrupt):
+    elif isinstance(error, KeyboardInterrupt) and words != _NOTHING:
         words += "; a run with --journal DIR can be resumed"
     shown = figures(profile) if arguments.json and profile is not None else {}
     return words, {"written": written, **shown}
+
+
+def _extent(profile: Profile) -> str:
+    """Return which rounds of several a partial profile is of, in words."""
+    if "samples" not in profile.sections:
+        return ""
+    rounds = profile.sections["run"]["rounds"]
+    return f" of {counted(rounds, 'complete round')}" if rounds else " of the warm-up"
 
 
 def _saved(profile: Profile, output: str | None) -> str:

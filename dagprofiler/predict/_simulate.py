@@ -141,12 +141,16 @@ class Simulation(Shown):
         return rows
 
     def _notes(self) -> list[str]:
+        workers = counted(len(self.utilisation), "worker")
         faster = [
-            f"{printable(name)} twice as fast: {shortened(gain)}"
+            f"{printable(name)} twice as fast: {shortened(gain)} on {workers}"
             for name, gain in self.gains.items()
         ]
         return faster + [f"not certain: {printable(reason)}" for reason in self.reasons]
 
+
+#: The way out of a prediction without an engine.
+CALIBRATE = "give calibrate_engine(executor)"
 
 #: Share of their time that tasks wait for a core from which on a machine is called busy.
 _BUSY = 0.05
@@ -466,7 +470,7 @@ class _Case:
         if engine is None:
             found.append(
                 "no engine: what the executor adds, and what cores cost that compute at once, "
-                "is not known; give calibrate_engine(executor)"
+                f"is not known; {CALIBRATE}"
             )
             return tuple(found)
         if engine.host != self.source.hostname:

@@ -196,7 +196,8 @@ def test_formats_and_their_options_are_checked(refused, shelf, folder, options, 
 
 
 def test_an_unknown_command_and_an_unexpected_error_are_one_line_each(refused, cli, monkeypatch):
-    assert "invalid choice: 'shw'" in refused("shw")
+    assert refused("runn") == "there is no command 'runn'; did you mean 'run'?"
+    assert "give one of run, resume, show, " in refused("pipeline.py")
     assert cli(code=2).err.endswith("dagprofiler: a command is missing\n")
 
     def fails(_):
