@@ -12,12 +12,13 @@ from dagprofiler._document.table import edge_table, entries_of_tasks, task_table
 from dagprofiler._util.json import mapping_in
 from dagprofiler._util.text import BYTES, Block, number, printable, quantity, render, some
 from dagprofiler.analysis.critical_path import Analysis, analysis_of, route, span_note, span_rows
+from dagprofiler.analysis.makespan import makespan_blocks, makespan_of
 from dagprofiler.analysis.weights import known_values
 from dagprofiler.errors import counted, short_repr
 from dagprofiler.stats import FLAGS
 
 #: The parts of what is shown, in their order.
-PARTS = ("summary", "tasks", "edges", "path", "meters", "flags")
+PARTS = ("summary", "makespan", "tasks", "edges", "path", "meters", "flags")
 
 #: Orders of the tasks.
 SORTS: dict[str, Any] = {
@@ -70,6 +71,7 @@ def figures(profile: ProfileData, sort: str = "time", cost: str | None = None) -
     _, unclear = entries_of_tasks(profile)
     return {
         "summary": _summary(profile, found, unclear),
+        "makespan": makespan_of(profile, found),
         "tasks": sorted(tasks, key=SORTS[sort]),
         "edges": sorted(edge_table(profile), key=lambda edge: -(edge["size_bytes"] or 0)),
         "path": _path(found, why_not),
@@ -244,6 +246,8 @@ def blocks(shown: Mapping[str, Any], parts: Sequence[str] = PARTS) -> list[Block
     tasks: Sequence[Mapping[str, Any]] = shown["tasks"]
     if "summary" in parts:
         made += _summary_blocks(shown)
+    if "makespan" in parts and shown["makespan"] is not None:
+        made += makespan_blocks(shown["makespan"])
     if "tasks" in parts:
         made.append(_task_block(tasks, shown["summary"]))
     if "edges" in parts:
@@ -362,7 +366,7 @@ def _path_blocks(path: Mapping[str, Any]) -> Iterator[Block]:
     gains = [item for item in path["gains"] if item["gain"]][:3]
     if gains:
         words = ", ".join(f"{printable(item['name'])} {number(item['gain'])}" for item in gains)
-        notes.append(f"  {unit} that it would be shorter without: {words}")
+        notes.append(f"  gain if free, with enough workers, in {unit}: {words}")
     yield Block(head, notes=notes)
     if path["spans"] is not None:
         yield Block("", span_rows(path["spans"]), (0, 1), "spans", [span_note(path["spans"])])
