@@ -11,8 +11,8 @@ from typing import Any
 
 from dagprofiler.errors import listed
 
-#: Units that have a prefix; the first is that of edge weights.
-BITS, BYTES = "bit", "B"
+#: The unit that has a prefix.
+BYTES = "B"
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
@@ -22,8 +22,8 @@ def quantity(value: Any, unit: str | None) -> str:
 
     Examples
     --------
-    >>> quantity(6400000, BITS), quantity(160000, BYTES), quantity(5.6274, "ms")
-    ('6.4 Mbit', '160 kB', '5.627 ms')
+    >>> quantity(160000, BYTES), quantity(5.6274, "ms")
+    ('160 kB', '5.627 ms')
     """
     if value is None:
         return "-"
@@ -33,7 +33,7 @@ def quantity(value: Any, unit: str | None) -> str:
     scaled, power = min(value, sys.float_info.max), 0
     while scaled >= 1000 and power < len(_PREFIXES) - 1:
         scaled, power = scaled / 1000, power + 1
-    space = "" if unit in (BITS, BYTES) else " "
+    space = "" if unit == BYTES else " "
     return f"{scaled:.4g} {_PREFIXES[power]}{space if _PREFIXES[power] else ''}{unit}"
 
 

@@ -26,12 +26,13 @@ from dagprofiler._util.text import (
     some,
 )
 from dagprofiler.analysis.critical_path import Analysis, analysis_of, route, span_note, span_rows
+from dagprofiler.analysis.makespan import makespan_blocks, makespan_of
 from dagprofiler.analysis.weights import known_values
 from dagprofiler.errors import counted, short_repr
 from dagprofiler.stats import FLAGS
 
 #: The parts of what is shown, in their order.
-PARTS = ("summary", "tasks", "edges", "path", "meters", "flags")
+PARTS = ("summary", "makespan", "tasks", "edges", "path", "meters", "flags")
 
 #: Orders of the tasks, each by a column.
 SORTS = {
@@ -89,6 +90,7 @@ def figures(
             tasks.columns[key] = Column(key, key, "", values)
         return {
             "summary": _summary(profile, found, tasks, len(edges)),
+            "makespan": makespan_of(profile, found),
             "tasks": _rows(tasks, SORTS[sort], top),
             "edges": _rows(edges, "size_bytes", top),
             "path": _path(found, why_not, top),
@@ -289,6 +291,8 @@ def blocks(shown: Mapping[str, Any], parts: Sequence[str] = PARTS) -> list[Block
     further = shown["summary"]["tasks"] - len(tasks)
     if "summary" in parts:
         made += _summary_blocks(shown)
+    if "makespan" in parts and shown["makespan"] is not None:
+        made += makespan_blocks(shown["makespan"])
     if "tasks" in parts:
         made.append(replace(_task_block(tasks, shown["summary"]), more=further))
     if "edges" in parts:
@@ -406,7 +410,7 @@ def _path_blocks(path: Mapping[str, Any]) -> Iterator[Block]:
     gains = [item for item in path["gains"] if item["gain"]][:3]
     if gains:
         words = ", ".join(f"{printable(item['name'])} {number(item['gain'])}" for item in gains)
-        notes.append(f"  {unit} that it would be shorter without: {words}")
+        notes.append(f"  gain if free, with enough workers, in {unit}: {words}")
     yield Block(head, notes=notes)
     if path["spans"] is not None:
         yield Block("", span_rows(path["spans"]), (0, 1), "spans", [span_note(path["spans"])])

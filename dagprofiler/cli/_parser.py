@@ -230,7 +230,7 @@ def _trust(parser: argparse.ArgumentParser) -> None:
 
 def _show(parser: argparse.ArgumentParser) -> None:
     _add(parser, "PROFILE", _ONE_PROFILE)
-    parts = ("summary", "tasks", "edges", "path", "meters", "flags")
+    parts = ("summary", "makespan", "tasks", "edges", "path", "meters", "flags")
     _add(parser, "--part", "show only this part; repeatable", action="append", choices=parts)
     text = "sort tasks by time (the default), bytes in, bytes out, instructions (weight)"
     keys = ("time", "in", "out", "weight", "name", "order")

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from dagprofiler._document.table import default_times, edge_table, task_table
-from dagprofiler._util.text import BITS, distinct, quantity, share
+from dagprofiler._util.text import BYTES, distinct, quantity, share
 from dagprofiler.analysis.weights import NAMED, STATISTICS, Weights, known_weights
 from dagprofiler.errors import WeightError, counted, listed
 from dagprofiler.formats import Export
@@ -148,7 +148,8 @@ def drawn(graph: Graph) -> Iterator[Drawn]:
     for (source, target), edge in graph.edges.items():
         weight = edge.get("weight")
         part = None if weight is None else share(weight, largest)
-        yield Drawn((numbers[source], numbers[target]), (quantity(weight, BITS),), part)
+        size = quantity(None if weight is None else -(-weight // 8), BYTES)
+        yield Drawn((numbers[source], numbers[target]), (size,), part)
 
 
 def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | None) -> Weights:

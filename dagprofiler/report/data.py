@@ -20,7 +20,7 @@ from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import BYTES, quantity
 from dagprofiler.analysis.compare import MEANING, ProfileComparison
 from dagprofiler.analysis.critical_path import Paths, analysis_of, bounds_of
-from dagprofiler.analysis.makespan import PARTS
+from dagprofiler.analysis.makespan import LABELS, PARTS, makespan_of
 from dagprofiler.analysis.weights import known_values
 from dagprofiler.profile import Profile
 from dagprofiler.report.drawing import Picture, Sketch, fold, kinds_by_name, of_groups, of_tasks
@@ -574,6 +574,12 @@ def _summary(subject: ReportSource) -> dict[str, Any]:
     }
 
 
+def _makespan(subject: ReportSource) -> dict[str, Any] | None:
+    """Return where the time of the run went, and what would make it shorter."""
+    shown = makespan_of(subject.profile, subject.analysis)
+    return shown and {**shown, "labels": LABELS}
+
+
 def _tasks(subject: ReportSource) -> dict[str, Any]:
     found, paths, numbers = subject.analysis, subject.paths, subject.numbers
     run = subject.sections.get("run", {})
@@ -727,6 +733,7 @@ def _text(value: Any) -> str:
 _PARTS: dict[str, Callable[[ReportSource], Any]] = {
     "about": _about,
     "summary": _summary,
+    "makespan": _makespan,
     "tasks": _tasks,
     "edges": _edges,
     "pictures": pictures,
