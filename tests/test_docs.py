@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 #: Pages whose examples run for seconds, as those with a process of their own do.
-SLOW = {"README.md", "ci.md", "prediction.md", "tutorial.md"}
+SLOW = {"README.md", "prediction.md", "tutorial.md"}
 
 
 def named(page: Path) -> str:
@@ -101,6 +101,8 @@ def test_a_page_needs_no_program_to_be_read_and_quotes_files_as_they_are(page):
     directives = {kind for kind in kinds if kind.startswith("{")}
     # The reference of the API is made of the docstrings.
     assert directives <= ({"{eval-rst}"} if page.parent.name == "api" else set())
+    if page.parent.name != "api":
+        assert re.findall(r"\{[\w:]+\}`", page.read_text(encoding="utf-8")) == []
     for block in blocks(page.read_text(encoding="utf-8")):
         language, _, source = block.kind.partition(" ")
         if language != "output" and source not in {"", "no_run", "excerpt"}:
@@ -232,6 +234,63 @@ def test_api_pages_name_every_public_name_and_the_architecture_page_every_room()
 def test_links_of_a_page_lead_somewhere(page):
     links = re.findall(r"\]\(([^):#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+#: A pipeline in two files, whose second task does so many times its work.
+PIPELINE = {
+    "pipeline.py": """
+from dagprofiler import DAG
+from steps import add, make
+
+dag = DAG({"make": make, "add": add}, [("make", "add")])
+""",
+    "steps.py": """
+from dagprofiler import task
+
+@task(outputs=["rows"])
+def make():
+    return {"rows": list(range(30_000))}
+
+@task(outputs=["total"])
+def add(rows):
+    return {"total": sum(row for row in rows for _ in range(TIMES))}
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="the recipe is for bash")
+def test_the_recipe_for_ci_runs_as_it_stands_on_two_commits_of_a_repository(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    (workflow,) = [block.text for block in blocks(page) if block.kind == "yaml"]
+    (job,) = yaml.safe_load(workflow)["jobs"].values()
+    steps = {step["name"]: step["run"] for step in job["steps"] if {"name", "run"} <= {*step}}
+    scripts = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = {**os.environ, "PATH": scripts, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+
+    def run(*command, at=tmp_path):
+        return subprocess.run(command, cwd=at, env=env, capture_output=True, text=True, check=False)
+
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    run("git", "init", "-q", at=repository)
+    for side, times in (("base", 1), ("new", 8)):
+        for name, text in PIPELINE.items():
+            (repository / name).write_text(text.replace("TIMES", str(times)), encoding="utf-8")
+        run("git", "add", ".", at=repository)
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        assert run("git", *who, "commit", "-qm", side, at=repository).returncode == 0
+        run("git", "worktree", "add", "-q", str(tmp_path / side), "HEAD", at=repository)
+    done = {
+        name: run("bash", "-e", "-c", text) for name, text in steps.items() if "gh " not in text
+    }
+    assert [*done] == ["Measure in turns", "Compare", "Report"]
+    assert done["Measure in turns"].returncode == 0, done["Measure in turns"].stderr
+    # Whatever the machine does meanwhile, eight times the work is seen or nothing is judged.
+    assert done["Compare"].returncode == 1 or "nothing could be judged" in done["Compare"].stdout
+    assert (tmp_path / "comparison.md").read_text(encoding="utf-8").count("| add |") == 2
+    assert (tmp_path / "report.html").exists()
 
 
 def test_blocks_know_their_kind_and_line_and_output_that_differs_is_noticed(tmp_path):

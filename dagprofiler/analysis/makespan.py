@@ -189,7 +189,7 @@ class _Case:
         self.paths = found.with_communication or found.without_communication
         self.graph = graph = numbered(profile.dag_structure["nodes"], edges_of(profile))
         self.computing = [float(found.weights.values[name]) for name in graph.names]
-        entries = entries_of_tasks(profile)[0]
+        entries = entries_of_tasks(profile)
         self.moving = [
             (entry.serialize_time_ms or 0.0) + (entry.deserialize_time_ms or 0.0)
             if (entry := entries.get(name))

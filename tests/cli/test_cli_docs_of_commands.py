@@ -80,7 +80,7 @@ def test_commands_of_the_readme_run(tmp_path):
     lines = [line for text in found for line in text.splitlines()]
     commands = [line for line in lines if line.startswith("dagprofiler ")]
     shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
-    assert len(commands) >= 4
+    assert len(commands) >= 3
     for command in commands:
         printed, code = printed_by(command, tmp_path)
         assert code == 0, printed
