@@ -40,7 +40,7 @@ LIMITS = {
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
     "lines of code": 24_799,
-    "lines of tests": 34_000,
+    "lines of tests": 34_100,
     "parameters of Run": 6,
     "attributes of Run": 15,
     "methods of Run": 15,
