@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from dagprofiler.predict import CostModels
 
 
+#: The command that takes the profiles which a model lacks.
+_TAKES_THE_OTHERS = "dagprofiler sweep TARGET --over NAME=VALUE,VALUE,VALUE -o DIR takes the others"
+
 #: How a command line gives an engine.
 _ENGINE = "give --executor, which calibrates one, or --engine"
 
@@ -92,7 +95,6 @@ def fit(arguments: argparse.Namespace) -> int:
 def _models(command: str, paths: Sequence[str]) -> CostModels:
     """Return the cost models of profiles, or of those in directories."""
     from dagprofiler.predict import fit as models_of
-    from dagprofiler.predict._fit import LEAST
 
     files = []
     for path in paths:
@@ -110,14 +112,11 @@ def _models(command: str, paths: Sequence[str]) -> CostModels:
         else:
             files.append(path)
     _output.check_one_stdin(*files)
-    if len(files) < LEAST:
-        got = f"at least {LEAST} profiles are needed, got {counted(len(files), 'profile')}"
-        way = "dagprofiler sweep TARGET --over NAME=VALUE,VALUE,VALUE -o DIR takes them"
-        raise CommandError(f"{command}: {got}; {way}")
     try:
         return models_of(map(_output.load_profile, files))
     except ValidationError as error:
-        raise CommandError(f"{command}: {str(error).removeprefix('fit: ')}") from error
+        why = str(error).removeprefix("fit: ")
+        raise CommandError(f"{command}: {why}; {_TAKES_THE_OTHERS}") from error
 
 
 def predict(arguments: argparse.Namespace) -> int:

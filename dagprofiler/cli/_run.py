@@ -280,7 +280,8 @@ def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dic
         words += f"; resume it with dagprofiler resume {journal}"
     elif isinstance(error, KeyboardInterrupt) and words != _NOTHING:
         words += "; a run with --journal DIR can be resumed"
-    shown = figures(profile) if arguments.json and profile is not None else {}
+    is_shown = arguments.json and not isinstance(error, KeyboardInterrupt)
+    shown = figures(profile) if is_shown and profile is not None else {}
     return words, {"written": written, **shown}
 
 

@@ -47,8 +47,8 @@ def test_one_profile_is_refused_by_the_command_which_says_how_to_take_others(
     refused, shelf, command
 ):
     assert refused(*command, shelf.profile) == (
-        f"{command[0]}: at least 3 profiles are needed, got 1 profile; "
-        "dagprofiler sweep TARGET --over NAME=VALUE,VALUE,VALUE -o DIR takes them"
+        f"{command[0]}: at least 3 configurations are needed, got 1; "
+        "dagprofiler sweep TARGET --over NAME=VALUE,VALUE,VALUE -o DIR takes the others"
     )
     same = [shelf.profile] * 3
     assert refused(*command, *same).startswith(f"{command[0]}: no numeric parameter")
