@@ -432,27 +432,10 @@ def makespan_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
                 for i, one in enumerate(shown["advice"], 1)
             ],
         )
-    if shown["gains"]:
-        head = "gain if free, in ms", "cost", _on(workers), "share", "with enough workers"
-        yield Block(
-            "",
-            [
-                head,
-                *(
-                    (
-                        _called(row),
-                        number(row["cost_ms"]),
-                        number(row["gain_ms"]),
-                        f"{row['gain_ms'] / (whole_ms or 1.0):.1%}",
-                        number(row["gain_enough_ms"]),
-                    )
-                    for row in shown["gains"]
-                ),
-            ],
-            what="gains",
-        )
-
-
-def _called(row: Mapping[str, Any]) -> str:
-    tasks = row["tasks"]
-    return printable(row["name"]) + (f" ({tasks:,} tasks)" if tasks > 1 else "")
+    gains: list[Sequence[str]] = [("", "cost", _on(workers), "share", "with enough workers")]
+    for row in shown["gains"]:
+        tasks = f" ({row['tasks']:,} tasks)" if row["tasks"] > 1 else ""
+        cost, here, enough = (number(row[key]) for key in ("cost_ms", "gain_ms", "gain_enough_ms"))
+        share = f"{row['gain_ms'] / (whole_ms or 1.0):.1%}"
+        gains.append((f"{printable(row['name'])}{tasks}", cost, here, share, enough))
+    yield Block("gain if free, in ms", gains, what="gains")
