@@ -93,6 +93,8 @@ def _median_round(profile: ProfileData) -> _Round | None:
     spans = {
         n: max(row[4] for row in rows) - min(row[0] for row in rows) for n, rows in rounds.items()
     }
+    totals = samples.get("total_ms", ())
+    spans = {n: totals[n] if n < len(totals) and totals[n] else ms for n, ms in spans.items()}
     middle = median([*spans.values()])
     n = min(spans, key=lambda n: abs(spans[n] - middle))
     workers = max(len({row[-1] for row in rows}) for rows in rounds.values())
@@ -366,8 +368,9 @@ class _Adviser(NamedTuple):
     def _workers(self) -> Any:
         workers, cores = self.case.workers, self._usable_cores()
         fixed = self.case.orders is not None or "prediction" in self.profile.sections
+        flags = self.profile.sections.get("statistics", {}).get("flags", {}).values()
         waited = self._is_worth(self.shown["parts"]["cores"])
-        if fixed or waited:
+        if fixed or waited or any("contended" in raised for raised in flags):
             return None
         parallelism = max(1.0, self.found.average_parallelism or 1.0)
         more = min(2 ** ceil(log2(parallelism)), 4 * workers)
