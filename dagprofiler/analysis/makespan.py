@@ -93,6 +93,8 @@ def _median_round(profile: ProfileData) -> _Round | None:
     spans = {
         n: max(row[4] for row in rows) - min(row[0] for row in rows) for n, rows in rounds.items()
     }
+    totals = samples.get("total_ms", ())
+    spans = {n: totals[n] if n < len(totals) and totals[n] else ms for n, ms in spans.items()}
     middle = median([*spans.values()])
     n = min(spans, key=lambda n: abs(spans[n] - middle))
     workers = max(len({row[-1] for row in rows}) for rows in rounds.values())
@@ -366,8 +368,9 @@ class _Adviser(NamedTuple):
     def _workers(self) -> Any:
         workers, cores = self.case.workers, self._usable_cores()
         fixed = self.case.orders is not None or "prediction" in self.profile.sections
+        flags = self.profile.sections.get("statistics", {}).get("flags", {}).values()
         waited = self._is_worth(self.shown["parts"]["cores"])
-        if fixed or waited:
+        if fixed or waited or any("contended" in raised for raised in flags):
             return None
         parallelism = max(1.0, self.found.average_parallelism or 1.0)
         more = min(2 ** ceil(log2(parallelism)), 4 * workers)
@@ -432,27 +435,10 @@ def makespan_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
                 for i, one in enumerate(shown["advice"], 1)
             ],
         )
-    if shown["gains"]:
-        head = "gain if free, in ms", "cost", _on(workers), "share", "with enough workers"
-        yield Block(
-            "",
-            [
-                head,
-                *(
-                    (
-                        _called(row),
-                        number(row["cost_ms"]),
-                        number(row["gain_ms"]),
-                        f"{row['gain_ms'] / (whole_ms or 1.0):.1%}",
-                        number(row["gain_enough_ms"]),
-                    )
-                    for row in shown["gains"]
-                ),
-            ],
-            what="gains",
-        )
-
-
-def _called(row: Mapping[str, Any]) -> str:
-    tasks = row["tasks"]
-    return printable(row["name"]) + (f" ({tasks:,} tasks)" if tasks > 1 else "")
+    gains: list[Sequence[str]] = [("", "cost", _on(workers), "share", "with enough workers")]
+    for row in shown["gains"]:
+        tasks = f" ({row['tasks']:,} tasks)" if row["tasks"] > 1 else ""
+        cost, here, enough = (number(row[key]) for key in ("cost_ms", "gain_ms", "gain_enough_ms"))
+        share = f"{row['gain_ms'] / (whole_ms or 1.0):.1%}"
+        gains.append((f"{printable(row['name'])}{tasks}", cost, here, share, enough))
+    yield Block("gain if free, in ms", gains, what="gains")
