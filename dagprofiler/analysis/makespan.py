@@ -177,13 +177,13 @@ def makespan_of(profile: ProfileData, found: Analysis | None) -> dict[str, Any] 
         "advice": [],
     }
     if found is not None and found.weights.source == "time" and not found.weights.filled:
-        case = _Case(profile, found, typical.workers)
+        case = _TimedRun(profile, found, typical.workers)
         shown["gains"] = case.gains()
         shown["advice"] = _Adviser(profile, found, case, shown).all()
     return shown
 
 
-class _Case:
+class _TimedRun:
     """A run as :func:`replay` takes it, with times that can be set to 0."""
 
     def __init__(self, profile: ProfileData, found: Analysis, workers: int) -> None:
@@ -283,7 +283,7 @@ class _Adviser(NamedTuple):
 
     profile: ProfileData
     found: Analysis
-    case: _Case
+    case: _TimedRun
     #: Parts and gains, as :func:`makespan_of` returns them.
     shown: dict[str, Any]
 

@@ -139,9 +139,8 @@ def predict(arguments: argparse.Namespace) -> int:
 def simulate(arguments: argparse.Namespace) -> int:
     """Print the makespan that a profile's DAG would have, and write the predicted profile."""
     from dagprofiler.experiments import calibrate_engine
-    from dagprofiler.predict import Engine
+    from dagprofiler.predict import CALIBRATE, Engine
     from dagprofiler.predict import simulate as simulated
-    from dagprofiler.predict._simulate import CALIBRATE
 
     read = [*filter(None, [arguments.profile, arguments.engine])]
     _output.check_outputs(arguments.output, arguments.report, read=read)
