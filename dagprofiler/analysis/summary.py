@@ -311,10 +311,11 @@ def _summary_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
     # The conditions are those of rounds.
     of = "in all" if about["conditions"] is None else "a round"
     head = [] if about["name"] is None else [printable(about["name"])]
+    unknown = f"total time unknown{' (use simulate)' if about['predicted'] else ''}"
     head += [
         counted(about["tasks"], "task"),
         counted(about["edges"], "edge"),
-        "total time unknown" if total is None else f"{number(total)} ms {of}",
+        unknown if total is None else f"{number(total)} ms {of}",
     ]
     if about["executor"] is not None:
         head.append(printable(about["executor"]))

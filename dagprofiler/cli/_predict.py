@@ -130,9 +130,6 @@ def predict(arguments: argparse.Namespace) -> int:
         for name, text in _targets.assignments(arguments.config, "--config").items()
     }
     deliver(models.predict(config), arguments)
-    if arguments.output != "-" and not arguments.json:
-        file = arguments.output or "FILE"
-        _output.print_text(f"makespan: dagprofiler simulate {file} --workers N predicts it")
     return 0
 
 
