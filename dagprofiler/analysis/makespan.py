@@ -165,8 +165,9 @@ def makespan_of(profile: ProfileData, found: Analysis | None) -> dict[str, Any] 
     samples = profile.sections.get("samples", {})
     totals = samples.get("total_ms")
     total_ms = totals[typical.number] if totals else profile.metrics.total_time_ms
-    # Before the first task was ready, and after the last one.
-    parts["engine"] += max(0.0, (total_ms or 0.0) - sum(parts.values()))
+    if total_ms:
+        # The makespan begins with the first task, and not when it was ready.
+        parts["engine"] += total_ms - sum(parts.values())
     parts = {part: max(0.0, round(parts[part], 6)) for part in LABELS}
     shown: dict[str, Any] = {
         "workers": typical.workers,
