@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._document import Calibration
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._version import __version__
-from dagprofiler.analysis.weights import Weights
 from dagprofiler.config import Config
 from dagprofiler.dag import DAG, ORDER_ONLY
 from dagprofiler.decorators import task
@@ -42,6 +41,7 @@ from dagprofiler.task import Task
 
 if TYPE_CHECKING:
     from dagprofiler.analysis.critical_path import Analysis, analyze
+    from dagprofiler.analysis.weights import Weights
     from dagprofiler.engine.progress import Progress
     from dagprofiler.executors.celery import CeleryExecutor
     from dagprofiler.executors.dask import DaskExecutor
@@ -123,6 +123,7 @@ _LATER = {
     name: module
     for module, names in {
         "analysis.critical_path": ("Analysis", "analyze"),
+        "analysis.weights": ("Weights",),
         "engine.progress": ("Progress",),
         "executors.celery": ("CeleryExecutor",),
         "executors.dask": ("DaskExecutor",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dagprofiler._util.interpreter import imported
@@ -55,11 +55,7 @@ class Config(Mapping[str, Any]):
             return self._params[name]
         if name.startswith("__") or name == "_params":
             raise AttributeError(name)
-        names = list(self._params)
-        raise AttributeError(
-            f"Config has no parameter {name!r} "
-            f"(parameters: {', '.join(map(repr, names)) or 'none'}){did_you_mean(name, names)}"
-        )
+        raise AttributeError(f"Config has {no_parameter(name, self._params)}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(
@@ -115,6 +111,15 @@ def _rebuild(kind: type[Config], parameters: dict[str, Any]) -> Config:
     config = kind.__new__(kind)
     object.__setattr__(config, "_params", parameters)
     return config
+
+
+def no_parameter(name: Any, names: Iterable[str]) -> str:
+    """Return the words of errors for a name that is none of the parameters."""
+    known = [*names]
+    return (
+        f"no parameter {short_repr(name)} "
+        f"(parameters: {', '.join(map(repr, known)) or 'none'}){did_you_mean(name, known)}"
+    )
 
 
 def same_value(left: Any, right: Any) -> bool:

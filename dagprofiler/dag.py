@@ -17,7 +17,7 @@ from dagprofiler._document.rounds import Rounds
 from dagprofiler._util import grouped
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
-from dagprofiler.config import Config
+from dagprofiler.config import Config, no_parameter
 from dagprofiler.engine.hooks import NO_HOOKS, Hook
 from dagprofiler.engine.log import RunLog
 from dagprofiler.engine.options import (
@@ -130,6 +130,10 @@ def _mapping(file: IO[Any], name: str) -> dict[str, Any]:
         document = yaml.load(file, Loader)  # noqa: S506  (it is a SafeLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise GraphError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError:
+        raise GraphError(f"{name}: lists and mappings are too deep in each other") from None
+    if document is None:
+        raise GraphError(f"{name}: expected a mapping with tasks, edges and config, got nothing")
     mapping: dict[str, Any] = _typed(document, dict, name)
     return mapping
 
@@ -178,6 +182,12 @@ def _config_of(config: Any) -> Config:
     if config is not None and not is_a(config, Mapping):
         raise DeclarationError(f"config must be {{name: value}}, got {short_repr(config)}")
     return Config(**(config or {}))
+
+
+def parameters_of(dag: DAG) -> list[str]:
+    """Return the names of the parameters that a DAG has, and of those that its tasks declare."""
+    declared = [name for task in dag.tasks.values() for name in task.config_deps]
+    return [*dict.fromkeys([*dag.config, *declared])]
 
 
 class _Adjacency(dict[str, "list[str]"]):
@@ -699,7 +709,31 @@ class DAG(Shown):
         return [] if self._rules is None else [rule.name for rule in self._rules.rules]
 
     def with_config(self, config: Config | Mapping[str, Any]) -> DAG:
-        """Return a DAG with the same tasks and edges and another config."""
+        """Return a DAG with the same tasks and edges and another config.
+
+        Parameters
+        ----------
+        config
+            A mapping changes these parameters and keeps the others; a :class:`Config` replaces
+            all of them. If the DAG has no parameters, a mapping gives it some.
+
+        Raises
+        ------
+        ValidationError
+            If the mapping has a name that is no parameter of the config and in no task's
+            ``config_deps``.
+
+        Examples
+        --------
+        >>> DAG({}, [], Config(N=1, slow=1.0)).with_config({"slow": 1.3}).config
+        Config(N=1, slow=1.3)
+        """
+        if self.config and isinstance(config, Mapping) and not isinstance(config, Config):
+            names = parameters_of(self)
+            for name in config:
+                if name not in names:
+                    raise refused(f"config: there is {no_parameter(name, names)}")
+            config = self.config.copy(**config)
         other = copy.copy(self)
         other.config = _config_of(config)
         other.tasks = dict(self.tasks)
@@ -864,7 +898,8 @@ class DAG(Shown):
         Raises
         ------
         GraphError
-            If a node lacks the attribute, or it is open which output is which parameter.
+            If a node lacks the attribute, or it is open which output is which parameter; a
+            CycleError if the edges form a cycle.
         DeclarationError
             If a node holds something else.
         MissingExtraError

@@ -89,7 +89,7 @@ class ValidationError(GraphError):
     Attributes
     ----------
     problems
-        All problems found, one error each.
+        All problems found, one error each; the message holds the first ten.
     """
 
     def __init__(self, problems: Sequence[DagProfilerError]) -> None:
@@ -101,11 +101,12 @@ class ValidationError(GraphError):
 
 
 def _itemized(problems: Sequence[Any]) -> str:
-    """Return one problem as it is, several as a list."""
+    """Return one problem as it is, several as a list of the first ten."""
     if len(problems) == 1:
         return str(problems[0])
-    lines = "".join(f"\n  - {problem}" for problem in problems)
-    return f"{len(problems)} problems:{lines}"
+    lines = "".join(f"\n  - {problem}" for problem in problems[:10])
+    more = f"\n  and {len(problems) - 10:,} more" if len(problems) > 10 else ""
+    return f"{len(problems):,} problems:{lines}{more}"
 
 
 def refused(problem: str) -> ValidationError:

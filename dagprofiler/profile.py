@@ -8,7 +8,6 @@ from operator import attrgetter, itemgetter
 from typing import IO, TYPE_CHECKING, Any, Protocol
 from warnings import warn
 
-from dagprofiler._document.checks import check_consistency
 from dagprofiler._document.table import (
     Frames,
     ProfiledTask,
@@ -24,6 +23,7 @@ from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.json import (
     Table,
     batched,
+    check_plain,
     collector_paused,
     file_name,
     held,
@@ -35,16 +35,15 @@ from dagprofiler._util.json import (
     utc_text,
 )
 from dagprofiler._util.text import printable
-from dagprofiler._version import __version__
-from dagprofiler.analysis.weights import Weights
+from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.config import Config
 from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, is_a, refused, short_repr
 from dagprofiler.metrics import EDGE_COLUMNS, TASK_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
     from dagprofiler.analysis.compare import ProfileComparison
+    from dagprofiler.analysis.weights import Weights
 
 #: Sections whose every value the schema describes.
 _TABLES = {
@@ -105,9 +104,8 @@ class Profile(Shown):
 
     Notes
     -----
-    Values that are stored twice must be changed together, or the file will not
-    load: a node weight and its entry in ``weight_sources``, an edge weight and
-    its entry in ``metrics.edge_metrics``.
+    Values that are stored twice must be changed together: a node weight and its entry in
+    ``weight_sources``, an edge weight and its entry in ``metrics.edge_metrics``.
 
     Two profiles are equal when their documents are. The document does not
     contain outputs: a loaded profile has none.
@@ -272,8 +270,7 @@ class Profile(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return a copy of the document that :meth:`save` writes, as plain dicts and lists."""
         with collector_paused():
-            document: dict[str, Any] = plain_document(self._whole())
-            return document
+            return plain_document(self._whole())
 
     def _whole(self) -> dict[str, Any]:
         """Return the document with its tables built, but not copied."""
@@ -335,22 +332,30 @@ class Profile(Shown):
         Raises
         ------
         ProfileError
-            If `data` does not satisfy the schema, contradicts itself, or has a
+            If `data` does not satisfy the schema, refers to what it does not hold, or has a
             newer schema version than this one.
         """
+        if not isinstance(data, Mapping):
+            raise ProfileError(f"expected a document, got {short_repr(data)}")
         with collector_paused():
             return cls._of_document(plain_document(data))
 
     @classmethod
     def _of_document(cls, data: Any) -> Profile:
         """Return the profile of a document, which is emptied to release its memory."""
+        # A program that only runs reads no documents.
+        from dagprofiler._document.references import check_references
+        from dagprofiler._document.upgrade import upgrade
+        from dagprofiler.schema import validate_profile
+
+        upgrade(data)
         try:
             validate_profile(data)
         except ProfileError as error:
             raise _pointing_to_import(error, data) from error.__cause__
-        check_consistency(data)
-        # Sections of free form may hold 1e999; the schema has checked the tables.
-        plain_document({name: part for name, part in data.items() if name not in _TABLES})
+        check_references(data)
+        # Sections of free form may hold NaN or 1e999; the schema has checked the tables.
+        check_plain({name: part for name, part in data.items() if name not in _TABLES})
         metadata = dict(data["metadata"])
         edges_are_known = "edge_metrics" in data
         edge_metrics = _edges_of(data)
@@ -419,8 +424,8 @@ class Profile(Shown):
         A file is replaced atomically: a reader sees the old document or the
         new one, even if this process is killed. The target of a symbolic link
         is replaced, and the link stays; a descriptor such as ``/dev/stdout``, a
-        pipe or a device is written to directly. The file keeps owner, group and
-        mode as far as permitted; those of a new file follow the umask.
+        pipe or a device is written to directly. The file keeps its mode; that of a new file
+        follows the umask.
         """
         with collector_paused():
             name = write(path, render(self._document()))
@@ -679,7 +684,25 @@ class Profile(Shown):
     def __str__(self) -> str:
         from dagprofiler.analysis.summary import summary
 
-        return summary(self)
+        return summary(self if "sections" in vars(self) else _Shown(self))
+
+
+class _Shown:
+    """The profile of a run that has just ended, without what takes long to make and is not shown.
+
+    That is the timeline, unless the profile has spans, which are shown by the times of tasks.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        with collector_paused():
+            sections = dict(profile._tables.sections())  # noqa: SLF001  (same module)
+            if "spans" not in sections:
+                sections.pop("timeline", None)
+            self.sections = {name: held(section) for name, section in sections.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._profile, name)
 
 
 def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:

@@ -252,6 +252,16 @@ def test_all_problems_are_found_at_once():
     assert DAG({"a": make("A", ["x"], compute=lambda self: 1 / 0)}).validate() is None
 
 
+def test_the_message_holds_ten_problems_and_the_number_of_the_others():
+    dag = DAG({f"t{i:04d}": NEEDS_X for i in range(2000)})
+    with pytest.raises(ValidationError, match=r"^2,000 problems:\n  - task 't0000'") as caught:
+        dag.validate()
+    assert len(caught.value.problems) == 2000
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 12
+    assert lines[-1] == "  and 1,990 more"
+
+
 def test_instances_with_a_compute_of_their_own_are_judged_by_it():
     one, two = constant(got=1)(), constant(got=2)()
     one.compute = lambda x: {"got": x}
@@ -432,6 +442,22 @@ def test_a_task_is_replaced_by_a_task_with_the_same_outputs(change, error, messa
     for call in (dag.run, dag.validate):
         with pytest.raises(error, match=message):
             call()
+
+
+def test_a_mapping_changes_parameters_and_a_config_replaces_them():
+    @task(outputs=["x"], config_deps=["seconds"])
+    def reads(cfg):
+        return {"x": dict(cfg)}
+
+    dag = DAG({"reads": reads}, [], {"N": 1, "slow": 1.0})
+    assert dag.with_config({"slow": 1.3}).run().final_outputs["x"] == {"N": 1, "slow": 1.3}
+    assert dag.with_config({"seconds": 5}).config == {"N": 1, "slow": 1.0, "seconds": 5}
+    assert dag.with_config(Config(slow=1.3, other=2)).config == {"slow": 1.3, "other": 2}
+    assert DAG({"reads": reads}).with_config({"any": 1}).config == {"any": 1}
+    known = "no parameter 'slwo' (parameters: 'N', 'slow', 'seconds'); did you mean 'slow'?"
+    with pytest.raises(ValidationError, match=re.escape(known)):
+        dag.with_config({"N": 2, "slwo": 1.3})
+    assert dag.config == {"N": 1, "slow": 1.0}
 
 
 def test_a_dag_has_a_name_and_so_has_its_profile():

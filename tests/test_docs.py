@@ -25,7 +25,7 @@ import dagprofiler
 from dagprofiler import Profile, Rounds
 from dagprofiler.analysis.weights import SOURCES
 from dagprofiler.measure.meters import METER_SETS, select
-from dagprofiler.schema import PROFILE_SCHEMA
+from dagprofiler.schema import inlined_schema
 from dagprofiler.stats import FLAGS as FLAGS_OF_A_TASK
 from dagprofiler.stats import summarize
 
@@ -149,7 +149,7 @@ def rows_of_the_format():
 
 def described(section, path):
     """Return the schema of a path as the page writes it; None if it is not of the section."""
-    schema = PROFILE_SCHEMA["properties"][section]
+    schema = inlined_schema()["properties"][section]
     for step in path.split("."):
         schema = schema.get("items", schema.get("additionalProperties", schema))
         schema = schema.get("properties", {}).get(step.removesuffix("[]"))
@@ -160,7 +160,7 @@ def described(section, path):
 
 def test_profile_format_page_has_every_field_of_the_schema_with_its_type():
     rows = list(rows_of_the_format())
-    for section, schema in PROFILE_SCHEMA["properties"].items():
+    for section, schema in inlined_schema()["properties"].items():
         while "items" in schema or isinstance(schema.get("additionalProperties"), dict):
             schema = schema.get("items") or schema["additionalProperties"]  # noqa: PLW2901
         assert {path for name, path, _ in rows if name == section} >= set(
@@ -176,7 +176,7 @@ def test_profile_format_page_has_every_field_of_the_schema_with_its_type():
                 wrong.append((section, path, kind, types))
     assert not wrong
     words = set(re.findall(r"\w+", (ROOT / "docs" / "profile-format.md").read_text("utf-8")))
-    named = {path[-1] for path in paths(PROFILE_SCHEMA) if path[-2:-1] == ("properties",)}
+    named = {path[-1] for path in paths(inlined_schema()) if path[-2:-1] == ("properties",)}
     assert words >= named
 
 

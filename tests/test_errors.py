@@ -11,7 +11,7 @@ from handmade import failure, source
 
 import dagprofiler
 from dagprofiler import DAG, DagProfilerError, Profile, Rounds, RunError, Task, errors, serializers
-from dagprofiler.errors import CycleError, GraphError, PackedError, ValidationError
+from dagprofiler.errors import CycleError, GraphError, PackedError, ValidationError, short_repr
 from dagprofiler.formats.node_link import to_networkx
 from dagprofiler.formats.saga import to_network, to_task_graph
 from dagprofiler.report import plot
@@ -230,3 +230,28 @@ def test_of_a_long_traceback_the_first_and_the_last_frames_are_kept():
     assert len(frames) == 20
     assert frames[0]["text"] == "task.fall(50)"
     assert errors.frames_of(ValueError("never raised")) == []
+
+
+class Shy:
+    def __repr__(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("it's", '"it\'s"'),
+        (Shy(), "<Shy whose repr raises ValueError>"),
+        ("two  blanks\n", r"'two  blanks\n'"),
+        ("\x1b[31m", r"'\x1b[31m'"),
+    ],
+)
+def test_a_short_repr_is_the_repr_on_one_line(value, text):
+    assert short_repr(value) == text
+
+
+def test_a_short_repr_keeps_both_ends():
+    text = short_repr(["first", *range(100_000), "last"])
+    assert text.startswith("['first', 0, 1")
+    assert text.endswith("99999, 'last']")
+    assert len(text) < 310

@@ -61,6 +61,28 @@ def test_importing_loads_neither_numpy_nor_jsonschema_nor_any_extra_and_warns_of
     assert python("import dagprofiler; print('fine')", "-W", "error") == "fine"
 
 
+def test_every_module_imports_without_the_extras_or_names_the_one_that_it_is_for():
+    code = """
+import sys
+from importlib import import_module
+from pkgutil import walk_packages
+hidden = "dask distributed celery ray networkx hamilton yaml msgpack cloudpickle pyarrow IPython"
+hidden += " opentelemetry rich shtab pandas polars matplotlib"
+sys.modules.update(dict.fromkeys(hidden.split()))
+import dagprofiler
+for module in walk_packages(dagprofiler.__path__, "dagprofiler."):
+    try:
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    except dagprofiler.MissingExtraError as error:
+        print(module.name, error.extra)
+"""
+    assert python(code).split() == [
+        *("dagprofiler.executors._dask_worker", "dask"),
+        *("dagprofiler.executors.celery_worker", "celery"),
+    ]
+
+
 def test_a_program_without_arrays_runs_and_saves_without_loading_numpy(tmp_path):
     code = f"""
 import sys

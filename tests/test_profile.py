@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from agreement import check_agreement
 from handmade import failure, handmade, strict, structure_of
 
 from dagprofiler import DAG, Config, Profile, __version__, task
-from dagprofiler._document.checks import check_consistency
 from dagprofiler.errors import ProfileError
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
@@ -113,7 +113,7 @@ def test_a_loaded_profile_has_what_the_measured_one_has_but_outputs_in_a_fixed_o
     document = strict(measured.dumps())
     assert document == measured.to_dict()
     assert validate_profile(document)
-    check_consistency(document)
+    check_agreement(document)
     standard = ["metadata", "configuration", "dag_structure", "node_weights", "edge_weights"]
     ours = ["edge_metrics", "run", "weight_sources", "timeline", "environment"]
     assert [*document] == [*standard, "execution_metrics", "total_time_ms", *ours]
@@ -220,25 +220,28 @@ def test_the_files_of_others_load_and_are_saved_again_without_loss(tmp_path, tex
     path.write_text(text)
     loaded = Profile.load(path)
     document = json.loads(text)
-    told = {name: getattr(loaded, name) for name in ("timestamp", "seed", "hostname")}
-    assert document["metadata"] == {"dagprofiler_version": "0.1.0", **told}
-    assert document["dag_structure"] == loaded.dag_structure
+    kept = {name: getattr(loaded, name) for name in ("timestamp", "seed", "hostname")}
+    assert document["metadata"] == {"dagprofiler_version": "0.1.0", **kept}
+    edges = document["dag_structure"]["edges"]
+    unique = [edge for i, edge in enumerate(edges) if edge not in edges[:i]]
+    assert loaded.dag_structure == {**document["dag_structure"], "edges": unique}
     for name in ("node_weights", "edge_weights", "total_time_ms"):
         assert document[name] == getattr(loaded.metrics, name)
-    assert document["execution_metrics"] == [one.to_dict() for one in loaded.metrics.task_metrics]
+    # Entries that 0.1.0 named after classes are those of the tasks at these places.
+    entries = [entry.to_dict() for entry in loaded.metrics.task_metrics]
+    assert [{**entry, "task": ""} for entry in document["execution_metrics"]] == [
+        {**entry, "task": ""} for entry in entries
+    ]
+    assert {entry["task"] for entry in entries} <= {*loaded.dag_structure["nodes"]}
     moment = loaded.timestamp[:19].replace("T", " ")
     assert f"\ndagprofiler 0.1.0 on {loaded.hostname}, {moment}" in str(loaded)
     saved = strict(loaded.dumps())
     assert Profile.from_dict(saved) == loaded
-    changed = ("metadata", "configuration")
+    changed = ("metadata", "configuration", "dag_structure", "execution_metrics")
     assert list(saved) == list(document)
     assert all(saved[name] == document[name] for name in document if name not in changed)
     assert saved["metadata"].items() >= document["metadata"].items()
-    assert "schema_version" not in saved["metadata"]
-    name = next(iter(document["node_weights"]))
-    twice = text.replace('"node_weights": {', f'"node_weights": {{"{name}": 1, ')
-    with pytest.raises(ProfileError, match=f"key '{name}'.*twice"):
-        Profile.loads(twice)
+    assert saved["metadata"]["schema_version"] == SCHEMA_VERSION
 
 
 def test_numbers_that_0_1_0_wrote_and_json_lacks_become_text_when_saved_again():
@@ -261,7 +264,7 @@ def test_what_is_merely_absent_is_no_error():
     assert loaded.metrics.task_metrics == loaded.metrics.edge_metrics == []
     assert loaded.to_dict() == {
         **document,
-        "metadata": {**document["metadata"], "seed": None},
+        "metadata": {**document["metadata"], "schema_version": SCHEMA_VERSION, "seed": None},
         "execution_metrics": [],
     }
     assert repr(loaded)
@@ -325,7 +328,7 @@ def test_0_1_0_loads_our_files_and_we_load_what_it_makes_of_them(tmp_path, measu
         (lambda d: d.pop("node_weights"), "$", "'node_weights' is a required"),
         (
             lambda d: d["dag_structure"]["execution_order"].reverse(),
-            *("$.dag_structure.execution_order[1]", "'process' .* 'collect', .*'collect->process'"),
+            *("$.dag_structure.execution_order", "'process' .* 'collect', .*'collect->process'"),
         ),
         (
             lambda d: (d.clear(), d.update(metadata={"schema_version": 99})),
@@ -347,18 +350,13 @@ def test_what_is_no_profile_is_refused_with_the_place(tmp_path, change, place, s
 
 
 @pytest.mark.parametrize("document", [None, [], "profile", 3, {}, {"metadata": None}])
-def test_what_is_no_document_or_has_keys_that_are_no_text_is_refused(document):
+def test_what_is_no_document_is_refused(document):
     for load, argument in ((Profile.from_dict, document), (Profile.loads, json.dumps(document))):
         with pytest.raises(ProfileError):
             load(argument)
     if not isinstance(document, str):
         with pytest.raises(ProfileError, match=r"^expected JSON text, got"):
             Profile.loads(document)
-    for section in ("configuration", "node_weights", "metadata", None):
-        with_a_number = minimal()
-        (with_a_number if section is None else with_a_number[section]).update({1: 2})
-        with pytest.raises(ProfileError):
-            Profile.from_dict(with_a_number)
 
 
 def spoil(part):
@@ -462,7 +460,7 @@ def test_what_is_nested_too_deep_is_a_profile_error(section, depth):
         else:
             assert depth < 1000
     document[section]["x"] = document
-    with pytest.raises(ProfileError, match="nested too deep"):
+    with pytest.raises(ProfileError, match="Circular reference"):
         Profile.from_dict(document)
 
 

@@ -10,12 +10,22 @@ import pytest
 from handmade import paths
 from jsonschema import Draft202012Validator
 
+from dagprofiler._document.quick import quick_valid
 from dagprofiler._document.rounds import MOMENTS
-from dagprofiler._document.shapes import _INNER, surely_satisfies
 from dagprofiler.errors import ProfileError, json_path, shorten
-from dagprofiler.schema import PROFILE_SCHEMA, SCHEMA_VERSION, _validator, validate_profile
+from dagprofiler.schema import (
+    PROFILE_SCHEMA,
+    SCHEMA_VERSION,
+    inlined_schema,
+    validate_profile,
+)
 
-CHECKED = {"enum", "maximum", "minItems", "minimum", "required", "type"}
+#: Keywords of JSON Schema that the quick check follows, and those that only describe.
+CHECKED = {
+    *("additionalProperties", "items", "prefixItems", "properties", "required", "type", "enum"),
+    *("minimum", "exclusiveMinimum", "maximum", "minItems", "maxItems"),
+}
+DESCRIBING = {"$schema", "$id", "$defs", "title", "description", "format"}
 DATA = Path(__file__).parent / "data"
 #: Every section and every field that the schema knows.
 COMPLETE = (DATA / "complete-profile.json").read_text()
@@ -29,11 +39,6 @@ def document():
 def put(document, path, value):
     """Set what is at `path` of `document`."""
     reduce(getitem, path[:-1], document)[path[-1]] = value
-
-
-DEEP = []
-for _ in range(100_000):
-    DEEP = [DEEP]
 
 
 def refusal(document):
@@ -58,7 +63,7 @@ def test_the_schema_is_a_valid_draft_2020_12_schema_that_describes_every_field_w
     sections = ["metadata", "configuration", "dag_structure", "node_weights", "edge_weights"]
     assert PROFILE_SCHEMA["required"] == sections
     described = {"_ms": 0, "_bytes": 0}
-    for schema in subschemas(PROFILE_SCHEMA):
+    for schema in subschemas(inlined_schema()):
         assert schema["description"]
         for name, field in schema.get("properties", {}).items():
             for suffix, unit in (("_ms", "millisecond"), ("_bytes", "in bytes")):
@@ -69,8 +74,8 @@ def test_the_schema_is_a_valid_draft_2020_12_schema_that_describes_every_field_w
 
 
 def test_the_quick_check_follows_every_keyword_of_the_schema():
-    for schema in subschemas(PROFILE_SCHEMA):
-        assert schema.keys() <= _INNER | CHECKED | {"$schema", "title", "description", "format"}
+    for schema in subschemas(inlined_schema()):
+        assert schema.keys() <= CHECKED | DESCRIBING
         kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         assert "array" not in kinds or "items" in schema
         assert "enum" not in schema or kinds == ["string"]
@@ -82,7 +87,7 @@ def test_the_quick_check_follows_every_keyword_of_the_schema():
 @pytest.mark.parametrize("name", ["readme-sample", "standard-sample", "complete-profile"])
 def test_samples_are_surely_valid_and_jsonschema_agrees(name):
     sample = json.loads((DATA / f"{name}.json").read_text())
-    assert surely_satisfies(sample, PROFILE_SCHEMA)
+    assert quick_valid(sample, inlined_schema())
     Draft202012Validator(PROFILE_SCHEMA).validate(sample)
 
 
@@ -95,8 +100,7 @@ def test_samples_are_surely_valid_and_jsonschema_agrees(name):
         (("metadata", "extra"), {"any": "thing"}),
         (("extents",), {"a later": "version's"}),
         (("execution_metrics", 0, "loop_idx"), "whatever"),
-        (("node_weights", "a"), -1),
-        (("node_weights", "a"), 10**400),
+        (("node_weights", "a"), 2**63 - 1),
         (("edge_weights", "a->b"), 2**63 - 1),
         (("total_time_ms",), 10**30),
         (("configuration", "N"), math.nan),
@@ -107,20 +111,20 @@ def test_samples_are_surely_valid_and_jsonschema_agrees(name):
 )
 def test_allowed_values_take_the_quick_way_and_jsonschema_agrees(document, path, value):
     put(document, path, value)
-    assert surely_satisfies(document, PROFILE_SCHEMA)
+    assert quick_valid(document, inlined_schema())
     assert validate_profile(document)
-    assert _validator().is_valid(document)
+    assert Draft202012Validator(PROFILE_SCHEMA).is_valid(document)
 
 
 def test_some_values_are_valid_although_not_at_first_sight(document):
     # Times whose sum is not finite, and an integer written as a float.
     for entry in document["execution_metrics"][:2]:
         entry["compute_time_ms"] = 1.7e308
-    assert not surely_satisfies(document, PROFILE_SCHEMA)
+    assert not quick_valid(document, inlined_schema())
     assert validate_profile(document)
     again = json.loads(COMPLETE)
     again["node_weights"]["a"] = 30.0
-    assert not surely_satisfies(again, PROFILE_SCHEMA)
+    assert not quick_valid(again, inlined_schema())
     assert validate_profile(again)
 
 
@@ -144,7 +148,6 @@ WRONG = {
     "$.execution_metrics[0].compute_time_ms": [(None, "None is not of type 'number'")],
     "$.total_time_ms": [
         *((float(text), f"{text} {FINITE}") for text in ("nan", "inf", "-inf")),
-        (DEEP, "cannot be checked: RecursionError"),
     ],
     "$.run.state": [("done", "'done' is not one of ['complete', 'partial']")],
     "$.run.tasks.c.state": [
@@ -167,7 +170,7 @@ def test_a_wrong_value_is_named_with_its_place(where):
     for value, message in WRONG[where]:
         document = json.loads(COMPLETE)
         put(document, path, value)
-        assert not surely_satisfies(document, PROFILE_SCHEMA)
+        assert not quick_valid(document, inlined_schema())
         error = refusal(document)
         assert error.path == where
         assert error.message.startswith(message)
@@ -187,7 +190,7 @@ def test_a_wrong_value_is_named_with_its_place(where):
 )
 def test_a_missing_field_is_named(document, path):
     del reduce(getitem, path[:-1], document)[path[-1]]
-    assert not surely_satisfies(document, PROFILE_SCHEMA)
+    assert not quick_valid(document, inlined_schema())
     error = refusal(document)
     assert error.path == json_path(path[:-1])
     assert error.message == f"{path[-1]!r} is a required property"
@@ -198,7 +201,7 @@ def test_a_missing_field_is_named(document, path):
 def test_a_newer_schema_version_is_refused_with_a_clear_word_unlike_one_that_is_none(
     document, version
 ):
-    for none in (True, "2", None, math.inf, math.nan, 2**64):
+    for none in (True, "2", None, math.nan):
         document["metadata"]["schema_version"] = none
         error = refusal(document)
         assert error.path == "$.metadata.schema_version"

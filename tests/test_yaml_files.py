@@ -69,7 +69,7 @@ def test_an_edge_has_the_forms_of_the_constructor_and_that_of_a_mapping(
     assert dag.run().final_outputs == {"result": received}
 
 
-@pytest.mark.parametrize("text", ["", "{}", "config:\ntasks:\nedges:\n", "tasks: {}\nedges: []"])
+@pytest.mark.parametrize("text", ["{}", "config:\ntasks:\nedges:\n", "tasks: {}\nedges: []"])
 def test_what_is_left_out_is_empty(path, text):
     dag = read(path, text)
     assert (dag.tasks, dag.config, dag.execution_order) == ({}, Config(), [])
@@ -92,6 +92,9 @@ ENDS = "edge 2: expected 'source' and 'target', got {"
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("", "expected a mapping with tasks, edges and config, got nothing"),
+        ("# nothing\n", "expected a mapping with tasks, edges and config, got nothing"),
+        ("tasks: " + 5000 * "[", "lists and mappings are too deep in each other"),
         ("5", "expected a mapping, got 5"),
         ("[1]", "expected a mapping, got [1]"),
         ("config: 5", "config: expected a mapping, got 5"),

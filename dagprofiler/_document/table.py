@@ -150,8 +150,13 @@ class ProfileTable(Shown):
         return len(next(iter(self.columns.values())).values)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        keys = list(self.columns)
-        return (dict(zip(keys, row)) for row in self._rows())
+        return self.rows(range(len(self)))
+
+    def rows(self, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """Yield some rows, by their numbers."""
+        columns = list(self.columns.values())
+        for i in numbers:
+            yield {column.key: column.values[i] for column in columns}
 
     def __repr__(self) -> str:
         return f"<ProfileTable: {counted(len(self), 'row')} of {', '.join(self.columns)}>"
@@ -163,9 +168,6 @@ class ProfileTable(Shown):
     def _repr_html_(self) -> str:
         more = (paragraph(line, quiet=True) for line in and_more(len(self), "rows"))
         return view(table(*self._shown()), *more)
-
-    def _rows(self) -> Iterator[tuple[Any, ...]]:
-        return zip(*(column.values for column in self.columns.values()))
 
     def _shown(self) -> tuple[list[str], list[list[str]], list[int]]:
         """Return head and first rows as text, without the columns that are unknown throughout."""
@@ -181,37 +183,9 @@ def _cell(value: Any) -> str:
     return printable(value) if isinstance(value, str) else number(value)
 
 
-def entries_of_tasks(profile: ProfileData) -> tuple[dict[str, TaskMetrics], str]:
-    """Return the entry of ``execution_metrics`` of each task that has one.
-
-    Version 0.1.0 named entries after classes and wrote one for each place of the execution
-    order, so the place identifies the task.
-
-    Returns
-    -------
-    entries, reason
-        Task name to its entry, and ``""``; or no entries, and why they cannot be assigned to
-        tasks.
-    """
-    entries, order = profile.metrics.task_metrics, profile.dag_structure["execution_order"]
-    named = {entry.task: entry for entry in entries}
-    if len(named) == len(entries) and named.keys() <= {*profile.dag_structure["nodes"]}:
-        # Files with a schema version, or with fewer entries than places, name tasks.
-        if len(entries) != len(order) or "schema_version" in profile.metadata:
-            return named, ""
-    elif len(entries) != len(order):
-        some, places = counted(len(entries), "entry", "entries"), counted(len(order), "place")
-        return {}, (
-            f"execution_metrics has {some}, not named after tasks, for {places} of execution_order"
-        )
-    placed = dict(zip(order, entries))
-    for name in named:
-        if name in placed and placed[name].task != name:
-            return {}, (
-                f"execution_metrics has an entry {short_repr(name)}, but another one at that "
-                "task's place of execution_order: whether it names tasks or classes is unknown"
-            )
-    return placed, ""
+def entries_of_tasks(profile: ProfileData) -> dict[str, TaskMetrics]:
+    """Return the entry of ``execution_metrics`` of each task that has one."""
+    return {entry.task: entry for entry in profile.metrics.task_metrics}
 
 
 class TaskTime(NamedTuple):
@@ -240,28 +214,32 @@ def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> d
 
     Tasks without a time, which did not run, are absent.
     """
-    sections, (entries, _) = profile.sections, entries_of_tasks(profile)
+    sections, entries = profile.sections, entries_of_tasks(profile)
     statistics = sections.get("statistics", {}).get("tasks", {})
     samples = sections.get("samples", {})
     kinds, rows = samples.get("rounds", ()), samples.get("tasks", {})
     predicted = sections.get("prediction", {}).get("intervals_ms", {})
-    times = {}
-    for name in profile.dag_structure["nodes"] if names is None else names:
-        summaries = statistics.get(name, {})
+    names = profile.dag_structure["nodes"] if names is None else names
+    unknown = (None, None)
+    times = {
+        name: TaskTime._make(
+            (entries[name].compute_time_ms, *predicted.get(name, unknown), "wall_ms")
+        )
+        for name in names
+        if name in entries
+    }
+    # A run of one round has neither.
+    for name in names if rows or statistics else ():
+        summaries, row = statistics.get(name, {}), rows.get(name, {})
         for column in ("corrected_ms", "wall_ms"):
-            summary = summaries.get(column)
-            if summary is not None:
+            if column in summaries:
+                summary = summaries[column]
                 ends = summary.get("low"), summary.get("high")
                 times[name] = TaskTime(summary["median"], *ends, column)
                 break
-            measured = measured_of(kinds, rows.get(name, {}).get(column, ()))
-            if measured:
+            if column in row and (measured := measured_of(kinds, row[column])):
                 times[name] = TaskTime(median(measured), None, None, column)
                 break
-        else:
-            if name in entries:
-                low_ms, high_ms = predicted.get(name, (None, None))
-                times[name] = TaskTime(entries[name].compute_time_ms, low_ms, high_ms, "wall_ms")
     return times
 
 
@@ -288,7 +266,7 @@ def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column
     order = profile.dag_structure["execution_order"]
     places = dict(zip(order, range(len(order))))
     times = default_times(profile, names)
-    entries, _ = entries_of_tasks(profile)
+    entries = entries_of_tasks(profile)
     run, flags = sections.get("run"), sections.get("statistics", {}).get("flags", {})
     ended = {} if run is None else run.get("tasks", {})
     sources: Mapping[str, Any] | None = sections.get("weight_sources")
@@ -305,8 +283,9 @@ def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column
         "share",
         (times[name].median_ms / total if name in times and total else None for name in names),
     )
+    of_tasks = [entries.get(name) for name in names]
     for key in _METRICS:
-        yield _column(key, (getattr(entries.get(name), key, None) for name in names))
+        yield _column(key, (getattr(entry, key, None) for entry in of_tasks))
     if sources is None:
         yield _column("node_weight", map(weights.get, names))
     else:
@@ -321,9 +300,8 @@ def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column
 
 
 def edges_of(profile: ProfileData) -> list[tuple[str, str]]:
-    """Return source and target of each distinct edge; 0.1.0 may have listed some twice."""
-    edges = profile.dag_structure["edges"]
-    return list(dict.fromkeys((edge["source"], edge["target"]) for edge in edges))
+    """Return source and target of each edge."""
+    return [(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]]
 
 
 def edge_table(profile: ProfileData) -> ProfileTable:

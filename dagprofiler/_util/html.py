@@ -31,6 +31,16 @@ _STYLE = (
     ".dagprofiler summary{cursor:pointer}"
     ".dagprofiler .slower{color:#d9480f}"
     ".dagprofiler .faster{color:#2b8a3e}"
+    # On a narrow screen a row is a card, and edges of a picture lead down.
+    "@media(max-width:600px){"
+    ".dagprofiler thead,.dagprofiler .wide{display:none}"
+    ".dagprofiler .narrow{display:block!important}"
+    ".dagprofiler tr{display:flex;flex-wrap:wrap;gap:0 16px;padding:4px 0;"
+    "border-bottom:1px solid rgba(128,128,128,.35)}"
+    ".dagprofiler table,.dagprofiler tbody{display:block}"
+    ".dagprofiler td{border:0;padding:0;text-align:left;overflow-wrap:anywhere}"
+    ".dagprofiler td:first-child{flex:1 0 100%;font-weight:600}"
+    ".dagprofiler td:not(:first-child)::before{content:attr(data-of) ' ';opacity:.75}}"
 )
 
 
@@ -94,13 +104,15 @@ def paragraph(*words: Any, quiet: bool = False) -> Markup:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], left: Sequence[int] = (0,)) -> Markup:
     """Return a table; columns whose numbers are in `left` are left-aligned."""
-    lines = [_row("th", head, left), *(_row("td", row, left) for row in rows)]
+    lines = [_row("th", head, left), *(_row("td", row, left, head) for row in rows)]
     return Markup(f"<table><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>")
 
 
-def _row(kind: str, cells: Sequence[Any], left: Sequence[int]) -> str:
+def _row(kind: str, cells: Sequence[Any], left: Sequence[int], head: Sequence[str] = ()) -> str:
+    """Return a row; cells below a head also have it as an attribute, for cards."""
+    of = [f' data-of="{text(label)}"' if i and label else "" for i, label in enumerate(head)]
     made = (
-        f"<{kind}{' class=left' if i in left else ''}>{text(cell)}</{kind}>"
+        f"<{kind}{' class=left' if i in left else ''}{of[i] if of else ''}>{text(cell)}</{kind}>"
         for i, cell in enumerate(cells)
     )
     return f"<tr>{''.join(made)}</tr>"
@@ -166,8 +178,9 @@ class Drawing(Shown):
     <Drawing: 1 task, 0 edges>
     """
 
-    def __init__(self, scene: Any, svg_of: Callable[..., str]) -> None:
+    def __init__(self, scene: Any, svg_of: Callable[..., str], narrow: Any = None) -> None:
         self.scene = scene
+        self._narrow = narrow
         self.caption: str = scene.caption
         self._svg_of = svg_of
 
@@ -195,6 +208,13 @@ class Drawing(Shown):
     def markup(self) -> Markup:
         """Return the picture and its caption, as a part of a view."""
         picture = self._svg_of(self.scene, opaque=False)
+        if self._narrow is not None:
+            narrow = self._svg_of(self._narrow, opaque=False)
+            # Where styles are removed, as on GitHub, only the first is seen.
+            picture = (
+                f'<div class="wide">{picture}</div>'
+                f'<div class="narrow" style="display:none">{narrow}</div>'
+            )
         return Markup(f"{picture}{paragraph(self.caption, quiet=True)}")
 
     def _repr_mimebundle_(

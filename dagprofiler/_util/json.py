@@ -6,7 +6,6 @@ import gc
 import json
 import math
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -16,7 +15,7 @@ from typing import Any, TypeVar, Union
 
 from dagprofiler._util.files import COMPRESSED
 from dagprofiler._util.interpreter import imported
-from dagprofiler.errors import ProfileError, class_name, json_path, short_repr
+from dagprofiler.errors import ProfileError, json_path
 
 Row = TypeVar("Row")
 Rows = Union[Sequence[Any], "Columns"]
@@ -78,10 +77,10 @@ def jsonable(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _text(value: Any) -> str:
-    """Return the text of any value, also of one whose ``str`` fails."""
+    """Return the text of any value, also of one whose ``str`` fails, as of very long integers."""
     try:
         return str(value)
-    except Exception:  # noqa: BLE001  (a parameter's __str__ must not lose the profile)
+    except Exception:  # noqa: BLE001  (a parameter must not lose the profile)
         return object.__repr__(value)
 
 
@@ -97,11 +96,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise _NotJson
-        items = {str.__str__(key): _plain(item) for key, item in value.items()}
-        if len(items) < len(value):
-            # Keys of a class of their own may differ from each other, and be equal in JSON.
-            raise _NotJson
-        return items
+        return {str(key): _plain(item) for key, item in value.items()}
     numpy = imported("numpy")
     if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
         python = value.tolist()
@@ -114,92 +109,46 @@ def _plain(value: Any) -> Any:
 
 
 def parse(text: str | bytes) -> Any:
-    """Return the document in a JSON text.
-
-    NaN and infinity, which are not JSON, are accepted in ``configuration`` only,
-    where version 0.1.0 wrote them.
+    """Return the document in a JSON text, in which numbers may be NaN or infinite.
 
     Raises
     ------
     ProfileError
-        If the text is not JSON, contains such a number elsewhere, or an object with
-        a repeated key.
+        If the text is not JSON.
     """
-    constants = []
-
-    def constant(word: str) -> float:
-        constants.append(word)
-        return float(word)
-
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise ProfileError(f"expected JSON text, got {type(text).__name__}")
     try:
-        if not isinstance(text, (str, bytes, bytearray)):
-            raise ProfileError(f"expected JSON text, got {class_name(text)}")
         if not isinstance(text, str):
             text = text.decode(json.detect_encoding(text), "surrogatepass")
-        document = json.loads(text, parse_constant=constant, object_pairs_hook=_unique)
-        if constants:
-            plain_document(document)
+        return json.loads(text)
     except RecursionError as error:
         raise ProfileError("JSON cannot be read: nested too deep") from error
-    except ProfileError:
-        raise
     except ValueError as error:
         raise ProfileError(f"not JSON: {error}") from error
-    return document
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    items = dict(pairs)
-    if len(items) < len(pairs):
-        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise ProfileError(f"JSON cannot be read: key {short_repr(key)} occurs twice in one object")
-    return items
+def check_plain(document: Mapping[str, Any]) -> None:
+    """Raise a ProfileError if a section is not JSON; ``configuration`` may hold NaN.
 
-
-def plain_document(document: Any) -> Any:
-    """Return a deep copy of a document that is plain JSON.
-
-    Raises
-    ------
-    ProfileError
-        If it contains a key that is not a string, an object without a JSON form, or
-        a number outside ``configuration`` that is not finite.
+    Version 0.1.0 wrote NaN and infinity there.
     """
+    for name, section in document.items():
+        _plain_text(name, section)
+
+
+def plain_document(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a deep copy of a document that is plain JSON; errors as :func:`check_plain`."""
+    return {name: json.loads(_plain_text(name, part)) for name, part in document.items()}
+
+
+def _plain_text(name: str, section: Any) -> str:
     try:
-        if not isinstance(document, dict):
-            return _plain_copy(document, (), finite=True)
-        return {
-            _key(name, ()): _plain_copy(section, (name,), finite=name != "configuration")
-            for name, section in document.items()
-        }
+        return json.dumps(section, allow_nan=name == "configuration", default=plain_number)
+    except (TypeError, ValueError) as error:
+        raise ProfileError(str(error), json_path([name])) from error
     except RecursionError as error:
-        raise ProfileError("nested too deep") from error
-
-
-def _key(key: Any, path: tuple[Any, ...]) -> str:
-    if not isinstance(key, str):
-        raise ProfileError(f"key {short_repr(key)} is not a string", json_path(path))
-    return key
-
-
-def _plain_copy(value: Any, path: tuple[Any, ...], *, finite: bool) -> Any:
-    kind = type(value)
-    if kind is dict:
-        return {
-            _key(key, path): _plain_copy(item, (*path, key), finite=finite)
-            for key, item in value.items()
-        }
-    if kind is list or kind is tuple:
-        return [_plain_copy(item, (*path, i), finite=finite) for i, item in enumerate(value)]
-    if kind is float and finite and not math.isfinite(value):
-        raise ProfileError(f"{short_repr(value)} is not a finite number", json_path(path))
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    try:
-        number = plain_number(value)
-    except TypeError as error:
-        raise ProfileError(str(error), json_path(path)) from error
-    return _plain_copy(number, path, finite=finite)
+        raise ProfileError("nested too deep", json_path([name])) from error
 
 
 def load(path: Any) -> Any:
@@ -272,7 +221,7 @@ def plain_number(value: Any) -> Any:
     numpy = imported("numpy")
     if numpy is not None and isinstance(value, numpy.generic):
         return value.item()
-    raise TypeError(f"{class_name(value)} has no JSON form")
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 # A cycle ends in a RecursionError, which render() reports; looking for one costs a tenth.

@@ -11,8 +11,8 @@ from typing import Any
 
 from dagprofiler.errors import listed
 
-#: Units that have a prefix; the first is that of edge weights.
-BITS, BYTES = "bit", "B"
+#: The unit that has a prefix.
+BYTES = "B"
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
@@ -22,8 +22,8 @@ def quantity(value: Any, unit: str | None) -> str:
 
     Examples
     --------
-    >>> quantity(6400000, BITS), quantity(160000, BYTES), quantity(5.6274, "ms")
-    ('6.4 Mbit', '160 kB', '5.627 ms')
+    >>> quantity(160000, BYTES), quantity(5.6274, "ms")
+    ('160 kB', '5.627 ms')
     """
     if value is None:
         return "-"
@@ -33,7 +33,7 @@ def quantity(value: Any, unit: str | None) -> str:
     scaled, power = min(value, sys.float_info.max), 0
     while scaled >= 1000 and power < len(_PREFIXES) - 1:
         scaled, power = scaled / 1000, power + 1
-    space = "" if unit in (BITS, BYTES) else " "
+    space = "" if unit == BYTES else " "
     return f"{scaled:.4g} {_PREFIXES[power]}{space if _PREFIXES[power] else ''}{unit}"
 
 
@@ -63,7 +63,10 @@ MOST_ROWS = 40
 
 def printable(text: Any) -> str:
     """Return `text` with unprintable characters and line breaks as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+    words = str(text)
+    if words.isprintable():
+        return words
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
 
 
 def class_of(name: str) -> str:
@@ -177,6 +180,8 @@ class Block:
         What the rows are, in the plural.
     notes
         Sentences below the table, or below the title.
+    more
+        How many rows follow that were not made, since they are not shown.
     """
 
     title: str = ""
@@ -184,6 +189,7 @@ class Block:
     left: Sequence[int] = (0,)
     what: str = "rows"
     notes: Iterable[str] = ()
+    more: int = 0
 
 
 def render(
@@ -216,8 +222,9 @@ def _lines(block: Block, top: int, width: int | None, hint: str) -> list[str]:
     has_title = block.title and not (table and block.title == block.what)
     lines = wrapped(block.title, width) if has_title else []
     lines += aligned(table, block.left) if table else []
-    if len(body) > len(shown):
-        lines.append(f"... and {len(body) - len(shown):,} more {block.what}{hint}")
+    left_out = len(body) - len(shown) + block.more
+    if left_out:
+        lines.append(f"... and {left_out:,} more {block.what}{hint}")
     return [*lines, *(line for note in notes for line in wrapped(note, width))]
 
 

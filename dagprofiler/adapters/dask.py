@@ -32,6 +32,9 @@ _UNKNOWN = {
 #: Classes of nodes, or of their functions, whose results are not in their values.
 _SHUFFLES = {"P2PBarrierTask", "maybe_buffered_partd"}
 
+#: Packages whose iterators compute their items when these are asked for.
+_LAZY = {"builtins", "itertools", "dask", "toolz", "cytoolz"}
+
 
 def _put_together(
     parts: Sequence[tuple[Any, Any, Any]], repack: Callable[..., Any], values: Mapping[Any, Any]
@@ -135,7 +138,7 @@ def _converted(
             elsewhere[key] = None
         elif type(node := nodes[key]) is DataNode:
             literals[key] = node.value
-        elif {type(node).__name__, type(getattr(node, "func", None)).__name__} & _SHUFFLES:
+        elif _shuffles(node):
             raise GraphError(
                 f"from_dask(): {key!r} shuffles through Dask's workers or its files; make the "
                 'collection with dask.config.set({"dataframe.shuffle.method": "tasks", '
@@ -160,9 +163,34 @@ def _converted(
             else:
                 arriving.append(needed)
                 edges.append((names[source], name, fields))
-        node = result if key is result else nodes[key]
-        tasks[name] = GatherTask(node, name, arriving, given)
+        if key is result:
+            tasks[name] = GatherTask(result, name, arriving, given)
+        else:
+            compute = partial(_computed, nodes[key])
+            tasks[name] = GatherTask(compute, name, arriving, given, source=nodes[key])
     return Converted(tasks, edges, _UNKNOWN)
+
+
+def _shuffles(node: Any) -> bool:
+    """Tell whether the data of a node, or of a node fused into it, is on no edge."""
+    function = getattr(node, "func", None)
+    # Of a partial, the function; some of these are classes.
+    function = getattr(function, "func", function)
+    names = {type(item).__name__ for item in (node, function)}
+    if names & _SHUFFLES or str(getattr(function, "__module__", "")).startswith("partd."):
+        return True
+    fused = [item for item in getattr(node, "args", ()) if type(item) is dict]
+    return any(_shuffles(inner) for parts in fused for inner in parts.values())
+
+
+def _computed(node: Any, values: Mapping[Any, Any]) -> Any:
+    """Return the value of a key; an iterator, as bags have, computes its items here and now.
+
+    It would compute them in each key that needs them, and many cannot be serialized.
+    """
+    value = node(values)
+    is_lazy = type(value).__module__.partition(".")[0] in _LAZY
+    return [*value] if is_lazy and isinstance(value, Iterator) else value
 
 
 def _fetched(keys: Mapping[Any, Any]) -> Mapping[Any, Any]:

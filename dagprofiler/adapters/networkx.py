@@ -8,6 +8,7 @@ from typing import Any
 from dagprofiler.adapters import Converted
 from dagprofiler.adapters.functions import FunctionTask, place_of
 from dagprofiler.errors import DeclarationError, GraphError, needs_extra, short_repr
+from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.task import Task, instance_of
 
 #: The edge attribute that names the fields, as in an export.
@@ -34,6 +35,8 @@ def from_networkx(graph: Any, task: str) -> Converted:
             has = ", ".join(map(repr, attributes)) or "none"
             raise GraphError(f"node {node!r} has no attribute {task!r} (it has: {has})")
         tasks[name] = _task(attributes[task], name)
+    # Before the fields, in which a cycle shows as inputs that arrive twice.
+    kahn_order(tasks, [(str(source), str(target)) for source, target in graph.edges])
     edges: list[Any] = []
     for name, node in nodes.items():
         arriving = {str(source): edge.get(_FIELDS) for source, edge in graph.pred[node].items()}

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import merge
-from itertools import repeat
+from functools import cached_property
 from typing import Any, NamedTuple, Optional
 
 from dagprofiler._document import Calibration, ProfileData
 from dagprofiler._document.rounds import MEASURED
-from dagprofiler._document.table import default_times, timeline_rows
+from dagprofiler._document.table import default_times
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, number, printable, some
 from dagprofiler._util.text import quantity as with_unit
+from dagprofiler.analysis.makespan import PARTS, parts_of
 from dagprofiler.config import same_value
-from dagprofiler.errors import short_repr
+from dagprofiler.errors import counted, short_repr
 from dagprofiler.stats import FEWEST_ROUNDS, median
 from dagprofiler.stats.ranktests import (
     DIFFERENCE,
+    FASTER,
     INCONCLUSIVE,
     SLOWER,
     RankResult,
@@ -30,6 +31,9 @@ from dagprofiler.stats.ranktests import (
 
 #: What was measured in each of the measured rounds; None where nothing was.
 Measured = Sequence[Optional[float]]
+
+#: Entries of a comparison, with their names.
+Rows = list[tuple[str, Mapping[str, Any]]]
 
 #: How to take two profiles so that they can be compared.
 WAY_OUT = (
@@ -54,6 +58,20 @@ _NOT_SCALED = (
     "the ratio is of raw times, since they were not calibrated alike: dagprofiler.calibrate() "
     "before each run, or several rounds, gives a common scale"
 )
+
+_UNEXPLAINED = "no task and no edge has a verdict, so that nothing explains the difference"
+
+#: What the figures of a row are.
+MEANING = (
+    "times are medians of the rounds, without waits for a core where these are known; ratio and "
+    "interval are of rounds at equal speed of the machine, so a ratio may not be the medians'"
+)
+
+#: Verdicts on a difference.
+CHANGED = (SLOWER, FASTER)
+
+#: Share of the whole below which a task or an edge does not matter.
+LEAST_SHARE = 0.01
 
 #: Parts of ``run.conditions`` that times depend on, with their defaults.
 _CONDITIONS = {"busy_cores": 0, "collect_garbage": "rounds"}
@@ -92,15 +110,20 @@ def compare_profiles(
 
         * ``quantity``: ``"corrected_ms"``, without run-queue delay, if both have it, else
           ``"wall_ms"``; for edges ``"transfer_ms"``, serializing plus deserializing; for the
-          DAG ``"total_ms"``.
+          DAG ``"corrected_ms"``, its total time without the run-queue delays of its tasks, if
+          both ran serially and have them, else ``"total_ms"``.
         * ``base_ms``, ``new_ms``: medians, in milliseconds; None if unknown.
-        * ``ratio``: `new` divided by `base`; above 1 is slower. For interleaved rounds the
-          typical ratio, since medians lose what pairs have in common.
-        * ``low``, ``high``, ``coverage``: interval of the typical ratio (Hodges and Lehmann),
-          and the probability that it covers the ratio, as far as rounds differ; None for
+        * ``ratio``: `new` divided by `base`; above 1 is slower. The typical ratio of a round to
+          one of the base (Hodges and Lehmann) at equal speed of the machine, which that of the
+          medians is not; without samples that of the times.
+        * ``low``, ``high``, ``coverage``: interval of the ratio, which lies in it,
+          and the probability that it covers the true ratio, as far as rounds differ; None for
           single samples.
+        * ``rounds``: number of samples, of the side that has fewer; 0 without samples.
         * ``verdict``: ``"faster"``, ``"slower"``, ``"no significant difference"`` or
           ``"inconclusive"``, corrected for the number of tasks, or of edges.
+        * ``comparable``: whether the samples could be judged at all; if so, an inconclusive
+          verdict means that the interval is too wide.
         * ``reason``: why this verdict; may be absent.
 
         ``scale``: how times of different machines were converted to one scale; absent if they
@@ -111,19 +134,27 @@ def compare_profiles(
     The tests are those of :mod:`dagprofiler.stats.ranktests`. All verdicts are
     "inconclusive" if the two profiles cannot be compared: different machines or conditions, too
     few rounds, rounds of one process; a task's, if the speed of the machine changed in between
-    and may account for the difference. ``ratio`` is present in any case. Ratio and interval are
+    and may account for the difference. The DAG is judged as a task is, next to the mean of its
+    tasks' kernels, and is neither faster nor slower if no task and no edge has a verdict.
+    ``ratio`` is present in any case. Ratio and interval are
     None if a sample is 0, or so far from 1 that its ratios overflow a float.
     """
     sides = _Side(new), _Side(base)
     factor, scale = _common_scale(*sides)
     obstacles = "; ".join(_obstacles(*sides, scaled=bool(scale), paired=paired))
     judge = _Judge(factor, obstacles, difference, paired=paired)
-    total = judge.judged({"": _Pair("total_ms", sides[0].total_ms, sides[1].total_ms)})
     totals: Any = new.metrics.total_time_ms, base.metrics.total_time_ms
     tasks = {
         **{name: _unjudged(*sides, name) for name in sides[0].times if name in sides[1].times},
         **judge.judged(dict(_task_pairs(*sides))),
     }
+    edges = judge.judged(dict(_edge_pairs(*sides)))
+    total = judge.judged({"": _whole(*sides)}).get("") or _entry(
+        totals[1], totals[0], "total_ms", _lacking(*sides)
+    )
+    rows = [*tasks.values(), *edges.values()]
+    if total["verdict"] in CHANGED and rows and all(row["verdict"] == INCONCLUSIVE for row in rows):
+        total.update(verdict=INCONCLUSIVE, comparable=False, reason=_UNEXPLAINED)
     nodes = [profile.dag_structure["nodes"] for profile in (new, base)]
     parameters = {
         name: {"self": new.config.get(name), "other": base.config.get(name)}
@@ -137,9 +168,9 @@ def compare_profiles(
         node_weight_diff=_weight_diff(new.metrics.node_weights, base.metrics.node_weights),
         edge_weight_diff=_weight_diff(new.metrics.edge_weights, base.metrics.edge_weights),
         time_diff_ms=None if None in totals else totals[0] - totals[1],
-        total_time=total.get("") or _entry(totals[1], totals[0], "total_ms", _lacking(*sides)),
+        total_time=total,
         task_times={name: tasks[name] for name in nodes[0] if name in tasks},
-        edge_times=judge.judged(dict(_edge_pairs(*sides))),
+        edge_times=edges,
         **_alone("only_in_self", *nodes),
         **_alone("only_in_other", *reversed(nodes)),
         **({"scale": scale} if scale else {}),
@@ -234,6 +265,7 @@ class _Side:
         kinds = samples.get("rounds", ())
         self.rounds = [i for i, kind in enumerate(kinds) if kind == MEASURED]
         self.total_ms = self.measured(samples, "total_ms")
+        self.serial = run.get("executor") == "serial"
         self.predicted, self.timed = "prediction" in sections, "timeline" in sections
         self.host = profile.hostname
         self.machine = (self.host, *map(environment.get, _MACHINE))
@@ -244,8 +276,56 @@ class _Side:
     def measured(self, row: Mapping[str, Any], column: str) -> Measured:
         """Return a column of a task or an edge in the measured rounds; empty if all are None."""
         values = row.get(column)
-        samples = [values[i] for i in self.rounds] if values else []
-        return samples if any(value is not None for value in samples) else []
+        return _known([values[i] for i in self.rounds]) if values else []
+
+    def corrected_total_ms(self) -> Measured:
+        """Return the times of the rounds without the run-queue delays of the tasks.
+
+        Empty if a delay is not known, or if tasks ran concurrently, where not all delays add up.
+        """
+        columns = [
+            (self.measured(row, "wall_ms"), self.measured(row, "corrected_ms"))
+            for row in self.tasks.values()
+        ]
+        if not self.serial or not all(corrected for _, corrected in columns):
+            return []
+        totals: list[float | None] = []
+        for i, total_ms in enumerate(self.total_ms):
+            times = [(walls[i], corrected[i]) for walls, corrected in columns]
+            delays = [w - c for w, c in times if w is not None and c is not None]
+            if total_ms is None or len(delays) < len(times):
+                totals.append(None)
+            else:
+                totals.append(total_ms - sum(delays))
+        return _known(totals)
+
+    @cached_property
+    def kernel_ms(self) -> Measured:
+        """For each round the mean of the kernels next to its tasks, weighted by time."""
+        columns = [
+            (self.measured(row, "corrected_ms") or self.measured(row, "wall_ms"), kernels)
+            for row in self.tasks.values()
+            if (kernels := self.measured(row, "kernel_ms"))
+        ]
+        means: list[float | None] = []
+        for i in range(len(self.rounds)):
+            known = [(times[i], kernels[i]) for times, kernels in columns if times]
+            pairs = [(time, kernel) for time, kernel in known if time and kernel]
+            whole_ms = sum(time for time, _ in pairs)
+            means.append(sum(time * kernel for time, kernel in pairs) / whole_ms if pairs else None)
+        return means
+
+
+def _known(samples: Measured) -> Measured:
+    """Return samples; an empty list if all are None."""
+    return samples if any(value is not None for value in samples) else []
+
+
+def _whole(mine: _Side, theirs: _Side) -> _Pair:
+    quantity, times = "corrected_ms", (mine.corrected_total_ms(), theirs.corrected_total_ms())
+    if not all(times):
+        quantity, times = "total_ms", (mine.total_ms, theirs.total_ms)
+    return _Pair(quantity, *times, (mine.kernel_ms, theirs.kernel_ms))
 
 
 def _task_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
@@ -261,14 +341,13 @@ def _task_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
 
 def _edge_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
     for name, row in mine.edges.items():
-        left, right = _transfer_ms(mine, row), _transfer_ms(theirs, theirs.edges.get(name, {}))
-        if any(v is not None for v in left) and any(v is not None for v in right):
-            yield name, _Pair("transfer_ms", left, right)
+        times = _transfer_ms(mine, row), _transfer_ms(theirs, theirs.edges.get(name, {}))
+        yield name, _Pair("transfer_ms", *times, (mine.kernel_ms, theirs.kernel_ms))
 
 
 def _transfer_ms(side: _Side, row: Mapping[str, Any]) -> Measured:
-    parts = side.measured(row, "serialize_ms"), side.measured(row, "deserialize_ms")
-    return [None if sent is None or got is None else sent + got for sent, got in zip(*parts)]
+    parts = zip(side.measured(row, "serialize_ms"), side.measured(row, "deserialize_ms"))
+    return _known([None if sent is None or got is None else sent + got for sent, got in parts])
 
 
 def _common_scale(mine: _Side, theirs: _Side) -> tuple[float, str]:
@@ -308,7 +387,7 @@ def _obstacles(mine: _Side, theirs: _Side, *, scaled: bool, paired: bool) -> Ite
     fewest = min(len(mine.rounds), len(theirs.rounds))
     if fewest < FEWEST_ROUNDS:
         what = "1 measured round is" if fewest == 1 else f"{fewest} measured rounds are"
-        yield f"{what} too few, at least {FEWEST_ROUNDS} of each are needed; {WAY_OUT}"
+        yield f"{what} too few, at least {FEWEST_ROUNDS} of each are needed"
 
 
 class _Judge(NamedTuple):
@@ -321,45 +400,39 @@ class _Judge(NamedTuple):
 
     def judged(self, pairs: Mapping[str, _Pair]) -> dict[str, Any]:
         """Return an entry for each pair that has samples on both sides."""
-        compare = self._in_pairs if self.paired else self._apart
         pairs = {name: pair for name, pair in pairs.items() if pair.mine and pair.theirs}
-        results = {name: compare(pair) for name, pair in pairs.items()}
+        results = {name: self._compared(pair) for name, pair in pairs.items()}
         if self.obstacles:
-            judged = dict.fromkeys(pairs, Verdict(INCONCLUSIVE, self.obstacles))
+            judged = dict.fromkeys(pairs, Verdict(INCONCLUSIVE, self.obstacles, comparable=False))
         else:
             judged = verdicts(results, difference=self.difference)
         return {
             name: self._entry(pair, results[name], judged[name]) for name, pair in pairs.items()
         }
 
-    def _apart(self, pair: _Pair) -> RankResult:
+    def _compared(self, pair: _Pair) -> RankResult:
+        """Compare the samples of a pair; without kernels if one is not known."""
         sides = [
-            [rows for rows in zip(times, kernels or repeat(None)) if rows[0] is not None]
+            list(zip(times, kernels or [None] * len(times)))
             for times, kernels in zip((pair.mine, pair.theirs), pair.kernels)
         ]
-        return self._compared(compare_apart, sides)
-
-    def _in_pairs(self, pair: _Pair) -> RankResult:
-        kernels = (of_side or repeat(None) for of_side in pair.kernels)
-        both = [row for row in zip(pair.mine, pair.theirs, *kernels) if None not in row[:2]]
-        sides = [[(row[side], row[side + 2]) for row in both] for side in (0, 1)]
-        return self._compared(compare_interleaved, sides)
-
-    def _compared(self, compare: Any, sides: Sequence[Sequence[Any]]) -> RankResult:
-        """Compare two sets of (time, kernel); without kernels if one is not known."""
-        mine, theirs = ([time for time, _ in side] for side in sides)
-        kernels = tuple([kernel for _, kernel in side] for side in sides)
-        known = all(kernel for side in kernels for kernel in side)
-        times = [time * self.factor for time in mine]
-        result: RankResult = compare(times, theirs, kernels if known and all(kernels) else None)
-        return result
+        if self.paired:
+            both = [rows for rows in zip(*sides) if None not in [time for time, _ in rows]]
+            sides = [[rows[side] for rows in both] for side in (0, 1)]
+        mine, theirs = ([row for row in side if row[0] is not None] for side in sides)
+        kernels: Any = [kernel for _, kernel in mine], [kernel for _, kernel in theirs]
+        known = all(kernels) and all([*kernels[0], *kernels[1]])
+        times: Any = [time for time, _ in mine], [time for time, _ in theirs]
+        compare = compare_interleaved if self.paired else compare_apart
+        scaled = [time * self.factor for time in times[0]]
+        return compare(scaled, times[1], kernels if known else None)
 
     def _entry(self, pair: _Pair, result: RankResult, verdict: Verdict) -> dict[str, Any]:
         sides = ([ms for ms in side if ms is not None] for side in (pair.theirs, pair.mine))
         base_ms, new_ms = map(median, sides)
         entry = _entry(base_ms, new_ms, pair.quantity, verdict.reason)
-        entry["ratio"] = result.ratio if self.paired else result.ratio_of_medians
-        entry["verdict"] = verdict.verdict
+        entry.update(ratio=result.ratio, rounds=min(result.n))
+        entry.update(verdict=verdict.verdict, comparable=verdict.comparable)
         if min(result.n) > 1:
             entry.update(low=result.low, high=result.high, coverage=result.coverage)
         return entry
@@ -386,8 +459,9 @@ def _entry(
     """Return what is said of times without samples; `reason` may be empty."""
     ratio = new_ms / base_ms if base_ms and new_ms is not None else None
     entry = {"quantity": quantity, "base_ms": base_ms, "new_ms": new_ms, "ratio": ratio}
-    entry.update(low=None, high=None, coverage=None, verdict=INCONCLUSIVE)
-    return {**entry, "reason": reason} if reason else entry
+    interval = dict.fromkeys(("low", "high", "coverage"))
+    unjudged = {"rounds": 0, "verdict": INCONCLUSIVE, "comparable": False}
+    return {**entry, **interval, **unjudged, **({"reason": reason} if reason else {})}
 
 
 class ProfileComparison(ShownInBlocks, dict[str, Any]):
@@ -398,66 +472,65 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
     """
 
     def blocks(self) -> list[Block]:
-        """Return the verdict on the total, a table of times, and the other differences."""
-        times = {**self["task_times"], **self["edge_times"]}
+        """Return the headline, a table of times, and the other differences."""
         marks: dict[str, int] = {}
-        head = f"{self['new']} against {self['base']}: {self.headline(marks)}"
+        head = f"{self['new']} against {self['base']}: {self.headline()}"
         scale = [self["scale"]] if "scale" in self else []
         predicted = _makespan(self["prediction"]) if "prediction" in self else [()]
         rows: list[Sequence[str]] = [("", "base ms", "new ms", "ratio", "interval", "verdict")]
+        times = {**self["task_times"], **self["edge_times"]}
+        if times:
+            rows.append(_row("in all", self["total_time"], marks))
         rows += [_row(name, entry, marks) for name, entry in times.items()]
         if "prediction" in self or "in_intervals" in self:
             # Times that were predicted have no samples to judge.
             rows, marks = [row[:4] for row in rows], {}
+        measured = any(entry["rounds"] > 1 for entry in times.values())
         return [
             Block(head, notes=scale),
             Block("makespan, predicted against real", predicted, (0, 4)),
             Block(rows=rows, left=(0, 5), what="tasks and edges"),
             Block(notes=[f"[{mark}] {reason}" for reason, mark in marks.items()]),
+            Block(notes=[MEANING] if measured else []),
             Block("parameters", _values(self["config_diff"]), (0, 1, 2)),
             Block("bytes of edges", _weights(self["edge_weight_diff"], 8), what="edges"),
             Block("instructions", _weights(self["node_weight_diff"], 1), what="tasks"),
             Block(notes=self._alone()),
         ]
 
-    def headline(self, marks: dict[str, int] | None = None) -> str:
-        """Return the verdict on the total time, as in "12 % faster (1.31 s -> 1.15 s a round)".
+    def headline(self) -> str:
+        """Return what was found, as the command, the page and notebooks show it.
 
-        Of single runs it is "12 % faster in all (1.31 s -> 1.15 s)".
+        The verdict on the total time, then how many tasks, and edges, of at least 1 % of it are
+        slower or faster, the three with the largest changes by name, as in "no significant
+        difference in all (252 ms -> 261 ms a round); 1 of 8 tasks slower: peaks 1.25 x
+        (+13.8 ms)". A change in ms is that of the ratio, from the base's median.
 
         Of a prediction and a real run, how far off it is, and whether its interval holds the
         real makespan.
-
-        The change of rounds that were taken in pairs may be another than that of their medians.
-
-        Parameters
-        ----------
-        marks
-            Numbers the reasons of inconclusive verdicts; None for a headline without a mark.
         """
         if "prediction" in self:
             return _accuracy(self["prediction"])
         if "in_intervals" in self:
             held, count = self["in_intervals"].values()
             return f"real times of {held} of {count} tasks are in their predicted intervals"
-        total = self["total_time"]
-        base_ms, new_ms, ratio = total["base_ms"], total["new_ms"], total["ratio"]
-        if base_ms is None or new_ms is None:
-            return "total time unknown"
-        unit, per_ms = ("s", 1e3) if max(base_ms, new_ms) >= 1000 else ("ms", 1.0)
-        times = " -> ".join(f"{_three_digits(ms / per_ms)} {unit}" for ms in (base_ms, new_ms))
-        whole, a_round = (" in all", "") if total["coverage"] is None else ("", " a round")
-        times += a_round
-        change = "" if ratio is None else _change(ratio)
-        if total["verdict"] not in (*_COLOURED, INCONCLUSIVE):
-            return f"{total['verdict']}{whole} ({times})"
-        how = ""
-        if change and change != _change(new_ms / base_ms):
-            how, times = ", by pairs of rounds", f"medians {times}"
-        if total["verdict"] in _COLOURED:
-            return f"{change}{whole}{how} ({times})"
-        verdict = INCONCLUSIVE if marks is None else _marked(total, marks)
-        return f"{verdict}{whole} ({', '.join(filter(None, [times, change]))}{how})"
+        words = [_in_all(self["total_time"])]
+        for what, times in (("task", self["task_times"]), ("edge", self["edge_times"])):
+            words += _changes(counted(len(times), what), self._weighty(times, LEAST_SHARE))
+        return "; ".join(words)
+
+    def rows(self, least_share: float = LEAST_SHARE) -> Rows:
+        """Return what matters, with names: the whole, and tasks and edges of a share of it."""
+        times = {**self["task_times"], **self["edge_times"]}
+        return [("the whole", self["total_time"]), *self._weighty(times, least_share)]
+
+    def _weighty(self, times: Mapping[str, Mapping[str, Any]], least_share: float) -> Rows:
+        sides, whole = ("base_ms", "new_ms"), self["total_time"]
+        return [
+            (printable(name), row)
+            for name, row in times.items()
+            if any((row[side] or 0) >= least_share * (whole[side] or 0) for side in sides)
+        ]
 
     def _alone(self) -> Iterator[str]:
         for key, where in (("only_in_other", "base"), ("only_in_self", "new")):
@@ -465,19 +538,61 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
                 yield f"only in {self[where]}, so not compared: {some(self[key], 10)}"
 
 
-#: Verdicts on a difference.
-_COLOURED = ("faster", SLOWER)
+def _in_all(total: Mapping[str, Any]) -> str:
+    """Return the verdict on the total time, as in "12 % faster in all (1.31 s -> 1.15 s)"."""
+    base_ms, new_ms, verdict = total["base_ms"], total["new_ms"], total["verdict"]
+    if base_ms is None or new_ms is None:
+        return "total time unknown"
+    unit, per_ms = ("s", 1e3) if max(base_ms, new_ms) >= 1000 else ("ms", 1.0)
+    times = " -> ".join(f"{_three_digits(ms / per_ms)} {unit}" for ms in (base_ms, new_ms))
+    times += "" if total["coverage"] is None else " a round"
+    if verdict not in CHANGED:
+        return f"{verdict} in all ({times})"
+    change, of_medians = _change(total["ratio"]), _change(new_ms / base_ms)
+    if change == of_medians:
+        return f"{change} in all ({times})"
+    return f"{change} in all, {total['low']:.2f} to {total['high']:.2f} x (medians {times})"
+
+
+def _changes(of_all: str, rows: Rows) -> Iterator[str]:
+    """Yield how many are slower, and faster, as in "1 of 8 tasks slower: peaks 1.25 x (+13.8 ms)".
+
+    The three with the largest changes are named.
+    """
+    changed = [(name, row) for name, row in rows if row["verdict"] in CHANGED]
+    changed.sort(key=lambda named: abs(_change_ms(named[1])), reverse=True)
+    for verdict in CHANGED:
+        names = [
+            f"{name} {row['ratio']:.3g} x ({_three_digits(_change_ms(row), '+')} ms)"
+            for name, row in changed[:_NAMED]
+            if row["verdict"] == verdict
+        ]
+        number = sum(row["verdict"] == verdict for _, row in changed)
+        more = f" and {number - len(names)} more" if number > len(names) else ""
+        named = f": {', '.join(names)}{more}" if names else ""
+        if number:
+            yield f"{number} of {of_all} {verdict}{named}"
+
+
+#: Tasks, and edges, that a headline names.
+_NAMED = 3
+
+
+def _change_ms(entry: Mapping[str, Any]) -> float:
+    """Return by how much longer a row takes, by its ratio."""
+    change_ms: float = entry["base_ms"] * (entry["ratio"] - 1)
+    return change_ms
 
 
 def _change(ratio: float) -> str:
     if ratio >= 2:
         return f"{ratio:.2f} times as long"
     percent = round(100 * abs(1 - ratio))
-    return f"{percent} % {'faster' if ratio < 1 else 'slower'}" if percent else "under 1 % apart"
+    return f"{percent} % {FASTER if ratio < 1 else SLOWER}" if percent else "under 1 % apart"
 
 
-def _three_digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+def _three_digits(value: float, sign: str = "") -> str:
+    return f"{value:{sign},.0f}" if abs(value) >= 100 else f"{value:{sign}.3g}"
 
 
 def _row(name: str, entry: Mapping[str, Any], marks: dict[str, int]) -> tuple[str, ...]:
@@ -533,21 +648,7 @@ def _weights(differing: Mapping[str, Mapping[str, Any]], divisor: int) -> list[t
     return rows
 
 
-#: Parts of the makespan, and what they are.
-PARTS = {
-    "tasks": "compute() of the tasks",
-    "cores": "waits for a core, where measured; simulated ones are in tasks",
-    "transfers": "serializing and deserializing",
-    "engine": "workers without work although tasks were ready",
-    "waiting": "workers without work and without ready tasks",
-}
-
 _WHOLE = "from the first ready task to the last one's end; errors are shares of the real one"
-
-_MOMENTS = (
-    *("ready_ms", "deserialize_start_ms"),
-    *("compute_start_ms", "compute_end_ms", "serialize_end_ms"),
-)
 
 
 def prediction_error(real: ProfileData, predicted: ProfileData) -> dict[str, Any] | None:
@@ -566,7 +667,7 @@ def prediction_error(real: ProfileData, predicted: ProfileData) -> dict[str, Any
     all workers, divided by their number. Of several rounds that of the median counts.
     """
     workers = len(predicted.sections.get("timeline", {}).get("workers", ()))
-    there, guessed = _parts(real, workers), _parts(predicted, workers)
+    there, guessed = parts_of(real, workers), parts_of(predicted, workers)
     if there is None or guessed is None:
         return None
     whole_ms = sum(there.values())
@@ -578,46 +679,3 @@ def prediction_error(real: ProfileData, predicted: ProfileData) -> dict[str, Any
 
     parts = {part: compared(there[part], guessed[part]) for part in PARTS}
     return {**compared(whole_ms, sum(guessed.values())), "parts": parts}
-
-
-def _parts(profile: ProfileData, workers: int) -> dict[str, float] | None:
-    """Return the parts of the makespan of the median round, in milliseconds.
-
-    A round has at least `workers`, since those without a task are in no record.
-    """
-    samples = profile.sections.get("samples", {"tasks": {}})
-    kinds = samples.get("rounds")
-    rounds: dict[int, list[Sequence[float]]] = {}
-    busy: dict[int, set[int]] = {}
-    for row in timeline_rows(profile):
-        moments: list[Any] = [row.get(name) for name in _MOMENTS]
-        if None not in moments and (kinds is None or kinds[row["round"]] == MEASURED):
-            delays = samples["tasks"].get(row["task"], {}).get("delay_ms")
-            delay_ms = (delays[row["round"]] if delays else None) or 0.0
-            rounds.setdefault(row["round"], []).append([*moments, delay_ms])
-            busy.setdefault(row["round"], set()).add(row["worker"])
-    if not rounds:
-        return None
-    split = [_split(rows, max(workers, len(busy[n]))) for n, rows in rounds.items()]
-    middle = median([sum(parts.values()) for parts in split])
-    return min(split, key=lambda parts: abs(sum(parts.values()) - middle))
-
-
-def _split(rows: Sequence[Sequence[float]], workers: int) -> dict[str, float]:
-    """Return the parts of one round: the time of all workers, divided by their number."""
-    begin, end = min(row[0] for row in rows), max(row[4] for row in rows)
-    spent: dict[str, float] = {
-        "tasks": sum(row[3] - row[2] - row[5] for row in rows),
-        "cores": sum(row[5] for row in rows),
-        "transfers": sum((row[2] - row[1]) + (row[4] - row[3]) for row in rows),
-    }
-    # Steps of the number of tasks that are ready and wait, and of workers that work.
-    waits = sorted([(row[0], 1, 0) for row in rows] + [(row[1], -1, 0) for row in rows])
-    works = sorted([(row[1], 0, 1) for row in rows] + [(row[4], 0, -1) for row in rows])
-    engine, ready, working, at = 0.0, 0, 0, begin
-    for moment, waiting, busy in merge(waits, works):
-        engine += (moment - at) * min(max(0, ready), max(0, workers - working))
-        at, ready, working = moment, ready + waiting, working + busy
-    idle = workers * (end - begin) - sum(spent.values())
-    spent.update(engine=engine, waiting=idle - engine)
-    return {part: time_ms / workers for part, time_ms in spent.items()}

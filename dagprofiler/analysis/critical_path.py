@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
@@ -312,8 +312,7 @@ def _analysis(
     )
 
 
-@dataclass(frozen=True)
-class Bottleneck:
+class Bottleneck(NamedTuple):
     """A task or an edge on the critical path, and the gain if it cost nothing.
 
     Attributes
@@ -335,6 +334,13 @@ class Bottleneck:
     gain: Number
 
 
+class _Path(NamedTuple):
+    """A path: indices of its tasks, and of the edges between them."""
+
+    tasks: list[int]
+    edges: list[int]
+
+
 @dataclass(frozen=True)
 class Paths:
     """Start times with enough workers for all tasks, the critical path and its bottlenecks.
@@ -348,26 +354,65 @@ class Paths:
     critical_path
         The tasks of the longest path, from an entry to an exit task; on a tie, the path whose
         names sort first.
-    earliest_start
-        Top level: the longest path from an entry to the task, without the task's own cost.
-    latest_start
-        ``span - bottom_level``: starting later makes the whole run longer.
-    slack
-        ``latest_start - earliest_start``: 0 for every task on a longest path.
-    bottom_level
-        The longest path from the task to an exit, with the task's own cost.
-    bottlenecks
-        The tasks and edges on the critical path that cost anything: by `gain`, then by `cost`,
-        largest first, then in the order of the path.
     """
 
     span: Number
     critical_path: tuple[str, ...]
-    earliest_start: dict[str, Number]
-    latest_start: dict[str, Number]
-    slack: dict[str, Number]
-    bottom_level: dict[str, Number]
-    bottlenecks: tuple[Bottleneck, ...]
+    _graph: _WeightedGraph = field(repr=False, compare=False)
+    _path: _Path = field(repr=False)
+    #: In ticks: costs of tasks and edges; of each task the longest paths to it and from it.
+    _costs: Sequence[int] = field(repr=False)
+    _delays: Sequence[int] = field(repr=False)
+    _top_levels: Sequence[int] = field(repr=False)
+    _bottom_levels: Sequence[int] = field(repr=False)
+    _per_unit: int = field(repr=False)
+
+    @cached_property
+    def bottlenecks(self) -> tuple[Bottleneck, ...]:
+        """The tasks and edges on the critical path that cost anything.
+
+        By `gain`, then by `cost`, largest first, then in the order of the path.
+        """
+        graph, costs, delays = self._graph, self._costs, self._delays
+        top, bottom, count = self._top_levels, self._bottom_levels, len(self._costs)
+        over_edges = (
+            (source, target, top[source] + costs[source] + delay + bottom[target])
+            for (source, target, _), delay in zip(graph.edges, delays)
+        )
+        entries = ((-1, i, bottom[i]) for i in range(count) if not graph.levels[i])
+        exits = ((i, count, top[i] + costs[i]) for i in range(count) if graph.is_exit(i))
+        gains = _gains(graph, self._path, costs, delays, chain(over_edges, entries, exits))
+        unit = self._per_unit
+        return tuple(
+            Bottleneck(name, kind, _in_units(cost, unit), _in_units(gain, unit))
+            for name, kind, cost, gain in gains
+        )
+
+    def _by_name(self, ticks: Iterable[int]) -> dict[str, Number]:
+        return self._graph.by_name([_in_units(value, self._per_unit) for value in ticks])
+
+    @cached_property
+    def earliest_start(self) -> dict[str, Number]:
+        """Top level: the longest path from an entry to the task, without the task's own cost."""
+        return self._by_name(self._top_levels)
+
+    @cached_property
+    def bottom_level(self) -> dict[str, Number]:
+        """The longest path from the task to an exit, with the task's own cost."""
+        return self._by_name(self._bottom_levels)
+
+    @cached_property
+    def latest_start(self) -> dict[str, Number]:
+        """``span - bottom_level``: starting later makes the whole run longer."""
+        span = max(self._bottom_levels, default=0)
+        return self._by_name(span - bottom for bottom in self._bottom_levels)
+
+    @cached_property
+    def slack(self) -> dict[str, Number]:
+        """``latest_start - earliest_start``: 0 for every task on a longest path."""
+        span = max(self._bottom_levels, default=0)
+        levels = zip(self._top_levels, self._bottom_levels)
+        return self._by_name(span - bottom - top for top, bottom in levels)
 
     @property
     def upward_rank(self) -> dict[str, Number]:
@@ -378,6 +423,10 @@ class Paths:
     def downward_rank(self) -> dict[str, Number]:
         """`earliest_start`; with communication, HEFT's downward rank (Topcuoglu et al., 2002)."""
         return self.earliest_start
+
+
+def _in_units(ticks: int, per_unit: int) -> Number:
+    return ticks if per_unit == 1 else ticks / per_unit
 
 
 class _WeightedGraph:
@@ -430,38 +479,17 @@ def _paths_of(
     bottom = list(map(int.__add__, costs, below))
     span = max(bottom, default=0)
     path = _critical(graph, bottom, below, delays)
-    over_edges = (
-        (source, target, above[source] + costs[source] + delay + bottom[target])
-        for (source, target, _), delay in zip(graph.edges, delays)
-    )
-    entries = ((-1, i, bottom[i]) for i in range(count) if not graph.levels[i])
-    exits = ((i, count, above[i] + costs[i]) for i in range(count) if graph.is_exit(i))
-    gains = _gains(graph, path, costs, delays, chain(over_edges, entries, exits))
-
-    def units(ticks: int) -> Number:
-        return ticks if per_unit == 1 else ticks / per_unit
-
-    def figures(ticks: Iterable[int]) -> dict[str, Number]:
-        return graph.by_name(list(map(units, ticks)))
-
     return Paths(
-        span=units(span),
+        span=_in_units(span, per_unit),
         critical_path=tuple(graph.names[i] for i in path.tasks),
-        earliest_start=figures(above),
-        latest_start=figures(span - n for n in bottom),
-        slack=figures(span - n - m for n, m in zip(bottom, above)),
-        bottom_level=figures(bottom),
-        bottlenecks=tuple(
-            Bottleneck(name, kind, units(cost), units(gain)) for name, kind, cost, gain in gains
-        ),
+        _graph=graph,
+        _path=path,
+        _costs=costs,
+        _delays=delays,
+        _top_levels=above,
+        _bottom_levels=bottom,
+        _per_unit=per_unit,
     )
-
-
-class _Path(NamedTuple):
-    """A path: indices of its tasks, and of the edges between them."""
-
-    tasks: list[int]
-    edges: list[int]
 
 
 def _critical(
@@ -651,7 +679,9 @@ def _measured(
     rows, kinds = samples.get("edges", {}), samples.get("rounds", ())
     times: dict[str, Number] = {}
     for key in keys:
-        row = rows.get(key, {})
+        row = rows.get(key)
+        if row is None:
+            continue
         both = zip(row.get("serialize_ms", ()), row.get("deserialize_ms", ()))
         values = measured_of(kinds, [None if None in pair else sum(pair) for pair in both])
         if values:

@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from dagprofiler._document import ProfileData
 from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP
-from dagprofiler._document.table import edge_table, entries_of_tasks, task_table
-from dagprofiler._util.json import mapping_in
-from dagprofiler._util.text import BYTES, Block, number, printable, quantity, render, some
+from dagprofiler._document.table import (
+    Column,
+    ProfileTable,
+    edge_table,
+    task_table,
+)
+from dagprofiler._util.json import collector_paused, jsonable, mapping_in
+from dagprofiler._util.text import (
+    BYTES,
+    MOST_ROWS,
+    Block,
+    number,
+    printable,
+    quantity,
+    render,
+    some,
+)
 from dagprofiler.analysis.critical_path import Analysis, analysis_of, route, span_note, span_rows
+from dagprofiler.analysis.makespan import makespan_blocks, makespan_of
 from dagprofiler.analysis.weights import known_values
 from dagprofiler.errors import counted, short_repr
 from dagprofiler.stats import FLAGS
 
 #: The parts of what is shown, in their order.
-PARTS = ("summary", "tasks", "edges", "path", "meters", "flags")
+PARTS = ("summary", "makespan", "tasks", "edges", "path", "meters", "flags")
 
-#: Orders of the tasks.
-SORTS: dict[str, Any] = {
-    "time": lambda task: -(task["cost"] or 0),
-    "in": lambda task: -(task["bytes_in"] or 0),
-    "out": lambda task: -(task["bytes_out"] or 0),
-    "weight": lambda task: -(task["node_weight"] or 0),
-    "name": lambda task: task["task"],
-    "order": lambda task: task["execution_order"],
+#: Orders of the tasks, each by a column.
+SORTS = {
+    "time": "cost",
+    "in": "bytes_in",
+    "out": "bytes_out",
+    "weight": "node_weight",
+    "name": "task",
+    "order": "execution_order",
 }
 
 #: Columns of the table of tasks that are no meters of their own.
@@ -42,10 +57,12 @@ _NAMED = 5
 
 def summary(profile: ProfileData) -> str:
     """Return what is shown of a profile, as text; at most 40 rows of each table."""
-    return render(blocks(figures(profile)))
+    return render(blocks(figures(profile, top=MOST_ROWS)))
 
 
-def figures(profile: ProfileData, sort: str = "time", cost: str | None = None) -> dict[str, Any]:
+def figures(
+    profile: ProfileData, sort: str = "time", cost: str | None = None, top: int = 0
+) -> dict[str, Any]:
     """Return what is shown of a profile, by part.
 
     Parameters
@@ -54,36 +71,54 @@ def figures(profile: ProfileData, sort: str = "time", cost: str | None = None) -
         Order of the tasks, one of `SORTS`.
     cost
         Source of the tasks' costs, as for :func:`dagprofiler.analyze`; by default their times.
+    top
+        Maximum number of tasks, edges and bottlenecks; 0 for all.
 
     Raises
     ------
     WeightError
         If `cost` is given and no task has such a cost.
     """
-    found, why_not = analysis_of(profile, cost)
-    tasks = list(task_table(profile))
-    costs = {} if found is None else known_values(found.weights)
-    total = sum(costs.values())
-    for task in tasks:
-        task["cost"] = costs.get(task["task"])
-        task["share"] = task["cost"] / total if total and task["cost"] is not None else None
-    _, unclear = entries_of_tasks(profile)
-    return {
-        "summary": _summary(profile, found, unclear),
-        "tasks": sorted(tasks, key=SORTS[sort]),
-        "edges": sorted(edge_table(profile), key=lambda edge: -(edge["size_bytes"] or 0)),
-        "path": _path(found, why_not),
-        "flags": _flags(profile),
-    }
+    with collector_paused():
+        found, why_not = analysis_of(profile, cost)
+        tasks, edges = task_table(profile), edge_table(profile)
+        costs = {} if found is None else known_values(found.weights)
+        total = sum(costs.values())
+        of_tasks = [costs.get(name) for name in tasks["task"]]
+        shares = [value / total if total and value is not None else None for value in of_tasks]
+        for key, values in (("cost", of_tasks), ("share", shares)):
+            tasks.columns[key] = Column(key, key, "", values)
+        return {
+            "summary": _summary(profile, found, tasks, len(edges)),
+            "makespan": makespan_of(profile, found),
+            "tasks": _rows(tasks, SORTS[sort], top),
+            "edges": _rows(edges, "size_bytes", top),
+            "path": _path(found, why_not, top),
+            "flags": _flags(profile),
+        }
 
 
-def _summary(profile: ProfileData, found: Analysis | None, unclear: str) -> dict[str, Any]:
-    sections, structure = profile.sections, profile.dag_structure
+def _rows(table: ProfileTable, key: str, top: int) -> list[dict[str, Any]]:
+    """Return the first rows of a table in the order of a column, or all of them for 0.
+
+    The largest values are first, but names and places are in their own order.
+    """
+    values = table[key]
+    if key not in ("task", "execution_order"):
+        values = [-(value or 0) for value in values]
+    order = sorted(range(len(values)), key=values.__getitem__)
+    return list(table.rows(order[: top or None]))
+
+
+def _summary(
+    profile: ProfileData, found: Analysis | None, tasks: ProfileTable, edges: int
+) -> dict[str, Any]:
+    sections = profile.sections
     run = sections.get("run", {})
     return {
         "name": profile.name,
-        "tasks": len(structure["nodes"]),
-        "edges": len(structure["edges"]),
+        "tasks": len(tasks),
+        "edges": edges,
         "total_time_ms": profile.metrics.total_time_ms,
         "cost": None if found is None else found.weights.source,
         "unit": None if found is None else found.weights.unit,
@@ -94,11 +129,21 @@ def _summary(profile: ProfileData, found: Analysis | None, unclear: str) -> dict
         "conditions": _conditions(sections),
         "executor": run.get("executor"),
         "overhead": run.get("overhead"),
+        **{key: _total(tasks[key]) for key in _MOVING},
         "predicted": "prediction" in sections,
         "origin": _origin(profile),
         "command": mapping_in(sections, "environment").get("command"),
-        "notes": [*_predicted_for(profile), *_notes(sections, unclear)],
+        "config": jsonable(profile.config)[0],
+        "notes": [*_predicted_for(profile), *_notes(sections)],
     }
+
+
+#: Time in which data are moved between tasks, which is in no task's own time.
+_MOVING = ("serialize_time_ms", "deserialize_time_ms")
+
+
+def _total(values: Sequence[float | None]) -> float:
+    return sum(value for value in values if value is not None)
 
 
 def origin(profile: ProfileData) -> str:
@@ -175,7 +220,7 @@ def _predicted_for(profile: ProfileData) -> Iterator[str]:
         yield f"parameters: {', '.join(values)}"
 
 
-def _notes(sections: Mapping[str, Any], unclear: str) -> Iterator[str]:
+def _notes(sections: Mapping[str, Any]) -> Iterator[str]:
     """Yield doubts about a prediction, the engine, why figures are missing, and unfired rules."""
     prediction = sections.get("prediction", {})
     if prediction.get("interval_ms"):
@@ -192,8 +237,8 @@ def _notes(sections: Mapping[str, Any], unclear: str) -> Iterator[str]:
         where = f"{engine.get('executor')} on {engine.get('host')}"
         times = f"latency {latency} ms, gap {gap} ms, driver {driver} ms a task"
         yield f"engine: {where}, {counted(engine.get('workers', 0), 'worker')}: {times}"
-    if unclear:
-        yield f"no times: {unclear}"
+    if "unassigned_metrics" in sections:
+        yield "no times: execution_metrics named no tasks, and was not one entry for each"
     tasks = sections.get("samples", {}).get("tasks", {})
     columns = {column for row in tasks.values() for column in row}
     for column, why in mapping_in(sections, "environment").get("not_measured", {}).items():
@@ -211,7 +256,7 @@ def _notes(sections: Mapping[str, Any], unclear: str) -> Iterator[str]:
         yield f"rule {rule!r} {what}: {reasons[-1]}"
 
 
-def _path(found: Analysis | None, why_not: str) -> dict[str, Any]:
+def _path(found: Analysis | None, why_not: str, top: int) -> dict[str, Any]:
     """Return the critical path, the parallelism and the bottlenecks."""
     if found is None:
         return {"tasks": [], "why_not": why_not}
@@ -224,7 +269,7 @@ def _path(found: Analysis | None, why_not: str) -> dict[str, Any]:
         "span_with_edges": None if with_edges is None else with_edges.span,
         "work": found.work,
         "parallelism": found.average_parallelism,
-        "gains": list(map(asdict, alone.bottlenecks)),
+        "gains": [item._asdict() for item in alone.bottlenecks[: top or None]],
         "spans": None if found.critical_spans is None else asdict(found.critical_spans),
     }
 
@@ -242,16 +287,20 @@ def blocks(shown: Mapping[str, Any], parts: Sequence[str] = PARTS) -> list[Block
     """Return the blocks of some parts of what :func:`figures` returned."""
     made: list[Block] = []
     tasks: Sequence[Mapping[str, Any]] = shown["tasks"]
+    edges: Sequence[Mapping[str, Any]] = shown["edges"]
+    further = shown["summary"]["tasks"] - len(tasks)
     if "summary" in parts:
         made += _summary_blocks(shown)
+    if "makespan" in parts and shown["makespan"] is not None:
+        made += makespan_blocks(shown["makespan"])
     if "tasks" in parts:
-        made.append(_task_block(tasks, shown["summary"]))
+        made.append(replace(_task_block(tasks, shown["summary"]), more=further))
     if "edges" in parts:
-        made.append(_edge_block(shown["edges"]))
+        made.append(replace(_edge_block(edges), more=shown["summary"]["edges"] - len(edges)))
     if "path" in parts:
         made += _path_blocks(shown["path"])
     if "meters" in parts:
-        made.append(_meter_block(tasks))
+        made.append(replace(_meter_block(tasks), more=further))
     if "flags" in parts:
         notes = [f"{entry['flag']}: {entry['meaning']}" for entry in shown["flags"]]
         made.append(Block(notes=notes))
@@ -260,7 +309,7 @@ def blocks(shown: Mapping[str, Any], parts: Sequence[str] = PARTS) -> list[Block
 
 def _summary_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
     """Yield what the profile is of, its size and total, and what is wrong with its figures."""
-    about, tasks, flags = shown["summary"], shown["tasks"], shown["flags"]
+    about, flags = shown["summary"], shown["flags"]
     total = about["total_time_ms"]
     # The conditions are those of rounds.
     of = "in all" if about["conditions"] is None else "a round"
@@ -281,19 +330,18 @@ def _summary_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
         overhead = about["overhead"].items()
         kinds = (f"{_words(kind[: -len('_ms')])} {number(ms)} ms" for kind, ms in overhead)
         every = ", all rounds together" if (about["rounds"] or 0) > 1 else ""
-        notes += [*_moving(tasks), f"outside of the tasks{every}: {', '.join(kinds)}"]
+        serialized, deserialized = (about[key] for key in _MOVING)
+        if serialized or deserialized:
+            words = f"serialized in {number(serialized)} ms, deserialized in"
+            notes.append(f"data: {words} {number(deserialized)} ms")
+        notes += [f"outside of the tasks{every}: {', '.join(kinds)}"]
+    if about["config"]:
+        values = (f"{key}={short_repr(value)}" for key, value in about["config"].items())
+        notes.append(printable(f"configuration: {', '.join(values)}"))
     predicted = f"{_PREDICTED}; " if about["predicted"] else ""
     yield Block(f"{predicted}{', '.join(head)}", notes=[*notes, printable(about["origin"])])
     for name, entry in about["failures"].items():
         yield failure_block(name, entry)
-
-
-def _moving(tasks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the time in which data are moved between tasks, which is in no task's own time."""
-    keys = "serialize_time_ms", "deserialize_time_ms"
-    sums = [sum(task[key] for task in tasks if task[key] is not None) for key in keys]
-    if any(sums):
-        yield f"data: serialized in {number(sums[0])} ms, deserialized in {number(sums[1])} ms"
 
 
 def failure_block(name: str, entry: Mapping[str, Any]) -> Block:
@@ -362,7 +410,7 @@ def _path_blocks(path: Mapping[str, Any]) -> Iterator[Block]:
     gains = [item for item in path["gains"] if item["gain"]][:3]
     if gains:
         words = ", ".join(f"{printable(item['name'])} {number(item['gain'])}" for item in gains)
-        notes.append(f"  {unit} that it would be shorter without: {words}")
+        notes.append(f"  gain if free, with enough workers, in {unit}: {words}")
     yield Block(head, notes=notes)
     if path["spans"] is not None:
         yield Block("", span_rows(path["spans"]), (0, 1), "spans", [span_note(path["spans"])])

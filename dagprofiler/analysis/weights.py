@@ -79,7 +79,7 @@ def check_finite(source: str, values: Mapping[str, Number], at: str = "") -> Non
 
 def times_of_tasks(profile: ProfileData) -> dict[str, float]:
     """Return the time of each task in all its phases, in milliseconds."""
-    entries, _ = entries_of_tasks(profile)
+    entries = entries_of_tasks(profile)
     phases = "compute_time_ms", "serialize_time_ms", "deserialize_time_ms"
     return {
         name: sum(getattr(entry, phase) or 0.0 for phase in phases)
@@ -183,7 +183,7 @@ class Reader:
             return {}
         found: dict[str, Any] = {}
         if candidate == "wall_time_ms":
-            entries, _ = entries_of_tasks(self._profile)
+            entries = entries_of_tasks(self._profile)
             found = {name: entry.compute_time_ms for name, entry in entries.items()}
         if self._sources is not None:
             own = {n: entry[candidate] for n, entry in self._sources.items() if candidate in entry}
@@ -212,8 +212,7 @@ class Reader:
             if not column:
                 return _NO_SOURCES.format("a node weight of 0 may mean a missing cost model")
             if candidate == "wall_time_ms":
-                _, why = entries_of_tasks(self._profile)
-                return _NO_SOURCES.format(why or "execution_metrics has no entry of that name")
+                return _NO_SOURCES.format("execution_metrics has no entry of that name")
         own = self._sources.get(name, {}).get("reasons", {}) if self._sources else {}
         general = self._environment.get("not_measured", {})
         for reasons, key in ((own, candidate), (general, candidate), (general, column)):

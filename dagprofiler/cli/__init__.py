@@ -9,10 +9,11 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
+from dagprofiler._util.files import occupy_standard_streams
 from dagprofiler.cli._parser import FAILED, CommandError, parse
+from dagprofiler.cli._signals import ENDING
 from dagprofiler.errors import DagProfilerWarning, RunError
 
 __all__ = ["entry", "main"]
@@ -25,50 +26,32 @@ _COMMANDS = {
     "compare": "_compare",
 }
 
-#: Exit codes, by shell convention, after SIGINT, SIGPIPE and SIGTERM.
-INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived; it ends a command as Ctrl-C does."""
+#: Exit codes, by shell convention, after SIGINT and SIGPIPE.
+INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 def entry() -> None:
     """Run the command of this process, and end it with the command's exit code."""
     warnings.showwarning = _warning_line
-    _raise_at_sigterm()
+    occupy_standard_streams()
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        # Daemons may have closed it.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    ENDING.install()
     code = main()
-    if code == TERMINATED:
+    if ENDING.exit_code:
         import signal
-
-        # Python removes handlers before it ends; a second SIGTERM would decide the exit code.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if code in (INTERRUPTED, TERMINATED):
         import threading
+
+        # Python removes handlers before it ends; another signal would decide the exit code.
+        ENDING.leave_to(signal.SIG_IGN)
+        code = ENDING.exit_code
 
         if any(not thread.daemon for thread in threading.enumerate()[1:]):
             # Threads cannot be ended, and Python would wait for them.
             os._exit(code)
     sys.exit(code)
-
-
-def _raise_at_sigterm() -> None:
-    """Make SIGTERM raise :class:`Terminated`, unless it is ignored."""
-    import signal
-
-    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        return
-
-    def end(*_: Any) -> None:
-        # Some senders, such as timeout(1), send it twice; saving must not be interrupted.
-        signal.signal(signal.SIGTERM, lambda *_: None)
-        raise Terminated("terminated")
-
-    signal.signal(signal.SIGTERM, end)
-    if hasattr(os, "register_at_fork"):
-        # A forked worker has nothing to save.
-        default = partial(signal.signal, signal.SIGTERM, signal.SIG_DFL)
-        os.register_at_fork(after_in_child=default)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -90,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = getattr(module, "import_" if name == "import" else name)(arguments)
     except KeyboardInterrupt as interrupt:
         _say(debug, str(interrupt) or "interrupted")
-        return TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader of the pipe has closed it.
         _discard_stdout()

@@ -5,17 +5,24 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from math import isfinite
+from math import ceil, isfinite, log
 from typing import Any, NamedTuple
 
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, printable, render
-from dagprofiler.analysis.compare import PREDICTED, WAY_OUT, ProfileComparison, compare_profiles
+from dagprofiler.analysis.compare import (
+    PREDICTED,
+    WAY_OUT,
+    ProfileComparison,
+    Rows,
+    compare_profiles,
+)
 from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError
+from dagprofiler.errors import listed
 from dagprofiler.profile import Profile
 from dagprofiler.stats.ranktests import DIFFERENCE, INCONCLUSIVE, SLOWER
 
@@ -25,15 +32,17 @@ _OF_RUNS = (
     *("fresh-process", "busy-cores", "output", "report"),
 )
 
-#: Exit codes: a condition of --fail-if holds; there is no verdict.
+#: Exit codes: a condition of --fail-if holds; nothing could be judged.
 _FAILED, _NOT_COMPARABLE = 1, 3
 
 _CONDITION = re.compile(r"(slower|larger)(?:\s*>\s*(\d+(?:\.\d+)?)\s*%)?")
 
-_ON_A_COMMAND_LINE = (
+_SEVERAL_ROUNDS = (
     "take both with dagprofiler run TARGET --rounds 10 --fresh-process, on one machine, or "
     "measure both with dagprofiler compare --run BASE NEW"
 )
+_LESS_NOISE = "take more rounds, on a machine that no other program uses"
+_IN_TURNS = "or measure both in turns with dagprofiler compare --run BASE NEW"
 
 
 class _Condition(NamedTuple):
@@ -52,13 +61,13 @@ class _Condition(NamedTuple):
             )
         return cls(text.strip(), found[1], float(found[2] or 0) / 100)
 
-    def holds(self, comparison: Mapping[str, Any]) -> list[str]:
-        """Return the tasks, or edges, for which the condition holds, and by how much."""
+    def holds(self, comparison: ProfileComparison, rows: Rows) -> list[str]:
+        """Return those of the rows, or the edges, for which it holds, and by how much."""
         if self.word == "slower":
             return [
-                f"{printable(name)} ({entry['ratio'] - 1:+.1%})"
-                for name, entry in comparison["task_times"].items()
-                if entry["verdict"] == SLOWER and entry["ratio"] - 1 > self.share
+                f"{name} ({row['ratio'] - 1:+.1%})"
+                for name, row in rows
+                if row["verdict"] == SLOWER and row["low"] > 1 + self.share
             ]
         return [
             f"{printable(name)} ({_growth(entry['other'], entry['self'])})"
@@ -67,10 +76,9 @@ class _Condition(NamedTuple):
             if entry["self"] - entry["other"] > self.share * entry["other"]
         ]
 
-    def needs(self, comparison: Mapping[str, Any]) -> bool:
-        """Return whether a verdict that the condition depends on is missing."""
-        verdicts = [entry["verdict"] for entry in comparison["task_times"].values()]
-        return self.word == "slower" and INCONCLUSIVE in verdicts
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
 
 
 def _growth(before: int, after: int) -> str:
@@ -78,41 +86,88 @@ def _growth(before: int, after: int) -> str:
     return f"{after / before - 1:+.1%}" if before else f"0 -> {after // 8:,} bytes"
 
 
+class _Gate(NamedTuple):
+    """What makes a comparison fail.
+
+    Attributes
+    ----------
+    conditions
+        Those of --fail-if.
+    difference
+        The smallest slowdown that has to be seen, as a share.
+    least_share
+        Share of the whole below which a task or an edge does not matter.
+    strict
+        Whether a slowdown that might have been missed fails, too.
+    """
+
+    conditions: Sequence[_Condition]
+    difference: float
+    least_share: float
+    strict: bool
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> _Gate:
+        conditions = [_Condition.of(text) for text in arguments.fail_if]
+        shares = [condition.share for condition in conditions if condition.word == "slower"]
+        # The smallest slowdown that is asked for has to be visible.
+        difference = min(filter(None, shares), default=DIFFERENCE)
+        return cls(conditions, difference, arguments.least_share, arguments.strict)
+
+    def exit_code(self, comparison: ProfileComparison) -> int:
+        """Return the exit code, and store in the comparison what `failed` and what it `missed`."""
+        rows = comparison.rows(self.least_share)
+        failed = {one.text: one.holds(comparison, rows) for one in self.conditions}
+        comparison["failed"] = {text: names for text, names in failed.items() if names}
+        of_bytes = [condition.word == "larger" for condition in self.conditions]
+        of_times = self.strict or not all(of_bytes)
+        judged = any(row["comparable"] for _, row in rows)
+        comparison["missed"] = self._missed(rows) if judged and of_times else ""
+        if comparison["failed"]:
+            return _FAILED
+        if of_bytes and not of_times:
+            return 0
+        return 0 if judged and not (self.strict and comparison["missed"]) else _NOT_COMPARABLE
+
+    def _missed(self, rows: Rows) -> str:
+        """Return which slowdowns may have been missed, and how many rounds would show them."""
+        most, words = 1 + self.difference, []
+        judged = [(name, row) for name, row in rows if row["comparable"] and row["rounds"] > 1]
+        unseen = [(name, row) for name, row in judged if row["low"] <= most < row["high"]]
+        if unseen:
+            unseen.sort(key=lambda named: named[1]["high"], reverse=True)
+            sizes = [f"{_percent(row['high'] - 1)} of {name}" for name, row in unseen]
+            # Of equal programs, the distance of the end from 1 falls with the root of the rounds.
+            rounds = [row["rounds"] * (log(row["high"]) / log(most)) ** 2 for _, row in unseen]
+            words = [
+                f"a slowdown of up to {listed(sizes, 3, str)} could have been missed",
+                f"about {ceil(max(rounds)):,} rounds would show {_percent(self.difference)}",
+            ]
+        if unjudged := [name for name, row in rows if not row["comparable"]]:
+            words.append(f"no verdict on {listed(unjudged, 3, str)}")
+        return "; ".join(words)
+
+
 def compare(arguments: argparse.Namespace) -> int:
     """Compare profiles, or interleaved runs of targets, with a base."""
-    conditions = [_Condition.of(text) for text in arguments.fail_if]
-    # The smallest slowdown that is asked for has to be visible.
-    shares = [condition.share for condition in conditions if condition.word == "slower"]
-    difference = min(filter(None, shares), default=DIFFERENCE)
+    gate = _Gate.of(arguments)
     made = _of_runs if arguments.run else _of_files
-    comparisons = made(arguments, difference)
-    for comparison in comparisons:
-        comparison["failed"] = {
-            condition.text: reasons
-            for condition in conditions
-            if (reasons := condition.holds(comparison))
-        }
+    comparisons = made(arguments, gate.difference)
+    codes = [gate.exit_code(comparison) for comparison in comparisons]
     if arguments.json:
         _output.print_json({"comparisons": list(map(_as_json, comparisons))})
-    elif arguments.markdown:
-        _output.print_text("\n\n".join(map(_markdown, comparisons)))
     else:
-        shown = (
-            render(_blocks(comparison), 0, _output.width() or 80) for comparison in comparisons
-        )
+        width = _output.width() or 80
+        blocks = [_blocks(comparison, in_turns=arguments.run) for comparison in comparisons]
+        shown = [_markdown(b) if arguments.markdown else render(b, 0, width) for b in blocks]
         _output.print_text("\n\n".join(shown))
-    if any(comparison["failed"] for comparison in comparisons):
-        return _FAILED
-    unsure = any(
-        not _is_judged(comparison) or any(condition.needs(comparison) for condition in conditions)
-        for comparison in comparisons
-    )
-    return _NOT_COMPARABLE if unsure else 0
+    # One that fails counts more than one without a verdict.
+    return _FAILED if _FAILED in codes else max(codes)
 
 
 def _as_json(comparison: ProfileComparison) -> dict[str, Any]:
     """Return a comparison for JSON, which holds no infinite percentages and few kinds of values."""
-    found = dict(comparison)
+    found = {**comparison, "headline": comparison.headline()}
     found["config_diff"] = {n: jsonable(both)[0] for n, both in comparison["config_diff"].items()}
     for key in ("node_weight_diff", "edge_weight_diff"):
         found[key] = {
@@ -120,11 +175,6 @@ def _as_json(comparison: ProfileComparison) -> dict[str, Any]:
             for name, entry in comparison[key].items()
         }
     return found
-
-
-def _is_judged(comparison: Mapping[str, Any]) -> bool:
-    """Return whether there is a verdict on any task."""
-    return any(entry["verdict"] != INCONCLUSIVE for entry in comparison["task_times"].values())
 
 
 def _of_files(arguments: argparse.Namespace, difference: float) -> list[ProfileComparison]:
@@ -194,27 +244,38 @@ def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -
     return compare_profiles(new, base, names=names, **how)
 
 
-def _blocks(comparison: ProfileComparison) -> list[Block]:
-    """Return the blocks of a comparison; the way out is the one on a command line."""
-    # A prediction has no samples, however its base was measured.
-    why = comparison["total_time"].get("reason", "")
-    over = _is_judged(comparison) or "prediction" in comparison or why.startswith(PREDICTED)
-    way_out = [] if over else [f"for a verdict: {_ON_A_COMMAND_LINE}"]
-    failed = (f"failed: {text}: {', '.join(names)}" for text, names in comparison["failed"].items())
-    blocks = [*comparison.blocks(), Block(notes=way_out), Block(notes=failed)]
+def _blocks(comparison: ProfileComparison, *, in_turns: bool) -> list[Block]:
+    """Return the blocks of a comparison, then what would give a verdict, and what failed."""
+    notes = [f"for a verdict: {hint}"] if (hint := _hint(comparison, in_turns=in_turns)) else []
+    notes += [f"failed: {text}: {', '.join(n)}" for text, n in comparison["failed"].items()]
+    notes += filter(None, [comparison["missed"]])
     return [
         replace(
             block,
             title=printable(block.title),
             notes=[printable(words.replace(f"; {WAY_OUT}", "")) for words in block.notes],
         )
-        for block in blocks
+        for block in (*comparison.blocks(), Block(notes=notes))
     ]
 
 
-def _markdown(comparison: ProfileComparison) -> str:
+def _hint(comparison: ProfileComparison, *, in_turns: bool) -> str:
+    """Return what would give a verdict, on a command line; "" if there is one on a task."""
+    rows = [comparison["total_time"], *comparison["task_times"].values()]
+    reasons = [row.get("reason", "") for row in rows]
+    # A prediction has no samples, however its base was measured.
+    if "prediction" in comparison or reasons[0].startswith(PREDICTED):
+        return ""
+    if any(row["verdict"] != INCONCLUSIVE for row in rows[1:]):
+        return ""
+    if any(WAY_OUT in reason for reason in reasons):
+        return _SEVERAL_ROUNDS
+    return _LESS_NOISE if in_turns else f"{_LESS_NOISE}, {_IN_TURNS}"
+
+
+def _markdown(blocks: Sequence[Block]) -> str:
     parts = []
-    for block in _blocks(comparison):
+    for block in blocks:
         lines = []
         if block.title and len(block.rows) != 1:
             lines += [f"**{_escaped(block.title)}**", ""]

@@ -25,7 +25,7 @@ _INVALID = 1
 def show(arguments: argparse.Namespace) -> int:
     """Print what a profile says."""
     profile = _output.load_profile(arguments.profile)
-    shown = figures(profile, arguments.sort, arguments.cost)
+    shown = figures(profile, arguments.sort, arguments.cost, 0 if arguments.json else arguments.top)
     parts = arguments.part or PARTS
     if arguments.json:
         # The columns of meters are in the tasks.

@@ -14,6 +14,7 @@ from dagprofiler._util.files import FOREIGN, check_writable, second_place
 from dagprofiler._util.text import printable, render
 from dagprofiler.analysis.summary import PARTS, blocks
 from dagprofiler.cli._parser import CommandError
+from dagprofiler.cli._signals import ENDING
 from dagprofiler.errors import DagProfilerError, ProfileError, describe
 from dagprofiler.profile import Profile
 
@@ -174,8 +175,9 @@ def check_profile_suffix(path: str | None) -> None:
 def note_left_out(losses: Sequence[str]) -> None:
     """Print on one line what a file could not hold."""
     if losses:
-        more = len(losses) - 1
-        note(f"{losses[0]}{f' (and {more} more: --json lists them)' if more else ''}")
+        # The hint is longer than one item.
+        hint = f"{losses[0]} (and {len(losses) - 1} more: --json lists them)"
+        note(hint if len(losses) > 2 else "; ".join(losses))
 
 
 def _unwritable(path: str) -> str | None:
@@ -208,18 +210,21 @@ def keep(measured: Iterable[tuple[Profile, str]]) -> None:
 
 def _unkept(profile: Profile, path: str) -> str | None:
     """Save a profile; if that fails, save it elsewhere and return why and where, in words."""
+    name = "standard output" if path == "-" else repr(path)
     try:
-        if path == "-":
-            profile.save(sys.stdout.buffer)
-            sys.stdout.flush()
-        else:
-            profile.save(path)
-    except BaseException as error:
+        with ENDING.saving():
+            if path == "-":
+                profile.save(sys.stdout.buffer)
+                sys.stdout.flush()
+            else:
+                profile.save(path)
+    except KeyboardInterrupt:
+        return f"output {name}: was not written; its profile is lost"
+    except Exception as error:
         place = f"the profile is {placed(profile)}"
-        if isinstance(error, BrokenPipeError) or not isinstance(error, Exception):
+        if isinstance(error, BrokenPipeError):
             note(place)
             raise
-        name = "standard output" if path == "-" else repr(path)
         return f"output {name}: cannot be written: {reason_of(error)}; {place}"
     return None
 

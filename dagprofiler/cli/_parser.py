@@ -15,12 +15,12 @@ examples:
   dagprofiler run pipeline.py:dag -o profile.json --report report.html
   dagprofiler run pipeline.py:build --config N=1000 --rounds auto --executor processes:4
   dagprofiler show profile.json --sort time --top 10
-  dagprofiler compare base.json new.json --fail-if "slower > 5%"
+  dagprofiler compare --run base.py:dag new.py:dag --fail-if "slower > 5%"
   dagprofiler simulate profile.json --workers 1..16 --faster map=2
   dagprofiler export profile.json -o profile.dot
 
 exit codes: 0 done; 1 a --fail-if condition holds, or a file is not valid; 2 wrong
-usage or bad input; 3 not comparable, no verdict; 4 a task failed; 130 Ctrl-C
+usage or bad input; 3 nothing could be judged; 4 a task failed; 130 Ctrl-C
 """
 
 #: Sources of costs; the parser imports nothing that knows them.
@@ -69,23 +69,26 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not argv:
         parser.print_help(sys.stderr)
         raise CommandError("a command is missing")
+    commands = _commands_of(parser)
+    if not argv[0].startswith("-") and argv[0] not in commands:
+        hint = did_you_mean(argv[0], [*commands]) or f"; give one of {', '.join(commands)}"
+        raise CommandError(f"there is no command {argv[0]!r}{hint}")
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
-        known = _options_of(parser, arguments.command)
+        known = [*commands[arguments.command]._option_string_actions]  # noqa: SLF001
         hint = did_you_mean(unknown[0].partition("=")[0], known)
         command = f"{parser.prog} {arguments.command}"
         raise CommandError(f"unknown arguments: {' '.join(unknown)}{hint}; see {command} --help")
     return arguments
 
 
-def _options_of(parser: argparse.ArgumentParser, command: str) -> list[str]:
-    """Return the options of a command."""
-    subparsers = next(
-        action
+def _commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command."""
+    return next(
+        action.choices
         for action in parser._actions  # noqa: SLF001  (argparse has no public access)
         if isinstance(action.choices, dict)
     )
-    return [*subparsers.choices[command]._option_string_actions]  # type: ignore[index]  # noqa: SLF001
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -227,7 +230,7 @@ def _trust(parser: argparse.ArgumentParser) -> None:
 
 def _show(parser: argparse.ArgumentParser) -> None:
     _add(parser, "PROFILE", _ONE_PROFILE)
-    parts = ("summary", "tasks", "edges", "path", "meters", "flags")
+    parts = ("summary", "makespan", "tasks", "edges", "path", "meters", "flags")
     _add(parser, "--part", "show only this part; repeatable", action="append", choices=parts)
     text = "sort tasks by time (the default), bytes in, bytes out, instructions (weight)"
     keys = ("time", "in", "out", "weight", "name", "order")
@@ -246,8 +249,11 @@ def _cost(parser: argparse.ArgumentParser) -> None:
 def _compare(parser: argparse.ArgumentParser) -> None:
     _add(parser, "BASE", "the profile to compare with; - for standard input")
     _add(parser, "NEW", "the profiles to compare with BASE", nargs="+")
-    text = 'exit with code 1 if it holds: "slower", "slower > 5%%" for tasks'
+    text = 'exit with code 1 if it holds: "slower > 5%%" for the whole, its tasks and edges'
     _add(parser, "--fail-if CONDITION", f'{text}, "larger > 5%%" for the bytes of edges', **_MANY)
+    text = "share of the whole below which a task or an edge is left out; by default 0.01"
+    _add(parser, "--least-share SHARE", text, type=_share, default=0.01)
+    _add(parser, "--strict", "exit with code 3 if a slowdown might have been missed, too")
     _add(parser, "--markdown", "print tables as Markdown, for a pull request")
     text = "BASE and NEW are targets as for run; measure them now, with interleaved rounds"
     _add(parser, "--run", text)
@@ -341,6 +347,17 @@ def _counts(text: str) -> Iterable[int]:
             )
         found.append(range(int(ends[0]), int(ends[1]) + 1))
     return chain(*found)
+
+
+def _share(text: str) -> float:
+    """Return a share of the whole, from 0 to 1."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, as 0.01, got {text!r}")
+    return share
 
 
 def _rows(text: str) -> int:

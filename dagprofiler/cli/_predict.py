@@ -15,11 +15,15 @@ from dagprofiler._util.text import aligned, number, quantity, shortened
 from dagprofiler.cli import _output, _targets
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.cli._run import conditions, deliver, measuring, meters, save_each, written_of
-from dagprofiler.errors import counted
+from dagprofiler.errors import ValidationError, counted
 from dagprofiler.profile import Profile
 
 if TYPE_CHECKING:
     from dagprofiler.predict import CostModels
+
+
+#: How a command line gives an engine.
+_ENGINE = "give --executor, which calibrates one, or --engine"
 
 
 def sweep(arguments: argparse.Namespace) -> int:
@@ -70,9 +74,9 @@ def sweep(arguments: argparse.Namespace) -> int:
 
 def fit(arguments: argparse.Namespace) -> int:
     """Print how the costs in profiles depend on the parameters."""
-    models = _models(arguments.profile)
+    models = _models("fit", arguments.profile)
     if arguments.json:
-        fields = ("of", "quantity", "unit", "formula", "error", "regime")
+        fields = ("of", "quantity", "unit", "formula", "error", "regime", "doubt")
         _output.print_json(
             {
                 "parameters": {name: [*values] for name, values in models.parameters.items()},
@@ -85,9 +89,10 @@ def fit(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _models(paths: Sequence[str]) -> CostModels:
+def _models(command: str, paths: Sequence[str]) -> CostModels:
     """Return the cost models of profiles, or of those in directories."""
     from dagprofiler.predict import fit as models_of
+    from dagprofiler.predict._fit import LEAST
 
     files = []
     for path in paths:
@@ -105,20 +110,30 @@ def _models(paths: Sequence[str]) -> CostModels:
         else:
             files.append(path)
     _output.check_one_stdin(*files)
-    return models_of(map(_output.load_profile, files))
+    if len(files) < LEAST:
+        got = f"at least {LEAST} profiles are needed, got {counted(len(files), 'profile')}"
+        way = "dagprofiler sweep TARGET --over NAME=VALUE,VALUE,VALUE -o DIR takes them"
+        raise CommandError(f"{command}: {got}; {way}")
+    try:
+        return models_of(map(_output.load_profile, files))
+    except ValidationError as error:
+        raise CommandError(f"{command}: {str(error).removeprefix('fit: ')}") from error
 
 
 def predict(arguments: argparse.Namespace) -> int:
     """Write the profile that another configuration would have, and print a summary."""
     _output.check_outputs(arguments.output, arguments.report, read=arguments.profile)
     _output.check_profile_suffix(arguments.output)
-    models = _models(arguments.profile)
+    models = _models("predict", arguments.profile)
     known = models.profiles[-1].config
     config = {
         name: _targets.as_like(name, text, known[name]) if name in known else _targets.guessed(text)
         for name, text in _targets.assignments(arguments.config, "--config").items()
     }
     deliver(models.predict(config), arguments)
+    if arguments.output != "-" and not arguments.json:
+        file = arguments.output or "FILE"
+        _output.print_text(f"makespan: dagprofiler simulate {file} --workers N predicts it")
     return 0
 
 
@@ -127,6 +142,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     from dagprofiler.experiments import calibrate_engine
     from dagprofiler.predict import Engine
     from dagprofiler.predict import simulate as simulated
+    from dagprofiler.predict._simulate import CALIBRATE
 
     read = [*filter(None, [arguments.profile, arguments.engine])]
     _output.check_outputs(arguments.output, arguments.report, read=read)
@@ -161,17 +177,19 @@ def simulate(arguments: argparse.Namespace) -> int:
     if arguments.output is not None or arguments.report is not None:
         written = written_of(found.profile, arguments)
     if arguments.json:
-        known = {name: getattr(found, name) for name in ("utilisation", "gains", "reasons")}
+        known = {name: getattr(found, name) for name in ("utilisation", "gains")}
+        known["reasons"] = [reason.replace(CALIBRATE, _ENGINE) for reason in found.reasons]
         _output.print_json({"written": written, **found.figures(), **known})
     elif arguments.output != "-":
-        lines = [str(found)]
+        lines = [str(found).replace(CALIBRATE, _ENGINE)]
         if arguments.executor is not None:
             lines.append(f"engine: {engine}")
         if faster:
             count = arguments.workers and len(found.utilisation)
             before_ms = asked(workers=count).makespan_ms
             shorter = 1 - found.makespan_ms / before_ms if before_ms else 0.0
-            others = f"{shortened(shorter)} than {quantity(before_ms, 'ms')} without"
+            workers = counted(len(found.utilisation), "worker")
+            others = f"{shortened(shorter)} than {quantity(before_ms, 'ms')} without, on {workers}"
             lines.append(f"with {', '.join(arguments.faster)}: {others}")
         lines += [f"{what}: {path}" for what, path in written.items()]
         _output.print_text("\n".join(lines))

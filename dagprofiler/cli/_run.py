@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from dagprofiler._document.quick import quick_valid as surely_satisfies
 from dagprofiler._document.rounds import Rounds
-from dagprofiler._document.shapes import surely_satisfies
 from dagprofiler._util.files import COMPRESSED, replaced, replacing, write
 from dagprofiler._util.text import Block, render
 from dagprofiler.analysis.summary import failure_block, figures
 from dagprofiler.cli import _output
 from dagprofiler.cli._parser import FAILED, CommandError
+from dagprofiler.cli._signals import ENDING
 from dagprofiler.cli._targets import Place, executor_named, load_dag, schedule_in
 from dagprofiler.engine.hooks import Hook, RunInfo
 from dagprofiler.engine.progress import Progress
@@ -204,7 +205,7 @@ def measuring(
     tasks print goes to standard error if standard output is for JSON.
     """
     try:
-        with _output.stdout_apart(arguments.json or arguments.output == "-"):
+        with _output.stdout_apart(arguments.json or arguments.output == "-"), ENDING.measuring():
             yield
     except KeyboardInterrupt as interrupt:
         left, _ = save(interrupt, arguments)
@@ -243,8 +244,13 @@ def save_each(
         for profile, path in named(getattr(error, "profiles", ()))
         if profile.metrics.task_metrics
     ]
+    written = [place[3:] for _, place in places if place.startswith("in ")]
+    unfinished = getattr(error, "unfinished", {}).items()
+    places += [(counted(rounds, "complete round"), f"of {of} lost") for of, rounds in unfinished]
     words = f"; measured: {', '.join(map(' '.join, places))}" if places else _NOTHING
-    return words, {"written": [place[3:] for _, place in places if place.startswith("in ")]}
+    if written and isinstance(error, KeyboardInterrupt):
+        words += "; show, fit and compare take partial profiles by name"
+    return words, {"written": written}
 
 
 def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
@@ -258,22 +264,32 @@ def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dic
     written: dict[str, str] = {}
     profile: Profile | None = getattr(error, "profile", None)
     if profile is None or not profile.metrics.task_metrics:
-        words = _NOTHING
+        words = "; what was measured is lost" if ENDING.gave_up else _NOTHING
     else:
         place = _saved(profile, arguments.output)
-        words = f"; the partial profile is {place}"
+        words = f"; the partial profile{_extent(profile)} is {place}"
         if place.startswith("in "):
             written["profile"] = place[3:]
     if arguments.report is not None and profile is not None:
-        with suppress(OSError):
+        with suppress(OSError, KeyboardInterrupt), ENDING.saving():
             profile.report(arguments.report)
             written["report"] = arguments.report
             words += f", its report in {arguments.report}"
     journal = arguments.journal
     if journal is not None and os.path.exists(os.path.join(journal, _STARTED)):
         words += f"; resume it with dagprofiler resume {journal}"
+    elif isinstance(error, KeyboardInterrupt) and words != _NOTHING:
+        words += "; a run with --journal DIR can be resumed"
     shown = figures(profile) if arguments.json and profile is not None else {}
     return words, {"written": written, **shown}
+
+
+def _extent(profile: Profile) -> str:
+    """Return which rounds of several a partial profile is of, in words."""
+    if "samples" not in profile.sections:
+        return ""
+    rounds = profile.sections["run"]["rounds"]
+    return f" of {counted(rounds, 'complete round')}" if rounds else " of the warm-up"
 
 
 def _saved(profile: Profile, output: str | None) -> str:
@@ -288,10 +304,12 @@ def _saved(profile: Profile, output: str | None) -> str:
             if profile.sections["run"]["state"] == "partial":
                 path = "{}.partial{}".format(*os.path.splitext(output.removesuffix(COMPRESSED)))
         # The user did not choose this name, so a link must not be followed.
-        with replacing(path) as file:
+        with ENDING.saving(), replacing(path) as file:
             profile.save(file)
     except OSError:
         return _output.placed(profile)
+    except KeyboardInterrupt:
+        return f"lost: {path} was not written"
     return f"in {path}"
 
 
@@ -313,16 +331,20 @@ def written_of(profile: Profile, arguments: argparse.Namespace) -> dict[str, str
     return written
 
 
+#: How many tasks a run prints.
+_TASKS = 10
+
+
 def deliver(profile: Profile, arguments: argparse.Namespace, *, quiet: bool = False) -> None:
     """Write the profile and the report, and print a summary."""
     written = written_of(profile, arguments)
     if arguments.output == "-" or (quiet and not arguments.json):
         return
-    shown = figures(profile)
+    shown = figures(profile, top=0 if arguments.json else _TASKS)
     if arguments.json:
         _output.print_json({"written": written, **shown})
         return
-    lines = [_output.text(shown, ("summary", "tasks", "path"), top=10), ""]
+    lines = [_output.text(shown, ("summary", "tasks", "path"), _TASKS), ""]
     lines += [f"{what}: {path}" for what, path in written.items()]
     if "profile" not in written:
         lines.append("the profile was not saved: use -o profile.json")

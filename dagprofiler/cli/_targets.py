@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.cli._parser import CommandError
-from dagprofiler.dag import DAG
+from dagprofiler.config import no_parameter
+from dagprofiler.dag import DAG, parameters_of
 from dagprofiler.errors import describe, did_you_mean, frames_of
 
 if TYPE_CHECKING:
@@ -117,6 +118,9 @@ _READERS: dict[type, tuple[str, Callable[[str], Any]]] = {
 }
 
 
+#: More of them cannot be meant.
+_PROCESSES_PER_CORE = 100
+
 _KINDS = ("serial", "threads", "processes", "dask", "ray")
 _KNOWN = "serial, threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
 
@@ -149,7 +153,7 @@ def executor_named(
     elif kind == "serial" and not rest:
         yield None
     elif kind in ("threads", "processes"):
-        with _ended(_pool(kind, _workers(spec, rest))) as pool:
+        with _ended(_pool(kind, _workers(kind, rest))) as pool:
             yield pool
     elif kind == "dask":
         from dagprofiler.executors.dask import DaskExecutor
@@ -167,12 +171,18 @@ def executor_named(
             yield executor
 
 
-def _workers(spec: Any, rest: str) -> int:
+def _workers(kind: str, rest: str) -> int:
+    cores = os.cpu_count() or 1
+    most = _PROCESSES_PER_CORE * cores
     if not rest:
-        return os.cpu_count() or 1
+        return cores
     if not rest.isdecimal() or not int(rest):
-        raise CommandError(f"--executor: expected a number of workers of at least 1, got {spec!r}")
-    return int(rest)
+        what = "a number of workers of at least 1"
+    elif kind == "processes" and int(rest) > most:
+        what = f"at most {most:,} processes, {_PROCESSES_PER_CORE} for each core"
+    else:
+        return int(rest)
+    raise CommandError(f"--executor: expected {what}, got '{kind}:{rest}'")
 
 
 @contextmanager
@@ -203,7 +213,13 @@ def _pool(kind: str, workers: int) -> Executor:
 
     if kind == "threads":
         return ThreadPoolExecutor(workers)
-    return ProcessPoolExecutor(workers, initializer=_belong_to, initargs=(os.getpid(),))
+    try:
+        return ProcessPoolExecutor(workers, initializer=_belong_to, initargs=(os.getpid(),))
+    except OSError as error:
+        where = " in /dev/shm" if sys.platform == "linux" else ""
+        raise CommandError(
+            f"--executor: processes need semaphores{where}: {error.strerror or error}"
+        ) from error
 
 
 @contextmanager
@@ -222,12 +238,13 @@ def _ended(pool: Any) -> Iterator[Any]:
 
 
 def _belong_to(driver: int) -> None:
-    """End with the driver, and ignore Ctrl-C, which the driver handles."""
+    """End with the driver, and ignore what a terminal sends to all: the driver handles it."""
     import signal
 
     from dagprofiler.executors.worker import end_with
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in {"SIGINT", "SIGHUP"} & {*dir(signal)}:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
     end_with(driver)
 
 
@@ -308,8 +325,7 @@ def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
         value = find(target, folder)
         dag = value if isinstance(value, DAG) else _built(target, value, given)
     if given:
-        new = {name: _parameter(dag, name, text) for name, text in given.items()}
-        dag = dag.with_config(dag.config.copy(**new))
+        dag = dag.with_config({name: _parameter(dag, name, text) for name, text in given.items()})
     dag.name = dag.name or os.path.basename(target)
     return dag
 
@@ -367,9 +383,7 @@ def _import_file(path: str, target: str) -> ModuleType:
 def _import(name: str, target: str) -> ModuleType:
     try:
         return import_module(name)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # a module may call sys.exit()
+    except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and error.name is not None:
             missing = error.name
             if name == missing or name.startswith(f"{missing}."):
@@ -443,9 +457,7 @@ def _built(target: str, found: Any, given: dict[str, str]) -> DAG:
     arguments = _arguments(target, found, given)
     try:
         dag = found(**arguments)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
+    except (Exception, SystemExit) as error:
         raise CommandError(f"target {target!r} failed: {describe(error)}{_at(error)}") from error
     if not isinstance(dag, DAG):
         raise CommandError(f"target {target!r} returned {type(dag).__name__}, not a DAG")
@@ -490,11 +502,7 @@ def _parameter(dag: DAG, name: str, text: str, option: str = "--config") -> Any:
     """Return a value of a parameter, of the type of the value that it replaces."""
     if name in dag.config:
         return as_like(name, text, dag.config[name], option)
-    declared = {name for task in dag.tasks.values() for name in task.config_deps}
-    if name in declared:
-        return guessed(text)
-    known = [*dag.config, *sorted(declared - set(dag.config))]
-    raise CommandError(
-        f"{option}: there is no parameter {name!r} (parameters: "
-        f"{', '.join(known) or 'none'}){did_you_mean(name, known)}"
-    )
+    names = parameters_of(dag)
+    if name not in names:
+        raise CommandError(f"{option}: there is {no_parameter(name, names)}")
+    return guessed(text)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.rounds import PLAIN, Rounds, rounds_of
 from dagprofiler._util.checks import choice, integer, names, number
-from dagprofiler.analysis.weights import times_of_tasks
 from dagprofiler.config import Config
 from dagprofiler.errors import (
     CostModelError,
@@ -204,6 +203,8 @@ def ranking(
 
 def _times(priorities: Any) -> Mapping[str, float]:
     if is_a(priorities, Profile):
+        from dagprofiler.analysis.weights import times_of_tasks
+
         return times_of_tasks(priorities)
     if not is_a(priorities, Mapping):
         raise refused(
@@ -263,6 +264,10 @@ def orders_of(
     return orders
 
 
+#: What the command calls executors.
+_POOLS = {"threads": "ThreadPoolExecutor", "processes": "ProcessPoolExecutor"}
+
+
 def as_executor(pool: Any, rounds: Rounds) -> Executor | None:
     """Return the argument of ``run(executor=...)`` as an Executor; None for a serial run.
 
@@ -278,9 +283,13 @@ def as_executor(pool: Any, rounds: Rounds) -> Executor | None:
 
     executor = executor_of(pool)
     if executor is None:
+        kind, _, workers = pool.partition(":") if type(pool) is str else ("", "", "")
+        hint = ""
+        if kind in _POOLS:
+            hint = f"; give {_POOLS[kind]}({workers}), which only the command spells like this"
         raise refused(
             "executor must be None, a concurrent.futures.Executor or an Executor of "
-            f"dagprofiler, got {short_repr(pool)}"
+            f"dagprofiler, got {short_repr(pool)}{hint}"
         )
     if rounds.fresh_process:
         raise refused(

@@ -659,6 +659,11 @@ class Run:
         self._hooks_before = 0.0
         self.profile: Profile
 
+    @property
+    def complete_rounds(self) -> int:
+        """The number of rounds in which every task has succeeded."""
+        return sum(round_log.complete for round_log in self._log.rounds)
+
     def execute(self) -> Profile:
         """Run all rounds and return the profile; raise as :meth:`steps`."""
         with ExitStack() as conditions:

@@ -6,10 +6,12 @@ import pickle
 from time import perf_counter
 from typing import Any
 
-from distributed import SchedulerPlugin, WorkerPlugin, get_worker
-
+from dagprofiler.errors import needs_extra
 from dagprofiler.executors.jobs import announce, withdraw
 from dagprofiler.serializers import frames_bytes
+
+with needs_extra("DaskExecutor", "dask"):
+    from distributed import SchedulerPlugin, WorkerPlugin, get_worker
 
 #: One topic for all runs: a scheduler keeps the last events of each topic forever.
 TOPIC = "dagprofiler"

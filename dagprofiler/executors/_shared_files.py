@@ -163,7 +163,8 @@ class SharedFiles:
         try:
             self.folder = mkdtemp(prefix=_PREFIX, dir=place)
         except (OSError, TypeError) as error:
-            raise refused(f"executor: folder {short_repr(within)}: {describe(error)}") from error
+            where = "for temporary files" if place is None else short_repr(place)
+            raise refused(f"executor: folder {where}: {describe(error)}") from error
         self._lock: int | None = None
         if place is _MEMORY:
             # The sweep of another run may have locked or removed it: it is ours once it is locked.

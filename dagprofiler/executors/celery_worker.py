@@ -11,9 +11,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any
 
-from celery import shared_task
-from celery.worker.control import inspect_command
-from celery.worker.state import requests
+from dagprofiler.errors import needs_extra
+
+with needs_extra("dagprofiler.executors.celery_worker", "celery"):
+    from celery import shared_task
+    from celery.worker.control import inspect_command
+    from celery.worker.state import requests
 
 #: The names of the task and of the command in Celery.
 JOB = "dagprofiler.job"

@@ -67,13 +67,15 @@ class PoolExecutor(Executor):
         self._view: Any = getattr(pool, "view", None) if package == "ipyparallel" else None
         #: Dask orders jobs that it gets within 100 ms by their keys.
         self._in_order = {"fifo_timeout": "0s"} if package == "distributed" else {}
+        #: How many threads Dask had at :meth:`open`.
+        self._dask_threads: int | None = None
         self._shared_folder = folder
         self._shared_files: SharedFiles | None = None
 
     @property
     def capacity(self) -> int:
         """Two tasks for each worker."""
-        return JOBS_PER_WORKER * self.workers
+        return JOBS_PER_WORKER * (self.workers or os.cpu_count() or 1)
 
     @property
     def enforces_timeout(self) -> bool:
@@ -81,14 +83,14 @@ class PoolExecutor(Executor):
         return not isinstance(self._pool, futures.ThreadPoolExecutor)
 
     @property
-    def workers(self) -> int:
-        """How many tasks it runs at once."""
+    def workers(self) -> int | None:
+        """How many tasks it runs at once; None if the pool does not tell."""
         if self._workers is not None:
             return self._workers
         if self._view is not None:
             return len(self._view)
-        size = getattr(self._pool, "_max_workers", None)
-        return size if isinstance(size, int) else os.cpu_count() or 1
+        size = getattr(self._pool, "_max_workers", self._dask_threads)
+        return size if isinstance(size, int) else None
 
     def open(self) -> None:
         """Create the folder for large values, if the workers can share one.
@@ -103,6 +105,10 @@ class PoolExecutor(Executor):
         ):
             problem = "runs a job on all its engines; use client.load_balanced_view().executor"
             raise refused(f"executor: a {type(self._view).__name__} {problem}")
+        client = getattr(self._pool, "_client", None) if self._in_order else None
+        # With options, as the names of workers, it uses some of them.
+        if client is not None and not getattr(self._pool, "_kwargs", None):
+            self._dask_threads = sum(client.nthreads().values()) or None
         if self.starts_workers or self._shared_folder is not None:
             self._shared_files = SharedFiles(self._shared_folder)
             self.folder = self._shared_files.folder
@@ -116,7 +122,7 @@ class PoolExecutor(Executor):
         if self.workers != 1:
             raise refused(
                 f"schedule: the pool of node {short_repr(node)} must have one worker to keep the "
-                f"order, got {self.workers}"
+                f"order, got {self.workers or 'a number that it does not tell'}"
             )
         return self
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from dagprofiler._util.files import occupy_standard_streams
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.errors import TaskTimeoutError, WorkerError
 from dagprofiler.measure.machine import clock_domain
@@ -220,6 +221,7 @@ def spawned(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connecti
         # Celery's own kind, which does not travel.
         ForkingPickler.register(type(key), lambda key: (bytes, (bytes(key),)))
     context = mp.get_context("spawn")
+    occupy_standard_streams()
     connection, theirs = context.Pipe()
     process = context.Process(target=target, args=(theirs, os.getpid(), *arguments), daemon=True)
     main, lost = vars(sys.modules["__main__"]), {}

@@ -12,12 +12,11 @@ from dagprofiler._util import PathLike
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import Block
 from dagprofiler.analysis.compare import ProfileComparison, compare_profiles
-from dagprofiler.config import Config
 from dagprofiler.dag import DAG, Inputs
 from dagprofiler.engine.options import RunOptions
 from dagprofiler.engine.progress import Progress
 from dagprofiler.engine.run import HookCalls, Run
-from dagprofiler.errors import DeclarationError, did_you_mean, is_a, refused, short_repr
+from dagprofiler.errors import DeclarationError, is_a, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine
 from dagprofiler.measure.busy import busy
@@ -89,8 +88,8 @@ def compare_runs(
     Parameters
     ----------
     base, new
-        The DAGs to compare. A mapping as `new` is a complete config for `base`:
-        ``base.config.copy(N=10)`` changes one parameter. Tasks and edges are
+        The DAGs to compare. A mapping as `new` changes these parameters of `base`, and a
+        :class:`Config` replaces all of them, as in :meth:`DAG.with_config`. Tasks and edges are
         matched by name.
     rounds
         Rounds of each DAG, as for :meth:`DAG.run`. A verdict needs at least 5 for
@@ -113,7 +112,7 @@ def compare_runs(
     DeclarationError
         If `base` is not a DAG, or `new` neither a DAG nor a mapping.
     ValidationError
-        If a DAG is invalid; raised before any task runs.
+        If a DAG is invalid, or `new` has a parameter that `base` lacks; before any task runs.
     RunError
         If a task of either DAG failed; ``of`` says of which, and ``profiles`` holds both
         profiles of the rounds so far.
@@ -134,7 +133,7 @@ def compare_runs(
     ... def spin(cfg):
     ...     return {"x": sum(range(cfg.N))}
     >>> dag = DAG({"spin": spin}, [], {"N": 20_000})
-    >>> compare_runs(dag, dag.config.copy(N=10_000), rounds=20).task_times["spin"]["verdict"]
+    >>> compare_runs(dag, {"N": 10_000}, rounds=20).task_times["spin"]["verdict"]
     'faster'
     """
     if not is_a(base, DAG):
@@ -213,8 +212,8 @@ def sweep(
     """
     if not is_a(dag, DAG):
         raise DeclarationError(f"sweep: expected a DAG, got {short_repr(dag)}")
-    configs = _design(dag, over)
-    if len(configs) > 1 and is_a(executor, Executor):
+    dags = _design(dag, over)
+    if len(dags) > 1 and is_a(executor, Executor):
         raise refused(
             f"sweep: executor must be a concurrent.futures.Executor, got {short_repr(executor)}"
         )
@@ -222,24 +221,21 @@ def sweep(
     options = RunOptions(seed, inputs, rounds, "default" if meters is None else meters)
     cases = [
         (
-            ", ".join(f"{name}={config[name]}" for name in over),
-            dag.with_config(config),
+            ", ".join(f"{name}={other.config[name]}" for name in over),
+            other,
             replace(options, executor=executor),
         )
-        for config in configs
+        for other in dags
     ]
     return _interleaved(cases, progress=progress)
 
 
-def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[Config]:
-    """Return the configurations of a sweep, each once."""
+def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[DAG]:
+    """Return the DAG with each configuration of a sweep, each once."""
     if not is_a(over, Mapping) or not over:
         raise refused(f"sweep: over must be {{parameter: [values]}}, got {short_repr(over)}")
     values = {}
     for name, several in over.items():
-        if name not in dag.config:
-            hint = did_you_mean(name, [*dag.config])
-            raise refused(f"sweep: there is no parameter {short_repr(name)}{hint}")
         listed = is_a(several, Iterable) and not is_a(several, str)
         values[name] = [*several] if listed else []
         if not values[name]:
@@ -247,18 +243,19 @@ def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[Config]:
     first = {name: several[0] for name, several in values.items()}
     chosen = [{**first, name: value} for name, several in values.items() for value in several]
     chosen.append({name: several[-1] for name, several in values.items()})
-    found: list[Config] = []
+    dags: list[DAG] = []
     for each in chosen:
-        config = dag.config.copy(**each)
-        if config not in found:
-            found.append(config)
-    return found
+        other = dag.with_config(each)
+        if all(other.config != earlier.config for earlier in dags):
+            dags.append(other)
+    return dags
 
 
 def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool) -> list[Profile]:
     """Run labelled DAGs, one round of each in turns; return their profiles.
 
-    An error takes along the profiles of all that had begun.
+    An error takes along the profiles of all that had begun, and the labels and rounds of those
+    whose profiles a further Ctrl-C has left unfinished.
     """
     runs: list[Run] = []
     try:
@@ -286,6 +283,11 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
             (run.profile, case[0]) for run, case in zip(runs, cases) if hasattr(run, "profile")
         ]
         with suppress(AttributeError):
+            ended.unfinished = {
+                case[0]: run.complete_rounds
+                for run, case in zip(runs, cases)
+                if run.complete_rounds and not hasattr(run, "profile")
+            }
             ended.profiles = [profile for profile, _ in begun]
             ended.of = next((case for profile, case in begun if profile is ended.profile), "")
         raise

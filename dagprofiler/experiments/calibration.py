@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from math import prod, sqrt
 from time import perf_counter, process_time, sleep, thread_time
@@ -16,6 +17,9 @@ from dagprofiler.dag import DAG, ORDER_ONLY
 from dagprofiler.engine.log import allocator_settings
 from dagprofiler.engine.options import as_executor
 from dagprofiler.errors import refused
+from dagprofiler.executors import Executor
+from dagprofiler.executors.pools import PoolExecutor
+from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.measure.calibrate import kernels
 from dagprofiler.predict import Engine, busy_gap_ms, simulate
 from dagprofiler.profile import Profile
@@ -28,6 +32,8 @@ __all__ = ["calibrate_engine"]
 _CHAIN, _WAITING, _WAIT_S, _LONG_S = 20, 8, 4e-3, 0.1
 #: Runs of each DAG.
 _RUNS = 5
+#: How long all workers may take to start, in seconds.
+_START_S = 30.0
 #: How many arrays are made; the allocator learns from the first ones.
 _ARRAYS = 100
 #: Turns in which kernels run on each number of workers, to measure contention, and runs for the
@@ -111,11 +117,12 @@ def calibrate_engine(executor: Any) -> Engine:
     Raises
     ------
     ValidationError
-        If it is not an executor.
+        If it is not an executor, or does not run tasks on as many workers as it tells that it has.
 
     Notes
     -----
-    Takes a few seconds; on nodes, they take the tasks in turns. A chain of tasks that compute
+    Takes a few seconds; on nodes, they take the tasks in turns. All workers are started first.
+    A chain of tasks that compute
     tells the latency; tasks that sleep, more than there are workers, tell the gap and the CPU time
     of the driver and of the workers' processes, and what the first ones take more; those that
     sleep long tell what these processes use all the time; of tasks that compute on all cores
@@ -141,12 +148,7 @@ def calibrate_engine(executor: Any) -> Engine:
     found = run(DAG({"surroundings": Surroundings()})).outputs["surroundings"]
     here = Surroundings().compute()
     arrays = found["arrays_s"] / here["arrays_s"] if here["arrays_s"] else 1.0
-    waiting = _probes(4 * (os.cpu_count() or 1) + 8)
-    run(waiting)
-    waited = run(waiting)
-    workers = len(nodes) or len({worker for (_, worker), _ in _rows(waited)})
-    # Workers may be pinned, each to cores of its own.
-    cores = len(set().union(*(values["used"][2] for values in waited.outputs.values())))
+    workers, cores = _all_workers(run, len(nodes) or _told(engine))
     chain = _probes(_CHAIN, 1.0, steps=[1])
     spans = ([span for _, span in _rows(profile)] for profile in _rounds(chain, run))
     # Where clocks of hosts differ a record may come before it was sent.
@@ -184,6 +186,38 @@ def calibrate_engine(executor: Any) -> Engine:
     if not engine.shares_memory:  # threads that compute wait for the interpreter's lock
         plain = replace(plain, busy_gap_ms=round(_busy_gap_ms(run, plain), 6))
     return replace(plain, error=round(_error(run, plain), 4))
+
+
+def _told(executor: Executor) -> int | None:
+    """Return how many workers an executor tells that it has; None if it does not."""
+    with closing(executor):
+        executor.open()
+        if isinstance(executor, PoolExecutor):
+            return executor.workers
+        return -(-executor.capacity // JOBS_PER_WORKER)
+
+
+def _all_workers(run: Callable[[DAG], Profile], expected: int | None) -> tuple[int, int]:
+    """Have all workers started; return how many there are, and the cores that they share.
+
+    Pools start their workers one by one, as tasks come, and the others do all tasks meanwhile: the
+    tasks take longer each time, until each worker has got some.
+    """
+    count, seconds, begun = 4 * (expected or os.cpu_count() or 1) + 8, _WAIT_S, perf_counter()
+    run(_probes(count))
+    while True:
+        waited = run(_probes(count, seconds=seconds))
+        workers = len({worker for (_, worker), _ in _rows(waited)})
+        if workers >= (expected or 1):
+            break
+        if perf_counter() - begun > _START_S:
+            raise refused(
+                f"calibrate_engine: expected {expected} workers, as the executor tells; tasks ran "
+                f"on {workers} of them within {_START_S:g} s"
+            )
+        seconds *= 2
+    # Workers may be pinned, each to cores of its own.
+    return workers, len(set().union(*(values["used"][2] for values in waited.outputs.values())))
 
 
 def _usable_cores() -> list[int]:

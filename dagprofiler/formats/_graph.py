@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from dagprofiler._document.table import default_times, edge_table, task_table
-from dagprofiler._util.text import BITS, distinct, quantity, share
+from dagprofiler._util.text import BYTES, distinct, quantity, share
 from dagprofiler.analysis.weights import NAMED, STATISTICS, Weights, known_weights
 from dagprofiler.errors import WeightError, counted, listed
 from dagprofiler.formats import Export
@@ -148,7 +148,8 @@ def drawn(graph: Graph) -> Iterator[Drawn]:
     for (source, target), edge in graph.edges.items():
         weight = edge.get("weight")
         part = None if weight is None else share(weight, largest)
-        yield Drawn((numbers[source], numbers[target]), (quantity(weight, BITS),), part)
+        size = quantity(None if weight is None else -(-weight // 8), BYTES)
+        yield Drawn((numbers[source], numbers[target]), (size,), part)
 
 
 def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | None) -> Weights:
@@ -188,7 +189,6 @@ def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
 def graph_of(profile: Profile, cost: str | None, statistic: str, fill: float | None) -> Graph:
     """Return a profile as a graph with attributes; arguments as :func:`costs_of`."""
     costs = costs_of(profile, cost, statistic, fill)
-    structure = profile.dag_structure
     attributes = {
         "timestamp": profile.timestamp,
         "hostname": profile.hostname,
@@ -201,8 +201,7 @@ def graph_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
         "edge_weight_unit": "bits",
     }
     edges = _edges(profile)
-    again = listed_again(len(structure["edges"]) - len(edges))
-    losses = (*predicted(profile), *left_out(profile, ()), *again)
+    losses = (*predicted(profile), *left_out(profile, ()))
     return Graph(_known(attributes), _tasks(profile, costs), edges, costs, losses)
 
 
@@ -250,14 +249,6 @@ def left_out(profile: Profile, held: Iterable[str]) -> tuple[str, ...]:
     sections = [*(("configuration",) if profile.config else ()), *profile.sections]
     missing = [name for name in sections if name not in held]
     return (f"these sections are left out: {', '.join(missing)}",) if missing else ()
-
-
-def listed_again(number: int) -> tuple[str, ...]:
-    """Return a sentence on edges that a profile of 0.1.0 lists repeatedly, or nothing."""
-    if not number:
-        return ()
-    edges = counted(number, "edge is", "edges are")
-    return (f"{edges} listed more than once in the profile, but once here",)
 
 
 def legible(text: str) -> str:

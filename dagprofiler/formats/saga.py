@@ -24,7 +24,6 @@ from dagprofiler.formats._graph import (
     left_out,
     legible,
     legible_names,
-    listed_again,
     predicted,
     renamed,
 )
@@ -422,8 +421,6 @@ class _Graph:
             yield "edges have only a size: no data fields"
         yield "host, timestamp, seed and execution order are left out"
         yield from left_out(profile, ())
-        structure = profile.dag_structure
-        yield from listed_again(len(structure["edges"]) - len(self.document["dependencies"]))
         yield from renamed(self._names)
 
 

@@ -7,23 +7,24 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import cache
+from importlib import resources
 from math import inf
 from typing import Any, NamedTuple
 
+from dagprofiler._document.quick import first_problem, inlined
 from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._document.table import edges_of
 from dagprofiler._util import grouped
 from dagprofiler._util.checks import choice, number
-from dagprofiler._util.json import mapping_in, plain_document, plain_number, text_in, utc_text
+from dagprofiler._util.json import mapping_in, plain_number, text_in, utc_text
 from dagprofiler._util.text import distinct
 from dagprofiler.analysis.weights import Weights, known_weights
 from dagprofiler.config import Config
 from dagprofiler.errors import (
     CycleError,
     FormatError,
-    ProfileError,
     counted,
-    json_path,
     short_repr,
     shorten,
 )
@@ -464,100 +465,23 @@ def _lines(value: Any, indent: str = "\n") -> Iterator[str]:
         yield _encode(value)
 
 
-#: The largest time in seconds whose milliseconds are finite, with room for sums of them.
-_MAX_SECONDS = 1e300
+#: What an import keeps of the whole instance, by its name there: the last one counts.
+_KEPT_OF_ALL = {
+    "name": "name",
+    "description": "description",
+    "createdAt": "created_at",
+    "author": "author",
+    "wms": "runtime_system",
+    "runtimeSystem": "runtime_system",
+}
 
-_MAX_BYTES = 2**60 - 1
 
-_KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
-
-
-class _Entry:
-    """An object of an instance, and its place.
-
-    What is not as expected is a FormatError that begins with the place.
-    """
-
-    def __init__(self, value: Any, *path: str | int) -> None:
-        self.path = path
-        self.value: dict[str, Any] = self._checked(value, dict)
-
-    def error(self, message: str, *path: str | int) -> FormatError:
-        """Return an error that names the place, or one below it."""
-        return FormatError(f"{json_path((*self.path, *path))}: {message}")
-
-    def _checked(self, value: Any, kind: type, *path: str | int) -> Any:
-        if not isinstance(value, kind):
-            raise self.error(f"expected {_KINDS[kind]}, got {short_repr(value)}", *path)
-        return value
-
-    def has(self, key: str) -> bool:
-        """Return whether a key has a value that is not null."""
-        return self.value.get(key) is not None
-
-    def part(self, key: str, kind: type) -> Any:
-        """Return the value of a key, which is required."""
-        if key not in self.value:
-            raise self.error(f"expected {_KINDS[kind]} under {short_repr(key)}, which is missing")
-        return self._checked(self.value[key], kind, key)
-
-    def optional(self, key: str, kind: type) -> Any:
-        """Return the value of a key; None if there is none."""
-        return self.part(key, kind) if self.has(key) else None
-
-    def text(self, key: str) -> str:
-        """Return a text that is not empty."""
-        text: str = self.part(key, str)
-        if not text:
-            raise self.error("the text is empty", key)
-        return text
-
-    def texts(self, key: str) -> list[str] | None:
-        """Return a list of texts, each once; None if there is no list."""
-        texts = self.optional(key, list)
-        if texts is None:
-            return None
-        return list(dict.fromkeys(self._checked(text, str, key, i) for i, text in enumerate(texts)))
-
-    def object(self, key: str) -> _Entry:
-        """Return an object, which is required."""
-        return _Entry(self.part(key, dict), *self.path, key)
-
-    def objects(self, key: str, *, least: int = 1) -> list[_Entry]:
-        """Return a list of objects; it is required, and so is one object unless `least` is 0."""
-        entries = self.part(key, list)
-        if len(entries) < least:
-            raise self.error("expected at least one entry", key)
-        return [_Entry(entry, *self.path, key, i) for i, entry in enumerate(entries)]
-
-    def number(self, key: str, old: _OldNumbers | None = None) -> float | None:
-        """Return a number of at least 0; None if there is none.
-
-        Without the key it is that under the name in `old`, times the factor there.
-        """
-        if old and key in old and key not in self.value:
-            name, factor = old[key]
-            found = self.number(name)
-            return None if found is None else found * factor
-        value = self.value.get(key)
-        if value is None:
-            return None
-        # A bool is an int in Python, but not a number in JSON.
-        if type(value) not in (int, float):
-            raise self.error(f"expected a number, got {short_repr(value)}", key)
-        if not 0 <= value <= _MAX_SECONDS:
-            what = "negative" if value < 0 else "no time and no size"
-            raise self.error(f"{short_repr(value)} is {what}", key)
-        return value  # type: ignore[no-any-return]
-
-    def size(self, key: str) -> int:
-        """Return the size of a file in bytes, which is required."""
-        value = self.number(key)
-        if value is None:
-            raise self.error("the file has no size")
-        if value != int(value) or value > _MAX_BYTES:
-            raise self.error(f"expected whole bytes below 2**60, got {short_repr(value)}", key)
-        return int(value)
+@cache
+def _schemas() -> dict[str, dict[str, Any]]:
+    """Return what is read of instances, ``"flat"`` and ``"nested"``, as JSON Schemas."""
+    text = (resources.files("dagprofiler.formats") / "wfformat.schema.json").read_text("utf-8")
+    definitions = json.loads(text)["$defs"]
+    return {name: inlined(definitions[name], definitions) for name in ("flat", "nested")}
 
 
 #: What tasks hold that goes into other places of a profile, in the words of 1.5 and of 1.4.
@@ -570,27 +494,17 @@ _PLACED = {
 _NEW_NAMES = {old: new for new, old in OLD_NAMES.items()}
 _NEW_CPU_NAMES = {old: new for new, old in OLD_CPU_NAMES.items()}
 
-#: What an import keeps of the whole instance, by its name there: the last one counts.
-_KEPT_OF_ALL: dict[str, tuple[str, type]] = {
-    "name": ("name", str),
-    "description": ("description", str),
-    "createdAt": ("created_at", str),
-    "author": ("author", dict),
-    "wms": ("runtime_system", dict),
-    "runtimeSystem": ("runtime_system", dict),
-}
-
 
 class ExecutedTask(NamedTuple):
     """One task of an instance; None is what the instance does not say."""
 
-    #: Where it stands.
-    entry: _Entry
     #: What other tasks refer to it by, which is distinct: its ``id``, before 1.5 its ``name``.
     reference: str
     name: str
     #: May be empty before 1.5.
     id: str
+    parents: list[str]
+    children: list[str]
     inputs: list[str] | None
     outputs: list[str] | None
     wall_ms: float | None
@@ -614,138 +528,130 @@ def _old_numbers(byte_scale: int) -> _OldNumbers:
     }
 
 
-def _nested(
-    specification: _Entry, execution: _Entry
-) -> tuple[list[ExecutedTask], dict[str, int] | None]:
+def _number(values: Mapping[str, Any], key: str, old: _OldNumbers) -> float | None:
+    """Return a number; without the key that under the name in `old`, times the factor there."""
+    if key in values or key not in old:
+        number: float | None = values.get(key)
+        return number
+    name, factor = old[key]
+    value = values.get(name)
+    return None if value is None else value * factor
+
+
+def _distinct(texts: Iterable[str] | None) -> list[str] | None:
+    return None if texts is None else list(dict.fromkeys(texts))
+
+
+def _by_name(entries: Iterable[dict[str, Any]], key: str, what: str) -> dict[str, dict[str, Any]]:
+    """Return the entries by the text under a key, which is to be distinct."""
+    named: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        if named.setdefault(entry[key], entry) is not entry:
+            raise FormatError(f"$.workflow: {what} {short_repr(entry[key])} is listed twice")
+    return named
+
+
+def _nested(workflow: Mapping[str, Any]) -> tuple[list[ExecutedTask], dict[str, int] | None]:
     """Return tasks and sizes of files of 1.5 and 1.6."""
+    specification, execution = workflow["specification"], workflow.get("execution") or {}
     file_bytes = None
-    if specification.has("files"):
-        files = _by_name(specification.objects("files", least=0), "id", "file")
-        file_bytes = {name: file.size("sizeInBytes") for name, file in files.items()}
-    executed = _by_name(execution.objects("tasks") if execution.value else (), "id", "task")
-    for identifier, entry in executed.items():
-        if not entry.has("runtimeInSeconds"):
-            what = "has no runtimeInSeconds; one that did not run is not listed here"
-            raise entry.error(f"task {short_repr(identifier)} {what}")
+    if specification.get("files") is not None:
+        listed = _by_name(specification["files"], "id", "file")
+        file_bytes = {name: int(file["sizeInBytes"]) for name, file in listed.items()}
+    executed = _by_name(execution.get("tasks", ()), "id", "task")
     tasks = []
-    for identifier, entry in _by_name(specification.objects("tasks"), "id", "task").items():
-        attributes = executed.pop(identifier, None) or _Entry({}, *entry.path)
-        used = entry.texts("inputFiles"), entry.texts("outputFiles")
-        if file_bytes is not None:
-            _check_files(entry, file_bytes)
-        tasks.append(_task(entry, attributes, identifier, entry.text("name"), identifier, used, {}))
-    for identifier, entry in executed.items():
-        raise entry.error(f"there is no task {short_repr(identifier)}", "id")
+    for identifier, entry in _by_name(specification["tasks"], "id", "task").items():
+        used = [_distinct(entry.get(key)) for key in ("inputFiles", "outputFiles")]
+        attributes = executed.pop(identifier, {})
+        tasks.append(_task(entry, attributes, identifier, entry["name"], identifier, used, {}))
+    if executed:
+        raise FormatError(
+            f"$.workflow.execution: there is no task {short_repr(next(iter(executed)))}"
+        )
     return tasks, file_bytes
 
 
-def _by_name(entries: Iterable[_Entry], key: str, what: str) -> dict[str, _Entry]:
-    """Return the entries by the text under a key, which is to be distinct."""
-    found: dict[str, _Entry] = {}
-    for entry in entries:
-        name = entry.text(key)
-        first = found.setdefault(name, entry)
-        if first is not entry:
-            before = f"is listed before, at {json_path(first.path)}"
-            raise entry.error(f"{what} {short_repr(name)} {before}", key)
-    return found
-
-
 def _task(
-    entry: _Entry,
-    attributes: _Entry,
+    entry: Mapping[str, Any],
+    attributes: Mapping[str, Any],
     reference: str,
     name: str,
     identifier: str,
-    files: tuple[list[str] | None, list[str] | None],
+    used: Sequence[list[str] | None],
     old: _OldNumbers,
 ) -> ExecutedTask:
-    numbers = {key: attributes.number(key, old) for key in ("avgCPU", *METERED)}
-    figures = {key: value for key, value in numbers.items() if value is not None}
+    numbers = {key: _number(attributes, key, old) for key in ("avgCPU", *METERED)}
     new_names = _NEW_NAMES if old else {}
-    extras = {
-        new_names.get(key, key): value
-        for key, value in attributes.value.items()
-        if key not in _PLACED or key in new_names
-    }
-    wall_ms = _ms(attributes.number("runtimeInSeconds", old))
-    return ExecutedTask(entry, reference, name, identifier, *files, wall_ms, figures, extras)
+    return ExecutedTask(
+        reference=reference,
+        name=name,
+        id=identifier,
+        parents=_distinct(entry.get("parents")) or [],
+        children=_distinct(entry.get("children")) or [],
+        inputs=used[0],
+        outputs=used[1],
+        wall_ms=_ms(_number(attributes, "runtimeInSeconds", old)),
+        figures={key: value for key, value in numbers.items() if value is not None},
+        extras={
+            new_names.get(key, key): value
+            for key, value in attributes.items()
+            if key not in _PLACED or key in new_names
+        },
+    )
 
 
-def _flat(workflow: _Entry, old: _OldNumbers) -> tuple[list[ExecutedTask], dict[str, int]]:
+def _flat(
+    workflow: Mapping[str, Any], old: _OldNumbers
+) -> tuple[list[ExecutedTask], dict[str, int]]:
     """Return tasks and sizes of files of 1.3 and 1.4."""
     file_bytes: dict[str, int] = {}
     tasks = []
-    for reference, entry in _by_name(workflow.objects("tasks"), "name", "task").items():
-        files = _linked_files(entry, file_bytes)
-        name = entry.optional("originalName", str)
+    for reference, entry in _by_name(workflow["tasks"], "name", "task").items():
+        used = _linked_files(entry.get("files"), file_bytes)
+        name = entry.get("originalName")
         name = reference if name is None else name
-        task = _task(entry, entry, reference, name, text_in(entry.value, "id"), files, old)
-        if entry.has("machine"):
-            task.extras["machines"] = [entry.text("machine")]
+        task = _task(entry, entry, reference, name, text_in(entry, "id"), used, old)
+        if entry.get("machine") is not None:
+            task.extras["machines"] = [entry["machine"]]
         tasks.append(task)
     return tasks, file_bytes
 
 
 def _linked_files(
-    entry: _Entry, file_bytes: dict[str, int]
-) -> tuple[list[str], list[str]] | tuple[None, None]:
+    entries: Sequence[Mapping[str, Any]] | None, file_bytes: dict[str, int]
+) -> tuple[list[str] | None, list[str] | None]:
     """Return the files that a task reads and writes, and store their sizes."""
-    if not entry.has("files"):
+    if entries is None:
         return None, None
-    files: dict[str, dict[str, None]] = {"input": {}, "output": {}}
-    for file in entry.objects("files", least=0):
-        name = str(file.value.get("path") or "") + file.text("name")
+    linked: dict[str, dict[str, None]] = {"input": {}, "output": {}}
+    for file in entries:
+        name = str(file.get("path") or "") + file["name"]
         # In 1.3 `size` is in bytes in all known instances, contrary to its schema.
-        key = "sizeInBytes" if "sizeInBytes" in file.value else "size"
-        size = file.size(key)
-        if file_bytes.setdefault(name, size) != size:
-            sizes = f"{counted(size, 'byte')} here and {file_bytes[name]:,} elsewhere"
-            raise file.error(f"file {short_repr(name)} has {sizes}", key)
-        link = file.value.get("link")
-        if link not in ("input", "output"):
-            raise file.error(f"expected 'input' or 'output', got {short_repr(link)}", "link")
-        files[link][name] = None
-    return list(files["input"]), list(files["output"])
+        size = file.get("sizeInBytes", file.get("size"))
+        if size is None:
+            raise FormatError(f"$.workflow: file {short_repr(name)} has no size")
+        if file_bytes.setdefault(name, int(size)) != size:
+            raise FormatError(
+                f"$.workflow: file {short_repr(name)} has {counted(int(size), 'byte')} and "
+                f"{file_bytes[name]:,} elsewhere"
+            )
+        linked[file["link"]][name] = None
+    return list(linked["input"]), list(linked["output"])
 
 
-def _machines(execution: _Entry, old: _OldNumbers) -> list[dict[str, Any]]:
+def _machines(execution: Mapping[str, Any], old: _OldNumbers) -> list[dict[str, Any]]:
     """Return the machines in the words of 1.5."""
     new_names = _NEW_CPU_NAMES if old else {}
     machines = []
-    for entry in execution.objects("machines", least=0) if execution.has("machines") else ():
-        entry.text("nodeName")
-        machine = {key: value for key, value in entry.value.items() if key != "memory"}
+    for entry in execution.get("machines") or ():
+        machine = {key: value for key, value in entry.items() if key != "memory"}
         if isinstance(machine.get("cpu"), dict):
             machine["cpu"] = {new_names.get(k, k): value for k, value in machine["cpu"].items()}
-        if old and "memoryInBytes" not in machine and "memory" in entry.value:
-            machine["memoryInBytes"] = entry.number("memoryInBytes", old) or 0
+        memory_kb = entry.get("memory")
+        if old and "memoryInBytes" not in machine and isinstance(memory_kb, (int, float)):
+            machine["memoryInBytes"] = 1000 * memory_kb
         machines.append(machine)
     return machines
-
-
-def _check_files(entry: _Entry, sizes: Mapping[str, int]) -> None:
-    """Raise an error if a task reads or writes a file that is not listed."""
-    for key in ("inputFiles", "outputFiles"):
-        for i, file in enumerate(entry.value.get(key) or ()):
-            if file not in sizes:
-                where = "workflow.specification.files, so that it has no size"
-                raise entry.error(f"file {short_repr(file)} is not in {where}", key, i)
-
-
-def _check_machines(tasks: Sequence[ExecutedTask], machines: Sequence[Mapping[str, Any]]) -> None:
-    """Raise an error if a task ran on an unlisted machine, if any are listed."""
-    known = {machine["nodeName"] for machine in machines}
-    for task in tasks:
-        names, which = task.extras.get("machines"), f"task {short_repr(task.reference)}"
-        if names is None:
-            continue
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise task.entry.error(f"machines of {which} are no list")
-        for name in names:
-            if known and name not in known:
-                where = f"{short_repr(name)}, which is not among the machines"
-                raise task.entry.error(f"{which} ran on {where}")
 
 
 def _edges(tasks: Sequence[ExecutedTask]) -> tuple[dict[tuple[int, int], list[str]], list[str]]:
@@ -784,41 +690,23 @@ def _edges(tasks: Sequence[ExecutedTask]) -> tuple[dict[tuple[int, int], list[st
 
 
 def _declared(tasks: Sequence[ExecutedTask]) -> dict[tuple[int, int], list[str]]:
-    """Return the edges that tasks name, each with a list for its files."""
+    """Return the edges that tasks name as parents or children, each with a list for its files."""
     number = {task.reference: i for i, task in enumerate(tasks)}
     # Before 1.5 tasks may refer to each other by identifiers, too.
     for i, task in enumerate(tasks):
         if task.id:
             number.setdefault(task.id, i)
-    above = _pairs(tasks, "parents", number)
-    below = _pairs(tasks, "children", number)
-    for pairs, others, end, key in ((above, below, 0, "children"), (below, above, 1, "parents")):
-        for pair, place in pairs.items():
-            lacking, other = tasks[pair[end]], tasks[pair[1 - end]]
-            if pair not in others and lacking.entry.has(key):
-                raise other.entry.error(
-                    f"task {short_repr(other.reference)} names {short_repr(lacking.reference)}, "
-                    f"whose {key}, at {json_path((*lacking.entry.path, key))}, do not name it",
-                    *place,
-                )
-    return {pair: [] for pair in {**above, **below}}
-
-
-def _pairs(
-    tasks: Sequence[ExecutedTask], key: str, number: Mapping[str, int]
-) -> dict[tuple[int, int], tuple[str, int]]:
-    """Return source and target of the edges that one kind of lists names, and the places."""
-    pairs: dict[tuple[int, int], tuple[str, int]] = {}
-    for i, task in enumerate(tasks):
-        for k, reference in enumerate(task.entry.texts(key) or ()):
-            other = number.get(reference)
-            if other is None:
-                raise task.entry.error(f"there is no task {short_repr(reference)}", key, k)
-            if other == i:
-                raise task.entry.error(
-                    f"task {short_repr(reference)} is among its own {key}: a cycle", key, k
-                )
-            pairs[(other, i) if key == "parents" else (i, other)] = key, k
+    pairs: dict[tuple[int, int], list[str]] = {}
+    for key in ("parents", "children"):
+        for i, task in enumerate(tasks):
+            for reference in getattr(task, key):
+                other = number.get(reference)
+                if other is None:
+                    raise FormatError(
+                        f"$.workflow: there is no task {short_repr(reference)}, one of the {key} "
+                        f"of {short_repr(task.reference)}"
+                    )
+                pairs[(other, i) if key == "parents" else (i, other)] = []
     return pairs
 
 
@@ -863,49 +751,47 @@ class WfFormatImporter:
         Raises
         ------
         FormatError
-            If the document is no WfFormat of a known version, or contradicts itself: tasks
-            of one name, tasks and files that are not there, parents and children that
-            disagree, cycles, negative figures, and from 1.5 on tasks that were executed and have no
-            runtime. The message begins with the place.
+            If the document is no WfFormat of a known version, or refers to what it does not hold:
+            tasks of one name, tasks and files that are not there, cycles, negative figures, and
+            from 1.5 on tasks that were executed and have no runtime.
         ProfileError
-            If something that is kept as it is holds a number that is not finite, such as
-            1e999; with the place.
+            If something that is kept as it is holds a number that is not finite, such as 1e999.
 
         Notes
         -----
         A task that was not executed, or before 1.5 has no runtime, and a file with several
-        producers or none, are no errors. If no task names parents or children, they follow from
-        the files. O(tasks + edges + uses of files) time, and for the order O((tasks + edges)
-        log tasks).
+        producers or none, are no errors. An edge is what parents or children name; if no task
+        names any, edges follow from the files. O(tasks + edges + uses of files) time, and for
+        the order O((tasks + edges) log tasks).
         """
-        instance = _Import(document)
-        try:
-            return Profile.from_dict(instance.document())
-        except ProfileError:
-            # The error is in a part that is kept unchanged; name its place in the file.
-            plain_document(document)
-            raise
+        return Profile.from_dict(_Import(document).document())
 
 
 class _Import:
     """Reads an instance of at least one task, and converts it to a profile."""
 
     def __init__(self, document: Any) -> None:
-        top = _Entry(document)
-        self._version = version = document.get("schemaVersion")
+        version = document.get("schemaVersion") if isinstance(document, dict) else None
         if version not in VERSIONS:
             known = ", ".join(VERSIONS)
             what = "it is no WfFormat" if version is None else f"got {short_repr(version)}"
-            raise top.error(f"expected a version of WfFormat ({known}); {what}", "schemaVersion")
-        workflow = execution = top.object("workflow")
-        parts = {key: top.optional(key, kind) for key, (_, kind) in _KEPT_OF_ALL.items()}
+            raise FormatError(f"$.schemaVersion: expected a version of WfFormat ({known}); {what}")
+        self._version: str = version
+        is_nested = version in NESTED
+        problem = first_problem(document, _schemas()["nested" if is_nested else "flat"])
+        if problem is not None:
+            raise FormatError(f"{problem.path}: {problem.message}")
         #: Name, description, date, author and runtime system of the instance.
-        self._kept = {_KEPT_OF_ALL[key][0]: part for key, part in parts.items() if part is not None}
+        self._kept = {
+            name: document[key]
+            for key, name in _KEPT_OF_ALL.items()
+            if document.get(key) is not None
+        }
+        workflow = execution = document["workflow"]
         old: _OldNumbers = {}
-        if version in NESTED:
-            values = workflow.optional("execution", dict) or {}
-            execution = _Entry(values, *workflow.path, "execution")
-            tasks, file_bytes = _nested(workflow.object("specification"), execution)
+        if is_nested:
+            execution = workflow.get("execution") or {}
+            tasks, file_bytes = _nested(workflow)
         else:
             # Before 1.4 these were in kilobytes, except in files of Pegasus.
             runtime = str(self._kept.get("runtime_system", {}).get("name")).lower()
@@ -914,12 +800,11 @@ class _Import:
         self._tasks = tasks
         #: Size of each file, in bytes; None if the instance lists no files.
         self._file_bytes: Mapping[str, int] | None = file_bytes
-        self._total_ms = _ms(execution.number("makespanInSeconds", old))
+        self._total_ms = _ms(_number(execution, "makespanInSeconds", old))
         #: As the instance has it.
-        self._executed_at = execution.optional("executedAt", str)
+        self._executed_at = execution.get("executedAt")
         #: In the words of 1.5, each with a ``nodeName``.
         self._machines = _machines(execution, old)
-        _check_machines(tasks, self._machines)
         #: Numbers of source and target to the files between them; what only the files say.
         self._edges, self._notes = _edges(tasks)
         self._names = _names(tasks)
@@ -980,8 +865,7 @@ class _Import:
         try:
             return kahn_order(self._names, pairs)
         except CycleError as error:
-            place = json_path(self._tasks[0].entry.path[:-1])
-            raise FormatError(f"{place}: {shorten(str(error))}") from error
+            raise FormatError(f"$.workflow: {shorten(str(error))}") from error
 
     def _carried(self) -> list[list[Any] | None]:
         """Return the records of ``edge_metrics``; None for edges whose sizes are unknown."""
@@ -998,11 +882,11 @@ class _Import:
                 records.append(None)
                 continue
             # A file is the serialized output.
+            total = self._total_bytes(files, target)
             sizes = {
                 file: dict.fromkeys(("size_bytes", "wire_bytes"), file_bytes[file])
                 for file in files
             }
-            total = self._total_bytes(files, target)
             records.append([files, total, total, sizes if len(files) > 1 else None])
         return records
 
@@ -1012,12 +896,12 @@ class _Import:
             kind = "the file does not say which files all tasks read and write; then it is 0 here"
             self._not_measured.update(bytes_in=kind, bytes_out=kind)
             return 0
-        total = sum(map(sizes.__getitem__, files))
-        if 8 * total > _MAX_INT:
-            raise self._tasks[task].entry.error(
-                f"its files have {total:,} bytes together, whose bits do not fit 64 bits"
+        if missing := [file for file in files if file not in sizes]:
+            raise FormatError(
+                f"$.workflow: file {short_repr(missing[0])} of task "
+                f"{short_repr(self._tasks[task].reference)} is not among the files, and has no size"
             )
-        return total
+        return sum(sizes[file] for file in files)
 
     def _execution_metrics(self) -> list[dict[str, Any]]:
         entries = []
@@ -1100,10 +984,10 @@ def _names(tasks: Sequence[ExecutedTask]) -> list[str]:
     names = [task.name for task in tasks]
     if len(set(names)) < len(names) or "->" in " ".join(names):
         names = [task.reference for task in tasks]
-    for name, task in zip(names, tasks):
+    for name in names:
         if "->" in name:
-            raise task.entry.error(
-                f"{short_repr(name)} holds '->', which joins names in edge weights"
+            raise FormatError(
+                f"$.workflow: {short_repr(name)} holds '->', which joins names in edge weights"
             )
     return names
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from keyword import iskeyword
-from operator import eq, ne
 from typing import Any
 
 from dagprofiler.errors import GraphError, did_you_mean, is_a, short_repr
@@ -46,6 +45,11 @@ class Edges:
     targets: list[int]
     routes: list[tuple[Route, ...]]
 
+    def has_parallels(self) -> bool:
+        """Tell whether several edges join the same two tasks."""
+        pairs = {s * self.count + t for s, t in zip(self.sources, self.targets)}
+        return len(pairs) < len(self.sources)
+
     def by_source(
         self, gathers: Sequence[Collection[str]] = ()
     ) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
@@ -56,19 +60,14 @@ class Edges:
         order in which they are given.
         """
         sources, targets, routes = self.sources, self.targets, self.routes
-        if sum(map(ne, sources, sources[1:])) < len(set(sources)):
-            # All edges of a source are adjacent.
-            return zip(sources, targets, routes)
         turn = {source: k for k, source in enumerate(dict.fromkeys(sources))}
         turns = [turn[source] for source in sources]
+        if turns == sorted(turns):
+            return zip(sources, targets, routes)
         if any(gathers):
             turns = [-1 if gathers[target] else k for target, k in zip(targets, turns)]
         order = sorted(range(len(turns)), key=turns.__getitem__)
-        return zip(
-            map(sources.__getitem__, order),
-            map(targets.__getitem__, order),
-            map(routes.__getitem__, order),
-        )
+        return ((sources[i], targets[i], routes[i]) for i in order)
 
     @cached_property
     def merged(self) -> dict[int, tuple[Route, ...]]:
@@ -95,56 +94,42 @@ def resolved_edges(
     names: Sequence[str],
     outputs: Sequence[list[str]],
     inputs: Sequence[list[str]],
-    edges: Sequence[Any],
+    edges: Iterable[Any],
 ) -> Edges:
     """Return edges, in any of their forms, as numbers and routes."""
-    count = len(names)
-    index = dict(zip(names, range(count)))
+    index = {name: i for i, name in enumerate(names)}
     matches = Matches()
-    plain = _plain_pairs(edges, index)
-    if plain is not None:
-        # Two columns at once: both loops run in C.
-        of_tasks = matches.kinds(outputs), matches.kinds(inputs)
-        kinds = zip(*(map(kinds.__getitem__, ends) for kinds, ends in zip(of_tasks, plain)))
-        return Edges(count, *plain, list(map(matches.__getitem__, kinds)))
-    resolved = Edges(count, [], [], [])
-    carried: dict[int, tuple[Route, ...]] = {}
+    resolved = Edges(len(names), [], [], [])
     for edge in edges:
-        name, target_name, spec = _split(edge)
+        if type(edge) is tuple and len(edge) == 2:
+            source_name, target_name = edge
+            spec = None
+        else:
+            source_name, target_name, spec = _split(edge)
         try:
-            source, target = index[name], index[target_name]
-        except Exception:  # noqa: BLE001  (the same)
-            raise _unknown_task(name, target_name, index) from None
+            source, target = index[source_name], index[target_name]
+        except Exception:  # noqa: BLE001  (a name's own __hash__ may do anything)
+            raise _unknown_task(source_name, target_name, index) from None
         if source == target:
-            raise GraphError(f"{edge_text(name, target_name)}: a task cannot feed itself")
-        routes = matches.routes(name, target_name, spec, outputs[source], inputs[target])
-        number = source * count + target
-        if number in carried:
-            check_parallel(name, target_name, carried[number], routes, outputs[source])
-        carried[number] = carried.get(number, ()) + routes
+            raise GraphError(f"{edge_text(source_name, target_name)}: a task cannot feed itself")
         resolved.sources.append(source)
         resolved.targets.append(target)
-        resolved.routes.append(routes)
+        resolved.routes.append(
+            matches.routes(source_name, target_name, spec, outputs[source], inputs[target])
+        )
+    if resolved.has_parallels():
+        _check_parallels(resolved, names, outputs)
     return resolved
 
 
-def _plain_pairs(
-    edges: Sequence[Any], index: Mapping[str, int]
-) -> tuple[list[int], list[int]] | None:
-    """Return sources and targets if all edges are distinct pairs of distinct known names.
-
-    Otherwise None: other forms, and the first error, need a look at each edge.
-    """
-    if not {tuple}.issuperset(map(type, edges)):
-        return None
-    try:
-        sources = [index[source] for source, _ in edges]
-        targets = [index[target] for _, target in edges]
-    except Exception:  # noqa: BLE001  (a name's own __hash__ may do anything)
-        return None
-    if len(set(edges)) < len(edges) or any(map(eq, sources, targets)):
-        return None
-    return sources, targets
+def _check_parallels(edges: Edges, names: Sequence[str], outputs: Sequence[list[str]]) -> None:
+    """Raise a GraphError if two edges between the same tasks carry the same field."""
+    carried: dict[tuple[int, int], tuple[Route, ...]] = {}
+    for source, target, routes in zip(edges.sources, edges.targets, edges.routes):
+        if (source, target) in carried:
+            before = carried[source, target]
+            check_parallel(names[source], names[target], before, routes, outputs[source])
+        carried[source, target] = carried.get((source, target), ()) + routes
 
 
 def edge_text(source: Any, target: Any) -> str:
@@ -172,12 +157,9 @@ def check_parallel(
 def _split(edge: Any) -> tuple[Any, Any, Any]:
     """Return (source, target, spec) of an edge in any of its forms."""
     try:
-        if is_a(edge, (str, Mapping, AbstractSet)):
+        if isinstance(edge, (str, Mapping, AbstractSet)):
             raise TypeError
-        if len(edge) == 2:
-            source, target = edge
-            return source, target, None
-        source, target, spec = edge
+        source, target, spec = edge if len(edge) == 3 else (*edge, None)
     except Exception:  # noqa: BLE001  (the same)
         raise GraphError(
             f"edge {short_repr(edge)}: expected (source, target) or (source, target, fields)"
@@ -204,30 +186,17 @@ def field_problem(name: Any) -> str | None:
     return None
 
 
-class Matches(dict[tuple[int, int], tuple[Route, ...]]):
-    """Routes of edges without fields, computed once for each pair of kinds of tasks.
+class Matches:
+    """Routes of edges, found once for each pair of lists of outputs and inputs.
 
-    A kind is the identity of a list of outputs or of inputs, which tasks with equal
-    declarations share. A key is the kind of a source and that of a target.
+    Tasks of one kind share these lists, so they are known by identity: looking through a list
+    of many fields for each edge would take quadratic time.
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        #: The positions of the fields of each kind, and its list, kept so that the id stays valid.
-        self._places: dict[int, tuple[dict[str, int], Any]] = {}
-
-    def kinds(self, declared: Sequence[list[str]]) -> list[int]:
-        """Return the kinds of tasks that declare these fields."""
-        kinds = list(map(id, declared))
-        for kind in set(kinds).difference(self._places):
-            fields = declared[kinds.index(kind)]
-            self._places[kind] = {field: i for i, field in enumerate(fields)}, fields
-        return kinds
-
-    def __missing__(self, kinds: tuple[int, int]) -> tuple[Route, ...]:
-        (outputs, _), (inputs, _) = map(self._places.__getitem__, kinds)
-        match = self[kinds] = _match(outputs, inputs)
-        return match
+        self._routes: dict[tuple[int, int], tuple[Route, ...]] = {}
+        #: The position of each field of a list, and the list, kept so that its id stays valid.
+        self._positions: dict[int, tuple[dict[str, int], list[str]]] = {}
 
     def routes(
         self, source: Any, target: Any, spec: Any, outputs: list[str], inputs: list[str]
@@ -243,13 +212,20 @@ class Matches(dict[tuple[int, int], tuple[Route, ...]]):
         outputs, inputs
             Declared outputs of the source and inputs of the target.
         """
-        kinds = id(outputs), id(inputs)
-        if spec is None and kinds in self:
-            return self[kinds]
-        self.kinds([outputs, inputs])
-        if spec is None:
-            return self[kinds]
-        return _explicit(source, target, spec, self._places[kinds[0]][0])
+        if spec is not None:
+            return _explicit(source, target, spec, self._positions_of(outputs))
+        lists = id(outputs), id(inputs)
+        routes = self._routes.get(lists)
+        if routes is None:
+            routes = _match(self._positions_of(outputs), self._positions_of(inputs))
+            self._routes[lists] = routes
+        return routes
+
+    def _positions_of(self, fields: list[str]) -> dict[str, int]:
+        """Return the position of each of the `fields`."""
+        if id(fields) not in self._positions:
+            self._positions[id(fields)] = {field: i for i, field in enumerate(fields)}, fields
+        return self._positions[id(fields)][0]
 
 
 def _match(outputs: Mapping[str, int], inputs: Mapping[str, int]) -> tuple[Route, ...]:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableSequence,
+    Sequence,
+)
 from heapq import heappop, heappush
 from itertools import accumulate
 from operator import lt
@@ -341,10 +350,12 @@ class Wiring:
     ) -> None:
         self.names = names
         self.outputs = outputs
-        self.first_slot = list(accumulate(map(len, self.outputs), initial=0))
-        self.owner = [i for i, fields in enumerate(self.outputs) for _ in fields]
+        self.first_slot: MutableSequence[int] = list(accumulate(map(len, self.outputs), initial=0))
+        self.owner: MutableSequence[int] = [
+            i for i, fields in enumerate(self.outputs) for _ in fields
+        ]
         self.items: list[tuple[int, str]] = []
-        self._edges = resolved_edges(names, outputs, inputs, list(edges))
+        self._edges = resolved_edges(names, outputs, inputs, edges)
         self._lay_out(inputs, gathers)
         sources, targets = self._edges.sources, self._edges.targets
         self.sinks = sorted(set(range(len(names))).difference(sources))
@@ -359,9 +370,10 @@ class Wiring:
         lengths = [0] * len(self.names)
         for target, routes in zip(edges.targets, edges.routes):
             lengths[target] += len(routes)
-        self.first_input = list(accumulate(lengths, initial=0))
+        self.first_input: MutableSequence[int] = list(accumulate(lengths, initial=0))
         fields = [""] * self.first_input[-1]
-        self.slots = slots = [0] * self.first_input[-1]
+        slots = [0] * self.first_input[-1]
+        self.slots: MutableSequence[int] = slots
         self.uses = uses = [0] * len(self.owner)
         #: Where the next input of each task goes.
         places = self.first_input[:]
@@ -397,7 +409,7 @@ class Wiring:
         return self._edges.rows[1]
 
     @property
-    def columns(self) -> tuple[list[int], list[int]]:
+    def columns(self) -> tuple[Sequence[int], Sequence[int]]:
         """The predecessors of all tasks, and where those of each task begin."""
         return self._edges.columns
 
@@ -420,7 +432,7 @@ class Wiring:
         """Return the direct successors of `task`."""
         return self.targets[self.first_target[task] : self.first_target[task + 1]]
 
-    def predecessors(self, task: int) -> list[int]:
+    def predecessors(self, task: int) -> Sequence[int]:
         """Return the direct predecessors of `task`."""
         sources, first_source = self.columns
         return sources[first_source[task] : first_source[task + 1]]
@@ -480,13 +492,14 @@ class GrowableWiring(Wiring):
         self._given_order = [*given.order]
         self.names = [*given.names]
         self.outputs = [*given.outputs]
-        self.inputs, self.slots = [*given.inputs], [*given.slots]
-        self.first_input = [*given.first_input]
-        self.first_slot = given.first_slot[: len(given.names)]
-        self.owner, self.uses = [*given.owner], [*given.uses]
+        self.inputs, self.uses = [*given.inputs], [*given.uses]
+        # An array holds a number in 8 bytes, a list in 36.
+        self.slots, self.owner = array("q", given.slots), array("q", given.owner)
+        self.first_input = array("q", given.first_input)
+        self.first_slot = array("q", given.first_slot[: len(given.names)])
         self.items = [*given.items]
         sources, first_source = given.columns
-        self.sources, self.first_source = [*sources], [*first_source]
+        self.sources, self.first_source = array("q", sources), array("q", first_source)
         self.after: dict[int, list[int]] = {}
         for target, begin in enumerate(first_source[:-1]):
             for source in sources[begin : first_source[target + 1]]:
@@ -498,7 +511,7 @@ class GrowableWiring(Wiring):
         """Add slots for the items of an output of `source`; return the number of the first."""
         first = len(self.owner)
         self.items.append((first, field))
-        self.owner += [source] * count
+        self.owner.extend([source] * count)
         self.uses += [0] * count
         return first
 
@@ -523,44 +536,15 @@ class GrowableWiring(Wiring):
         """
         self._resolved = None
         self.first_slot.append(len(self.owner))
-        self.owner += [len(self.names)] * len(outputs)
+        self.owner.extend([len(self.names)] * len(outputs))
         self.uses += [0] * len(outputs)
         self.names.append(name)
         self.outputs.append(outputs)
         self.inputs.append(inputs)
-        self.slots += slots
+        self.slots.extend(slots)
         self.first_input.append(len(self.slots))
-        self.sources += sources
+        self.sources.extend(sources)
         self.first_source.append(len(self.sources))
-
-    def add_mapped(
-        self, names: Sequence[str], outputs: list[str], source: int, first: int, field: str
-    ) -> None:
-        """Add similar tasks, each fed by one item of an output of `source`.
-
-        Parameters
-        ----------
-        names, outputs
-            Names of the tasks, and the declared outputs of each.
-        first
-            The slot of the first item.
-        field
-            The input that the item feeds.
-        """
-        self._resolved = None
-        count, number, slot = len(names), len(self.names), len(self.owner)
-        width = len(outputs)
-        inputs, sources = len(self.slots) + 1, len(self.sources) + 1
-        self.first_slot += range(slot, slot + count * width, width) if width else [slot] * count
-        self.owner += [i for i in range(number, number + count) for _ in outputs]
-        self.uses += [0] * (count * width)
-        self.names += names
-        self.outputs += [outputs] * count
-        self.inputs += [[field]] * count
-        self.slots += range(first, first + count)
-        self.first_input += range(inputs, inputs + count)
-        self.sources += [source] * count
-        self.first_source += range(sources, sources + count)
 
     def cut(self, tasks: int, slots: int) -> None:
         """Truncate to the first `tasks` and `slots`."""
@@ -578,7 +562,7 @@ class GrowableWiring(Wiring):
                 del row[length:]
 
     @property
-    def columns(self) -> tuple[list[int], list[int]]:
+    def columns(self) -> tuple[Sequence[int], Sequence[int]]:
         """The predecessors of all tasks, and where those of each task begin."""
         return self.sources, self.first_source
 

@@ -10,8 +10,8 @@ from operator import le
 from time import perf_counter
 from typing import Any
 
+from dagprofiler._document.quick import quick_valid as surely_satisfies
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP, Rounds
-from dagprofiler._document.shapes import surely_satisfies
 from dagprofiler._util.json import utc_text
 from dagprofiler.engine.log import RoundLog, RunLog
 from dagprofiler.engine.options import RunOptions
@@ -19,7 +19,7 @@ from dagprofiler.engine.run import Frontier, Round
 from dagprofiler.errors import JournalError, describe, listed, short_repr, shorten
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.journal._records import OutputStore, RecordFile, differences, unpacked
-from dagprofiler.schema import PROFILE_SCHEMA
+from dagprofiler.schema import inlined_schema
 
 #: The most missing tasks, or problems, that a message lists.
 _MOST = 10
@@ -87,7 +87,7 @@ _HEADER = _object(
         ),
     }
 )
-_OF_PROFILE: Any = PROFILE_SCHEMA["properties"]
+_OF_PROFILE: Any = inlined_schema()["properties"]
 _RESUMED = _OF_PROFILE["run"]["properties"]["resumed"]["items"]
 _RESUMED = _object(
     {

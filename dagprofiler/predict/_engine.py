@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from dagprofiler._util.checks import boolean, integer, number
 from dagprofiler.errors import ProfileError, ValidationError, describe, is_a, refused, short_repr
+from dagprofiler.graph.replay import Demands, Overhead, replay
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,11 @@ class Engine:
         except (TypeError, ValidationError) as error:
             raise ProfileError(f"engine {short_repr(data)}: {describe(error)}") from error
 
+    @property
+    def overhead(self) -> Overhead:
+        """What it adds to each task, as :func:`~dagprofiler.graph.replay.replay` takes it."""
+        return Overhead(*(getattr(self, name) for name in Overhead._fields))
+
     def handing_over_ms(self, size_bytes: float) -> tuple[float, float]:
         """Return the times to write and to read a value, by lines between the sizes measured."""
         small, large = self.VALUE_BYTES
@@ -159,3 +165,23 @@ def _checked(name: str, kind: str, value: Any) -> Any:
     if not is_a(value, Mapping) or not all(is_a(text, str) for text in chain(*value.items())):
         raise refused(f"{name} must be {{name: text}}, got {short_repr(value)}")
     return dict(value)
+
+
+def busy_gap_ms(engine: Engine, count: int, task: tuple[float, float], between_ms: float) -> float:
+    """Return the gap with which, if simulated, the last task begins so long after the first.
+
+    The run has `count` tasks without edges, each with the time and the share of a core of `task`.
+    At most all that the engine does for a task: the rest is what other programs took.
+    """
+    least = engine.gap_ms
+    most = least + engine.latency_ms + engine.driver_ms + engine.worker_ms
+    work_ms, core = ([each] * count for each in task)
+    for _ in range(20):
+        gap_ms = (least + most) / 2
+        tried = engine.overhead._replace(busy_gap_ms=gap_ms)
+        begun = replay(
+            [], [0] * (count + 1), Demands(work_ms, core), [1.0] * engine.workers, tried
+        ).begun
+        late = max(begun) - min(begun) > between_ms
+        least, most = (least, gap_ms) if late else (gap_ms, most)
+    return least

@@ -18,17 +18,17 @@ from dagprofiler._util.checks import number, plain_number
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import BYTES, aligned, class_of, printable, quantity
 from dagprofiler.analysis.compare import same_parameter
-from dagprofiler.config import Config
-from dagprofiler.errors import ProfileError, did_you_mean, is_a, refused, short_repr
+from dagprofiler.config import Config, no_parameter
+from dagprofiler.errors import counted, is_a, refused, short_repr
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.predict._normal_form import Fit, fit_points, longest_line
+from dagprofiler.predict._normal_form import TOLERATED, Fit, fit_points, longest_line
 from dagprofiler.predict._simulate import HUGE, INTERVALS, sources_of
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
 #: Fewest values of a parameter.
-_LEAST = 3
+LEAST = 3
 
 #: Least uncertainty of a time, relative to it: machines differ by that from minute to minute.
 _DRIFT = 0.03
@@ -85,6 +85,9 @@ class CostModel:
         Cross-validated error relative to the measured values.
     regime
         What changes within the measured range; "" if nothing does.
+    doubt
+        Why the form is not certain: its error is large, or a simpler one is about as plausible;
+        "" if it is certain.
     megabytes
         The MB (1e6 bytes) measured, in increasing order, where the model is over bytes; else empty.
     """
@@ -95,6 +98,7 @@ class CostModel:
     formula: str
     error: float
     regime: str
+    doubt: str
     megabytes: tuple[float, ...]
     _fit: Fit = field(repr=False, compare=False)
     #: Name to its cost relative to the class.
@@ -105,6 +109,11 @@ class CostModel:
     _bytes: CostModel | None = field(repr=False, compare=False)
     #: How far off sizes are from what smaller ones predict: a logarithm for each doubling.
     _unforeseen: float = field(repr=False, compare=False)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the cost does not depend on the parameters, as far as is known."""
+        return self._fit.form.is_constant and not (self.regime or self.doubt)
 
     def at(self, point: Sequence[float], name: str = "") -> float:
         """Return the cost of one task or edge of the class; by default the mean of them."""
@@ -157,7 +166,7 @@ class _Values:
         self, points: Sequence[Sequence[float]], names: Sequence[str], bytes_of: CostModel | None
     ) -> CostModel | None:
         present = [*self.typical]
-        if len(present) < _LEAST:
+        if len(present) < LEAST:
             return None
         sizes = {} if self.sizes is None else {k: self.sizes.typical[k] for k in present}
         used = self.low if self.unit == "ms" and not sizes else self.typical
@@ -187,6 +196,7 @@ class _Values:
             fit.form.formula(names, self.unit if sizes else ""),
             fit.error,
             fit.regime,
+            _doubt(fit, names, self.unit if sizes else ""),
             megabytes,
             fit,
             {name: median(several) for name, several in ratios.items()},
@@ -203,6 +213,15 @@ class _Values:
         return hypot(max(_DRIFT, median(self.noises) if self.noises else 0.0), clock)
 
 
+def _doubt(fit: Fit, names: Sequence[str], unit: str) -> str:
+    """Return why the form of a fit is not certain."""
+    simplest = fit.simplest()
+    if simplest.terms != fit.form.terms:
+        return f"not certain: {simplest.formula(names, unit)} fits about as well"
+    is_far_off = fit.error > TOLERATED and not (fit.regime or fit.form.is_constant)
+    return "not certain: large error" if is_far_off else ""
+
+
 def _mean(values: Mapping[str, float]) -> float:
     return sum(values.values()) / len(values)
 
@@ -216,7 +235,7 @@ def _unforeseen(times: Mapping[tuple[float, ...], float], noise: float) -> float
     """Return how far off sizes are from what smaller ones predict: a logarithm a doubling."""
     points, values = [*times], [*times.values()]
     off, doublings = [], [1e-9]
-    for k in range(_LEAST, len(points)):
+    for k in range(LEAST, len(points)):
         guess = fit_points(points[:k], values[:k], noise, line=True).form(points[k])
         if guess and values[k]:
             off.append(log(values[k] / guess))
@@ -279,7 +298,10 @@ class CostModels(Shown):
         return view(paragraph(self._ranges()), shown, *map(paragraph, self._notes()))
 
     def _notes(self) -> list[str]:
-        return [f"not certain: {printable(reason)}" for reason in self.reasons]
+        constant = sum(model.is_constant for model in self.models)
+        words = counted(constant, "quantity is constant", "quantities are constant")
+        reasons = [f"not certain: {printable(reason)}" for reason in self.reasons]
+        return [words, *reasons] if constant else reasons
 
     def _ranges(self) -> str:
         return ", ".join(
@@ -290,12 +312,15 @@ class CostModels(Shown):
     def _rows(self) -> list[Sequence[str]]:
         rows: list[Sequence[str]] = [("of", "quantity", "model", "unit", "error", "")]
         for model in self.models:
+            if model.is_constant:
+                continue
             of, formula, error = printable(model.of), printable(model.formula), f"{model.error:.1%}"
-            remark = model.regime
+            remarks = [model.regime, model.doubt]
             if model.megabytes:
                 low, *_, high = (quantity(1e6 * size, BYTES) for size in model.megabytes * 2)
-                remark = f"{_BYTES[model.quantity]} from {low} to {high}"
-            rows.append((of, model.quantity, formula, model.unit, error, remark))
+                remarks[0] = f"{_BYTES[model.quantity]} from {low} to {high}"
+            remark = "; ".join(filter(None, remarks))
+            rows.append((of, model.quantity, formula, model.unit, error, printable(remark)))
         return rows
 
     def predict(self, config: Config | Mapping[str, Any]) -> Profile:
@@ -324,8 +349,7 @@ class CostModels(Shown):
         given = {**base.config, **config}
         for name in config:
             if name not in base.config:
-                hint = f"(parameters: {', '.join(base.config)}){did_you_mean(name, [*base.config])}"
-                raise refused(f"predict: there is no parameter {name!r} {hint}")
+                raise refused(f"predict: there is {no_parameter(name, base.config)}")
             if name not in self.parameters and not same_parameter(given[name], base.config[name]):
                 raise refused(
                     f"predict: {name!r} was {base.config[name]!r} in all profiles, so its "
@@ -394,8 +418,8 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
             raise refused(f"fit: expected profiles, got {short_repr(run)}")
         if "prediction" in run.sections:
             raise refused(f"fit: the profile with {run.config!r} is predicted, not measured")
-    if len(runs) < _LEAST:
-        raise refused(f"fit: at least {_LEAST} configurations are needed, got {len(runs)}")
+    if len(runs) < LEAST:
+        raise refused(f"fit: at least {LEAST} configurations are needed, got {len(runs)}")
     parameters = _varied(runs)
     names = [*parameters]
     points = [[float(run.config[name]) for name in names] for run in runs]
@@ -445,12 +469,12 @@ def _check_design(names: Sequence[str], points: Sequence[Sequence[float]]) -> li
     """Refuse designs that cannot tell the parameters apart; return what they leave open."""
     for p, name in enumerate(names):
         line = longest_line(points, p)
-        if len(line) < _LEAST:
+        if len(line) < LEAST:
             fixed = {other: points[line[0]][q] for q, other in enumerate(names) if q != p}
             at = ", ".join(f"{other}={value:g}" for other, value in fixed.items())
             have = ", ".join(f"{points[k][p]:g}" for k in line)
             raise refused(
-                f"fit: {name!r} needs {_LEAST} values{f' with {at}' if at else ''}, got {have}"
+                f"fit: {name!r} needs {LEAST} values{f' with {at}' if at else ''}, got {have}"
             )
     least, most = ([of(values) for values in zip(*points)] for of in (min, max))
     open_pairs = []
@@ -484,12 +508,9 @@ def _collected(runs: Sequence[Profile]) -> Iterator[_Values]:
 
 def _of_tasks(run: Profile) -> Iterator[tuple[str, str, str, Sequence[Any]]]:
     """Yield name, words, unit and samples of each quantity of each task."""
-    entries, unclear = entries_of_tasks(run)
-    if unclear:
-        raise ProfileError(f"fit: the profile of {run.timestamp}: {unclear}")
     section = run.sections.get("samples", {"rounds": (), "tasks": {}})
     sources = run.sections.get("weight_sources", {})
-    for name, entry in entries.items():
+    for name, entry in entries_of_tasks(run).items():
         known = {**entry.to_dict(), **sources.get(name, {})}
         taken = {field: [value] for field, value in known.items() if value is not None}
         for column, values in section["tasks"].get(name, {}).items():
@@ -536,7 +557,7 @@ class _Prediction:
         entries: dict[str, TaskMetrics] = {}
         # The nearest configuration counts; a run that failed lacks tasks.
         for run in sorted(self.models.profiles, key=self._distance):
-            entries = {**entries_of_tasks(run)[0], **entries}
+            entries = {**entries_of_tasks(run), **entries}
         by_class = {class_of(name): entry for name, entry in entries.items()}
         edge_metrics, edge_weights = self.edges(edges)
         bytes_in = dict.fromkeys(nodes, 0)

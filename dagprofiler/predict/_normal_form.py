@@ -31,7 +31,7 @@ _NONE: Power = (0.0, 0)
 
 #: Relative error from which on no form is taken to hold for the whole range; with noise it may be
 #: larger, up to the second number.
-_TOLERATED, _MOST_TOLERATED = 0.1, 0.3
+TOLERATED, _MOST_TOLERATED = 0.1, 0.3
 
 #: Fewest points that tell more than a mean.
 _FEWEST = 3
@@ -71,6 +71,17 @@ class NormalForm:
         """Return the cost for the values of the parameters; at least 0."""
         terms = zip(self.coefficients, self.terms)
         return max(0.0, sum(c * _value(term, point) for c, term in terms))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it does not depend on the parameters."""
+        return all(power == _NONE for term in self.terms for power in term)
+
+    @property
+    def complexity(self) -> tuple[float, float]:
+        """How complex its terms are, then the sum of their exponents."""
+        exponents = sum(i + j for term in self.terms for i, j in term)
+        return sum(map(_cost_of_term, self.terms)), exponents
 
     def formula(self, names: Sequence[str], constant: str = "") -> str:
         """Return the form in words of mathematics, as in ``0.5 + 2e-06 N log2(N)``.
@@ -127,10 +138,17 @@ class Fit:
         """The chosen form, which is the most plausible one."""
         return self.forms[0]
 
+    def _about_as_plausible(self) -> list[NormalForm]:
+        least = _RIVAL * self.weights[0]
+        return [form for form, weight in zip(self.forms, self.weights) if weight >= least]
+
+    def simplest(self) -> NormalForm:
+        """Return the simplest of the forms about as plausible as the chosen one."""
+        return min(self._about_as_plausible(), key=lambda form: form.complexity)
+
     def rivals(self, point: Sequence[float]) -> tuple[float, float]:
         """Return the least and the most of the forms about as plausible as the chosen one."""
-        least = _RIVAL * self.weights[0]
-        costs = [form(point) for form, w in zip(self.forms, self.weights) if w >= least]
+        costs = [form(point) for form in self._about_as_plausible()]
         return min(costs), max(costs)
 
     def interval(self, point: Sequence[float]) -> tuple[float, float]:
@@ -205,7 +223,7 @@ def _with_regimes(
     """Return the fit of the largest sizes alone where they follow another form."""
     order = sorted(range(len(points)), key=lambda k: points[k][0])
     xs, ys = [points[k] for k in order], [values[k] for k in order]
-    tolerated = max(noise, min(max(_TOLERATED, 2.5 * noise), _MOST_TOLERATED))
+    tolerated = max(noise, min(max(TOLERATED, 2.5 * noise), _MOST_TOLERATED))
     level = [y for y in ys if abs(y - ys[-1]) <= max(0.01, 2 * noise) * ys[-1]]
     flat = len(level) if ys[-len(level) :] == level else 0
     # Of what is disturbed two sizes may be alike by chance.

@@ -21,10 +21,10 @@ from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity
 from dagprofiler.engine.options import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, is_a, refused, short_repr
 from dagprofiler.formats.saga import network_of
+from dagprofiler.graph.replay import ASKS, Demands, Overhead, Replay, replay
 from dagprofiler.graph.wiring import NumberedGraph, numbered
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.predict._engine import Engine
-from dagprofiler.predict._replay import ASKS, Demands, Replay, replay
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
@@ -141,12 +141,16 @@ class Simulation(Shown):
         return rows
 
     def _notes(self) -> list[str]:
+        workers = counted(len(self.utilisation), "worker")
         faster = [
-            f"{printable(name)} twice as fast: {shortened(gain)}"
+            f"{printable(name)} twice as fast: {shortened(gain)} on {workers}"
             for name, gain in self.gains.items()
         ]
         return faster + [f"not certain: {printable(reason)}" for reason in self.reasons]
 
+
+#: The way out of a prediction without an engine.
+CALIBRATE = "give calibrate_engine(executor)"
 
 #: Share of their time that tasks wait for a core from which on a machine is called busy.
 _BUSY = 0.05
@@ -166,9 +170,6 @@ _COUNTS, _WORKERS = 1000, 1_000_000
 #: Largest number by which a cost is multiplied; its inverse is the least one, and it is the longest
 #: makespan in milliseconds. Powers and products of more overflow.
 HUGE = 1e30
-
-#: What workers are that cost nothing and have a core each.
-_FREE = Engine("", "", 1, latency_ms=0, gap_ms=0, driver_ms=0, cores=2**62)
 
 #: Fewest rounds for an interval.
 _LEAST_ROUNDS = 3
@@ -225,7 +226,7 @@ def simulate(
     Notes
     -----
     Events are simulated in the dispatcher's own rules; see
-    :func:`~dagprofiler.predict._replay.replay`. Times of a profile that was taken on an executor
+    :func:`~dagprofiler.graph.replay.replay`. Times of a profile that was taken on an executor
     contain contention: they are divided by the engine's factor for the number of workers
     that computed beside each task. O(n log n) time for n tasks and edges.
 
@@ -372,12 +373,13 @@ class _Case:
     ) -> Replay:
         """Simulate the run; `factors` scale the time of each task."""
         work = [sum(times) * factors(i) for i, times in enumerate(self.times)]
+        engine = engine or self.engine
         found = replay(
             self.graph.targets,
             self.graph.first_target,
             Demands(work, self.core, self.gil, asks),
             [*self.nodes.values()],
-            engine or self.engine or _FREE,
+            Overhead() if engine is None else engine.overhead,
             ranked=self.ranked,
             orders=self.orders,
             transfers=self.transfers,
@@ -468,7 +470,7 @@ class _Case:
         if engine is None:
             found.append(
                 "no engine: what the executor adds, and what cores cost that compute at once, "
-                "is not known; give calibrate_engine(executor)"
+                f"is not known; {CALIBRATE}"
             )
             return tuple(found)
         if engine.host != self.source.hostname:
@@ -488,11 +490,10 @@ class _Case:
                 f"that of the profile to {known or 'its defaults'}: operations on arrays take "
                 f"up to {engine.arrays:.1f} times as long, by the engine"
             )
-        computing = min(len(self.nodes), engine.cores)
-        if computing > len(engine.contention):
+        if len(self.nodes) > engine.workers:
             found.append(
-                f"{computing} workers compute at once, contention was measured for "
-                f"{len(engine.contention)}"
+                f"{len(self.nodes)} workers, the engine was calibrated with {engine.workers}: what "
+                "more of them cost is not known"
             )
         if self.gil and self.guessed and len(self.nodes) > 1:
             found.append(
@@ -512,7 +513,7 @@ class _Case:
     def profile_of(self, found: Replay, simulation: Simulation) -> Profile:
         """Return the predicted profile."""
         source, names = self.source, self.graph.names
-        entries = entries_of_tasks(source)[0]
+        entries = entries_of_tasks(source)
         rows, metrics = [], []
         ready = [0.0] * len(names)
         for i, ended in enumerate(found.ended):
@@ -681,7 +682,7 @@ def _times(
     profile: Profile, graph: NumberedGraph, engine: Engine | None, factors: Sequence[float]
 ) -> tuple[list[_Times], list[list[float]]]:
     """Return the times of each task, and for each round its time relative to the median."""
-    entries, unclear = entries_of_tasks(profile)
+    entries = entries_of_tasks(profile)
     samples = profile.sections.get("samples", {"rounds": [], "tasks": {}})
     kinds = samples["rounds"]
     beside = _beside(profile, engine)
@@ -691,7 +692,7 @@ def _times(
     for name in graph.names:
         entry = entries.get(name)
         if entry is None:
-            raise ProfileError(f"task {name!r} has no time{f': {unclear}' if unclear else ''}")
+            raise ProfileError(f"task {name!r} has no time")
         columns = samples["tasks"].get(name, {})
         measured = measured_of(kinds, columns.get(_time_in(columns), ()))
         typical = median(measured) if measured else entry.compute_time_ms
@@ -807,7 +808,7 @@ def _contended(engine: Engine, computing: float) -> float:
 def _shares(profile: Profile, names: Sequence[str], column: str) -> list[float | None]:
     """Return for each task the share of its time that a column has, as on a core; None: unknown."""
     samples = profile.sections.get("samples", {"rounds": (), "tasks": {}})
-    sources, (entries, _) = profile.sections.get("weight_sources", {}), entries_of_tasks(profile)
+    sources, entries = profile.sections.get("weight_sources", {}), entries_of_tasks(profile)
     found: list[float | None] = []
     for name in names:
         columns = samples["tasks"].get(name, {})

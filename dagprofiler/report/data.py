@@ -18,8 +18,9 @@ from dagprofiler._document.table import Column, edge_table, edges_of, label_of, 
 from dagprofiler._util import grouped
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import BYTES, quantity
-from dagprofiler.analysis.compare import PARTS, ProfileComparison
+from dagprofiler.analysis.compare import MEANING, ProfileComparison
 from dagprofiler.analysis.critical_path import Paths, analysis_of, bounds_of
+from dagprofiler.analysis.makespan import LABELS, PARTS, makespan_of
 from dagprofiler.analysis.weights import known_values
 from dagprofiler.profile import Profile
 from dagprofiler.report.drawing import Picture, Sketch, fold, kinds_by_name, of_groups, of_tasks
@@ -219,6 +220,7 @@ def comparison(
         "base": {name: theirs[name] for name in _OF_BOTH},
         "names": [found["base"], found["new"]],
         "headline": found.headline(),
+        "meaning": MEANING,
         "total": _judgement(found["total_time"], reasons),
         "scale": found.get("scale"),
         "verdicts": Counter(entry["verdict"] for entry in times.values()),
@@ -564,12 +566,18 @@ def _summary(subject: ReportSource) -> dict[str, Any]:
         "span": found.span,
         "with_edges": paths.span,
         "parallelism": found.average_parallelism,
-        "bottlenecks": [asdict(item) for item in found.bottlenecks[:_ROWS]],
+        "bottlenecks": [item._asdict() for item in found.bottlenecks[:_ROWS]],
         "bounds": [
             [workers, shortest, speedup, longest]
             for workers, shortest, longest, speedup in islice(bounds_of(found), _ROWS)
         ],
     }
+
+
+def _makespan(subject: ReportSource) -> dict[str, Any] | None:
+    """Return where the time of the run went, and what would make it shorter."""
+    shown = makespan_of(subject.profile, subject.analysis)
+    return shown and {**shown, "labels": LABELS}
 
 
 def _tasks(subject: ReportSource) -> dict[str, Any]:
@@ -725,6 +733,7 @@ def _text(value: Any) -> str:
 _PARTS: dict[str, Callable[[ReportSource], Any]] = {
     "about": _about,
     "summary": _summary,
+    "makespan": _makespan,
     "tasks": _tasks,
     "edges": _edges,
     "pictures": pictures,

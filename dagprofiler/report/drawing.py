@@ -440,9 +440,10 @@ FONT_PX = (12, 10)
 _LETTER, _LONGEST = (6.9, 5.8), 22
 
 #: Of the boxes: their least width, the padding of their text, their height by lines of text; and
-#: how far layers and neighbours are apart, and the picture from its frame.
+#: how far layers, from left to right or top to bottom, and neighbours are apart, and the picture
+#: from its frame.
 _LEAST, _PADDING, _HEIGHT = 48, 20, (28, 40)
-_GAP, _APART, _MARGIN = 48, 14, 8
+_GAP, _APART, _MARGIN = (48, 32), 14, 8
 
 
 @dataclass(frozen=True)
@@ -515,8 +516,11 @@ class Scene(NamedTuple):
     caption: str
 
 
-def scene_of(sketch: Sketch, nodes: int) -> Scene:
-    """Return the picture of a DAG of at most `nodes` nodes; larger ones are folded."""
+def scene_of(sketch: Sketch, nodes: int, *, down: bool = False) -> Scene:
+    """Return the picture of a DAG of at most `nodes` nodes; larger ones are folded.
+
+    Edges lead from left to right, or with `down` from top to bottom.
+    """
     if len(sketch.names) <= nodes:
         picture = of_tasks(sketch.names, sketch.edges)
     else:
@@ -531,10 +535,14 @@ def scene_of(sketch: Sketch, nodes: int) -> Scene:
     most = max((cost for cost in costs if cost is not None), default=0)
     path, unfinished = set(sketch.path), set(sketch.unfinished)
     layout = picture.layout
+    length, breadth = _turned((width, height), down=down)
+    corners = [
+        (_MARGIN + layer * (length + _GAP[down]), _MARGIN + (place - 0.5) * (breadth + _APART))
+        for layer, place in zip(layout.layers, layout.places)
+    ]
     boxes = [
         Box(
-            _MARGIN + layout.layers[node] * (width + _GAP),
-            _MARGIN + (layout.places[node] - 0.5) * (height + _APART),
+            *_turned(corners[node], down=down),
             width,
             height,
             *shown[node],
@@ -545,12 +553,12 @@ def scene_of(sketch: Sketch, nodes: int) -> Scene:
         )
         for node, tasks in enumerate(picture.tasks)
     ]
-    wires = _wires(sketch, picture, boxes)
-    right = max((box.x + width for box in boxes), default=0)
-    # A line may run below the lowest box.
-    ends = *(box.y + height for box in boxes), *(y for wire in wires for _, y in wire.points)
-    size = right + _MARGIN, max(ends, default=0) + _MARGIN
-    return Scene(*size, boxes, wires, _caption(sketch, picture))
+    wires = _wires(sketch, picture, boxes, down=down)
+    # A line may run beside the last box.
+    ends = [(box.x + width, box.y + height) for box in boxes]
+    ends += [point for wire in wires for point in wire.points]
+    right, bottom = (max((end[axis] for end in ends), default=0) for axis in (0, 1))
+    return Scene(right + _MARGIN, bottom + _MARGIN, boxes, wires, _caption(sketch, picture))
 
 
 def shortened(text: str, most: int = _LONGEST) -> str:
@@ -577,7 +585,7 @@ def _sum(values: Sequence[Any], numbers: Sequence[int]) -> Any:
     return sum(known) if known else None
 
 
-def _wires(sketch: Sketch, picture: Picture, boxes: Sequence[Box]) -> list[Wire]:
+def _wires(sketch: Sketch, picture: Picture, boxes: Sequence[Box], *, down: bool) -> list[Wire]:
     sizes = [_sum(sketch.sizes, edges) for edges in picture.of]
     most = max((size for size in sizes if size is not None), default=0)
     steps = set(zip(sketch.path, sketch.path[1:]))
@@ -588,7 +596,7 @@ def _wires(sketch: Sketch, picture: Picture, boxes: Sequence[Box]) -> list[Wire]
         width, title = 1.2 + 3 * sqrt(share(size or 0, most)), _tooltip(sketch, edges, *ends, size)
         critical = any(sketch.edges[edge] in steps for edge in edges)
         orders_only = bool(sketch.fields) and not any(sketch.fields[edge] for edge in edges)
-        wires.append(Wire(_route(*ends, bends), width, title, critical, orders_only))
+        wires.append(Wire(_route(*ends, bends, down=down), width, title, critical, orders_only))
     return wires
 
 
@@ -603,22 +611,32 @@ def _tooltip(sketch: Sketch, edges: Sequence[int], source: Box, target: Box, siz
     return "\n".join(lines)
 
 
-def _route(source: Box, target: Box, bends: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the curve from the right side of a box to the left side of another."""
-    points = [(source.x + source.width, source.y + source.height / 2)]
+def _route(
+    source: Box, target: Box, bends: Sequence[float], *, down: bool
+) -> list[tuple[float, float]]:
+    """Return the curve from the end of a box to the beginning of another."""
+    begin, side = _turned((source.x, source.y), down=down)
+    end, other_side = _turned((target.x, target.y), down=down)
+    length, breadth = _turned((source.width, source.height), down=down)
+    points = [(begin + length, side + breadth / 2)]
 
-    def curve(x: float, y: float) -> None:
-        before_x, before_y = points[-1]
-        middle = (before_x + x) / 2
-        points.extend([(middle, before_y), (middle, y), (x, y)])
+    def curve(along: float, across: float) -> None:
+        before, across_before = points[-1]
+        middle = (before + along) / 2
+        points.extend([(middle, across_before), (middle, across), (along, across)])
 
     for i, place in enumerate(bends):
-        left = source.x + (i + 1) * (source.width + _GAP)
-        y = _MARGIN + (place - 0.5) * (source.height + _APART) + source.height / 2
-        curve(left, y)
-        curve(left + source.width, y)
-    curve(target.x, target.y + target.height / 2)
-    return points
+        at = begin + (i + 1) * (length + _GAP[down])
+        across = _MARGIN + (place - 0.5) * (breadth + _APART) + breadth / 2
+        curve(at, across)
+        curve(at + length, across)
+    curve(end, other_side + breadth / 2)
+    return [_turned(point, down=down) for point in points]
+
+
+def _turned(pair: tuple[float, float], *, down: bool) -> tuple[float, float]:
+    """Return what lies along the edges and across them for x and y, or the other way round."""
+    return (pair[1], pair[0]) if down else pair
 
 
 def _caption(sketch: Sketch, picture: Picture) -> str:
@@ -666,12 +684,13 @@ def _wire(wire: Wire) -> str:
     colour = CRITICAL if wire.critical else "currentColor"
     opacity = 0.9 if wire.critical else 0.4
     dashes = ' stroke-dasharray="4 4"' if wire.orders_only else ""
-    x, y = wire.points[-1]
+    (before, _), (x, y) = wire.points[-2:]
+    head = "l-3.5 -7h7z" if before == x else "l-7 -3.5v7z"
     return (
         f"<g><title>{_lines(wire.title)}</title>"
         f'<path d="{_path(wire.points)}" fill="none" stroke="{colour}" '
         f'stroke-opacity="{opacity}" stroke-width="{wire.width:.2f}"{dashes}/>'
-        f'<path d="M{x:.1f} {y:.1f}l-7 -3.5v7z" fill="{colour}" fill-opacity="{opacity}"/></g>'
+        f'<path d="M{x:.1f} {y:.1f}{head}" fill="{colour}" fill-opacity="{opacity}"/></g>'
     )
 
 
@@ -713,6 +732,9 @@ def _lines(title: str) -> str:
     return "\n".join(map(text, title.split("\n")))
 
 
+#: Most nodes of a picture that notebooks also have from top to bottom, for narrow screens.
+_NARROW = 60
+
 #: From this number of tasks on, notebooks show no drawing by default, since it takes a while.
 _UNASKED = 50_000
 
@@ -725,7 +747,12 @@ def draw(sketch: Sketch, nodes: int) -> Drawing:
     ValueError
         If `nodes` is not an integer of at least 2.
     """
-    return Drawing(scene_of(sketch, integer("nodes", nodes, 2, error=ValueError)), svg_of)
+    scene = scene_of(sketch, integer("nodes", nodes, 2, error=ValueError))
+    narrow = None
+    if len(scene.boxes) <= _NARROW:
+        narrow = scene_of(sketch, nodes, down=True)
+        narrow = narrow if narrow.width < scene.width else None
+    return Drawing(scene, svg_of, narrow)
 
 
 def is_drawn_unasked(tasks: int) -> bool:

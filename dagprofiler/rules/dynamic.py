@@ -38,7 +38,7 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.graph.edges import Matches, check_parallel, edge_text, field_problem
-from dagprofiler.graph.wiring import GrowableWiring, Wiring, kahn_order
+from dagprofiler.graph.wiring import GrowableWiring, Wiring
 from dagprofiler.measure.pipeline import Contract, encoded_size
 from dagprofiler.task import Task, check_tags, grows, instance_of
 
@@ -230,7 +230,7 @@ class GraphView:
     """
 
     #: The rule whose predicate or body has the view.
-    _rule: PendingRule
+    rule: PendingRule
     #: What was looked at: task numbers, and (kind, word).
     _looked: dict[Any, None]
 
@@ -292,13 +292,13 @@ class GraphView:
     def can_come(self, tag: str) -> bool:
         """Tell whether another rule may still add tasks with a tag."""
         self._look_at_tag("more", tag)
-        return self._growing.can_come(tag, self._rule)
+        return self._growing.can_come(tag, self.rule)
 
     def _look_at_tag(self, kind: str, tag: str | None) -> Sequence[int]:
         self._looked[kind, tag] = None
         if tag is None:
             return range(len(self._growing.names))
-        self._growing.check_tag(self._rule, tag)
+        self._growing.check_tag(self.rule, tag)
         return self._growing.by_tag.get(tag, ())
 
     def _tags(self, name: str) -> tuple[str, ...]:
@@ -312,7 +312,7 @@ class GraphView:
     def _output(self, name: str, field: str) -> Any:
         if self._state(name) != SUCCEEDED:
             raise NotYet
-        return self._growing.read(self._rule, self._growing.index[name], field)
+        return self._growing.read(self.rule, self._growing.index[name], field)
 
 
 def have_succeeded(names: Iterable[str], graph: GraphView) -> bool:
@@ -343,15 +343,12 @@ class Mapped(NamedTuple):
         Names of the tasks, in the order of the items.
     into
         The input that receives the item.
-    at
-        Position of the first of them among the added tasks.
     """
 
     source: str
     field: str
     names: list[str]
     into: str
-    at: int
 
 
 class GraphEditor(GraphView):
@@ -363,18 +360,15 @@ class GraphEditor(GraphView):
 
     def __init__(self, growing: DynamicGraph, rule: PendingRule) -> None:
         self._growing = growing
-        self._rule = rule
+        self.rule = rule
         self._looked = {}
         self.tasks_added: dict[str, Task] = {}
         self.tags_added: dict[str, tuple[str, ...]] = {}
         #: Target to its edges: source, and the fields as the body passed them.
         self.incoming: dict[str, list[tuple[str, Any]]] = {}
-        #: Whether each new task was added after the new ones that feed it.
-        self.ordered = True
         self.rules_added: list[Any] = []
         self.items: Items = {}
-        #: First task of each map to the map.
-        self.maps: dict[str, Mapped] = {}
+        self.maps: list[Mapped] = []
         self._open = True
 
     @property
@@ -383,7 +377,7 @@ class GraphEditor(GraphView):
 
         One task object may have several names in a graph; this is the current one.
         """
-        rule = self._rule.rule
+        rule = self.rule.rule
         if not isinstance(rule, GrowRule):
             raise GraphError(
                 "graph.this is available only in grow() of a task, not in the body of a rule"
@@ -406,8 +400,9 @@ class GraphEditor(GraphView):
         task
             A task, or a task class, to make an instance of.
         after
-            Sources of edges to the task: names or views of tasks, or pairs of one of these
-            and the fields of the edge, as for :class:`~dagprofiler.DAG`.
+            Sources of edges to the task, which exist already or were added before it: names or
+            views of tasks, or pairs of one of these and the fields of the edge, as for
+            :class:`~dagprofiler.DAG`.
         tags
             Further tags, in addition to those of the task itself.
 
@@ -429,7 +424,7 @@ class GraphEditor(GraphView):
             raise GraphError(f"task {name!r} exists already")
         made = self._made(name, task)
         made.config = self._growing.config
-        edges = self._sourced(after, name)
+        edges = edges_of(after, name)
         if tags or made.tags:
             where = f"tags of task {name!r}"
             words = (*check_tags(made.tags, where), *check_tags(tags, where))
@@ -440,7 +435,10 @@ class GraphEditor(GraphView):
         return TaskView(self, name)
 
     def add_edge(self, source: Named, target: Named, fields: Any = None) -> None:
-        """Add an edge to a new task; `fields` as for :class:`~dagprofiler.DAG`."""
+        """Add an edge to a new task; `fields` as for :class:`~dagprofiler.DAG`.
+
+        The source exists already, or was added before the target.
+        """
         if not self._open:
             raise self._late()
         source, target = _name(source), _name(target)
@@ -452,9 +450,7 @@ class GraphEditor(GraphView):
                     "that the same rule adds"
                 )
             raise GraphError(f"{edge_text(source, target)}: {problem}")
-        # The source may have been added after the target.
-        self.ordered = self.ordered and source not in self.tasks_added
-        self.incoming.setdefault(target, []).extend(self._sourced([(source, fields)], target))
+        self.incoming.setdefault(target, []).append((source, fields))
 
     def add_rule(self, rule: Any) -> None:
         """Add a rule; it is first evaluated after this body has been applied."""
@@ -500,7 +496,7 @@ class GraphEditor(GraphView):
             raise self._late()
         source = _name(source)
         first = self._made(name, task)
-        edges = self._sourced(after, name)
+        edges = edges_of(after, name)
         into = _item_input(first, field, name) if into is None else into
         problem = field_problem(into)
         if problem is not None:
@@ -515,7 +511,6 @@ class GraphEditor(GraphView):
             raise GraphError(f"tasks named {name!r} are added twice")
         if edges:
             self.incoming.update((target, [*edges]) for target in names)
-        at = len(self.tasks_added)
         instances = _instances(first, task, count)
         for made in instances:
             made.config = self._growing.config
@@ -524,8 +519,7 @@ class GraphEditor(GraphView):
         tags = (*own, *check_tags(tags, f"map {name!r}"))
         if tags:
             self.tags_added.update(dict.fromkeys(names, tuple(dict.fromkeys(tags))))
-        if names:
-            self.maps[names[0]] = Mapped(source, field, names, into, at)
+        self.maps.append(Mapped(source, field, names, into))
         return names
 
     def _encode_items(self, source: str, field: str) -> int:
@@ -570,17 +564,9 @@ class GraphEditor(GraphView):
             self._growing.growers.add(type(made))
         return made
 
-    def _sourced(self, after: Any, target: str) -> list[tuple[str, Any]]:
-        """Return :func:`edges_of`, after checking whether the sources exist already."""
-        edges = edges_of(after, target)
-        for source, _ in edges:
-            if source not in self._growing.index and source not in self.tasks_added:
-                self.ordered = False
-        return edges
-
     def _late(self) -> GraphError:
         return GraphError(
-            f"rule {self._rule.name!r}: its body has returned and can add nothing any more"
+            f"rule {self.rule.name!r}: its body has returned and can add nothing any more"
         )
 
     def __getitem__(self, name: Named) -> TaskView:
@@ -603,7 +589,7 @@ class GraphEditor(GraphView):
         if self._state(name) != SUCCEEDED:
             why = "is new" if name in self.tasks_added else "has not succeeded"
             raise GraphError(f"task {name!r} {why}, so it has no output {field!r} to read")
-        return self._growing.read(self._rule, self._growing.index[name], field)
+        return self._growing.read(self.rule, self._growing.index[name], field)
 
 
 def _instances(first: Task, task: Task | type[Task], count: int) -> list[Task]:
@@ -1012,7 +998,7 @@ class DynamicGraph:
 
     def _holds(self, rule: PendingRule) -> bool:
         view = self._view
-        view._rule, view._looked = rule, {}  # noqa: SLF001  (same package)
+        view.rule, view._looked = rule, {}  # noqa: SLF001  (same package)
         try:
             answer = rule.rule.when(view)
         except NotYet:
@@ -1189,12 +1175,7 @@ class DynamicGraph:
         wiring = self._wiring
         first, slots = len(self.names), len(wiring.owner)
         try:
-            if not editor.ordered:
-                places = {name: place for place, name in enumerate(names)}
-                names = self._sorted(editor, names)
-                contracts = [contracts[places[name]] for name in names]
-                tasks = [tasks[places[name]] for name in names]
-            kinds = self._place(rule, editor, names, contracts)
+            kinds = self._place(editor, names, contracts)
             problems = [] if kinds <= self._fine else problems_of(wiring, contracts, {}, first)
             estimates, failed = estimates_of(names, tasks, self.config, first)
             problems += failed
@@ -1235,25 +1216,8 @@ class DynamicGraph:
                     "waits for it, was closed when no other rule could add it"
                 )
 
-    def _sorted(self, editor: GraphEditor, names: list[str]) -> list[str]:
-        """Return the new tasks in topological order."""
-        inner: list[tuple[str, str]] = []
-        for target, edges in editor.incoming.items():
-            for source, _ in edges:
-                where = edge_text(source, target)
-                if source == target:
-                    raise GraphError(f"{where}: a task cannot feed itself")
-                if source in editor.tasks_added:
-                    inner.append((source, target))
-                elif source not in self.index:
-                    raise GraphError(
-                        f"{where}: there is no task {short_repr(source)}"
-                        f"{did_you_mean(source, [*self.index, *names])}"
-                    )
-        return kahn_order(names, inner)
-
     def _place(
-        self, rule: PendingRule, editor: GraphEditor, names: list[str], contracts: list[Contract]
+        self, editor: GraphEditor, names: list[str], contracts: list[Contract]
     ) -> set[tuple[Any, ...]]:
         """Append all new tasks to the wiring, each after its predecessors.
 
@@ -1262,74 +1226,46 @@ class DynamicGraph:
         set of tuple
             Their contracts, by identity, each with the inputs that arrive.
         """
-        wiring, index, incoming = self._wiring, self.index, editor.incoming
-        #: Tasks of maps that are not added in one step: the map, and the slot of the item.
-        mapped: dict[str, tuple[Mapped, int]] = {}
-        #: First task of each other map to the map, and the slot of the first item.
-        whole: dict[str, tuple[Mapped, int]] = {}
-        if editor.maps:
-            first_items = {
-                (feeder, field): wiring.add_items(index[feeder], field, len(encoded))
-                for (feeder, field), encoded in editor.items.items()
-            }
-            for of_map in editor.maps.values():
-                members, item = of_map.names, first_items[of_map.source, of_map.field]
-                of_members = set(map(id, contracts[of_map.at : of_map.at + len(members)]))
-                if editor.ordered and len(of_members) == 1 and incoming.keys().isdisjoint(members):
-                    whole[members[0]] = of_map, item
-                else:
-                    mapped.update((name, (of_map, item + i)) for i, name in enumerate(members))
+        first_items = {
+            (source, field): self._wiring.add_items(self.index[source], field, len(encoded))
+            for (source, field), encoded in editor.items.items()
+        }
+        #: Task of a map to the task whose output has its item, the slot of the item, and its input.
+        items = {
+            name: (self.index[source], slot, into)
+            for source, field, members, into in editor.maps
+            for slot, name in enumerate(members, first_items[source, field])
+        }
+        #: Slots of older tasks whose edges have been checked.
         checked: set[int] = set()
         kinds: set[tuple[Any, ...]] = set()
-        number, count = 0, len(names)
-        while number < count:
-            name, contract = names[number], contracts[number]
-            if name not in whole:
-                edges, item_of = incoming.get(name, ()), mapped.get(name)
-                fields = self._place_one(rule, name, contract, edges, item_of, checked)
-                kinds.add((id(contract), *fields))
-                number += 1
-                continue
-            of_map, item = whole[name]
-            begin, members = len(wiring.names), of_map.names
-            number += len(members)
-            index.update(zip(members, range(begin, begin + len(members))))
-            wiring.add_mapped(members, contract.outputs, index[of_map.source], item, of_map.into)
-            kinds.add((id(contract), of_map.into))
+        for name, contract in zip(names, contracts):
+            fields = self._place_one(editor, name, contract, items.get(name), checked)
+            kinds.add((id(contract), *fields))
         return kinds
 
     def _place_one(
         self,
-        rule: PendingRule,
+        editor: GraphEditor,
         name: str,
         contract: Contract,
-        edges: Iterable[tuple[str, Any]],
-        item: tuple[Mapped, int] | None,
+        item: tuple[int, int, str] | None,
         checked: set[int],
     ) -> list[str]:
-        """Append a new task to the wiring; a task of a map with its item's slot.
-
-        Parameters
-        ----------
-        checked
-            Slots of older tasks whose edges have been checked; grows.
-
-        Returns
-        -------
-        list of str
-            Its inputs that arrive.
-        """
+        """Append a new task to the wiring, and return its inputs that arrive."""
         wiring, index, old = self._wiring, self.index, len(self.states)
         outputs, first_slot, inputs = wiring.outputs, wiring.first_slot, contract.inputs
         sources: dict[int, Any] = {}
         slots: list[int] = []
         fields: list[str] = []
         if item is not None:
-            of_map, slot = item
-            sources[index[of_map.source]] = ()
+            number, slot, into = item
+            sources[number] = ()
             slots.append(slot)
-            fields.append(of_map.into)
-        for source, spec in edges:
+            fields.append(into)
+        for source, spec in editor.incoming.get(name, ()):
+            if source not in index:
+                raise self._no_source(editor, source, name)
             number = index[source]
             declared = outputs[number]
             routes = self._matches.routes(source, name, spec, declared, inputs)
@@ -1344,7 +1280,7 @@ class DynamicGraph:
             for position, field in routes:
                 slot = first + position
                 if number < old and slot not in checked:
-                    self._check_kept(rule, number, position, "an edge carries outputs of")
+                    self._check_kept(editor.rule, number, position, "an edge carries outputs of")
                     checked.add(slot)
                 slots.append(slot)
                 fields.append(field)
@@ -1354,6 +1290,16 @@ class DynamicGraph:
             fields = inputs
         wiring.add_task(name, contract.outputs, [*sources], slots, fields)
         return fields
+
+    def _no_source(self, editor: GraphEditor, source: str, target: str) -> GraphError:
+        """Return the error for an edge whose source is not there when its target is added."""
+        if source == target:
+            why = "a task cannot feed itself"
+        elif source in editor.tasks_added:
+            why = f"{source!r} is added after {target!r}; add the source of an edge first"
+        else:
+            why = f"there is no task {short_repr(source)}{did_you_mean(source, [*self.index])}"
+        return GraphError(f"{edge_text(source, target)}: {why}")
 
     def _extend_lists(self, first: int, editor: GraphEditor, handles: list[Any]) -> None:
         """Extend the lists of the round to the new tasks and slots."""

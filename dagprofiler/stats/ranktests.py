@@ -45,9 +45,6 @@ class RankResult(NamedTuple):
     ratio
         Typical ratio of a sample to one of the other set, by Hodges and Lehmann;
         above 1 is slower. None, like all that follow, if there is nothing to test.
-    ratio_of_medians
-        The median divided by the other set's. In skewed samples, and in pairs whose
-        times vary together, it can lie outside the interval.
     low, high
         Confidence interval of `ratio`; always contains it.
     coverage
@@ -66,7 +63,6 @@ class RankResult(NamedTuple):
     n: tuple[int, int]
     paired: bool
     ratio: float | None = None
-    ratio_of_medians: float | None = None
     low: float | None = None
     high: float | None = None
     coverage: float | None = None
@@ -77,10 +73,22 @@ class RankResult(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A verdict (`FASTER`, `SLOWER`, `NO_DIFFERENCE`, `INCONCLUSIVE`) and its reason."""
+    """What a comparison means.
+
+    Attributes
+    ----------
+    verdict
+        `FASTER`, `SLOWER`, `NO_DIFFERENCE` or `INCONCLUSIVE`.
+    reason
+        Why.
+    comparable
+        Whether there was anything to judge. If it is true and the verdict is `INCONCLUSIVE`, only
+        the interval is too wide.
+    """
 
     verdict: str
     reason: str
+    comparable: bool = True
 
 
 def compare_unpaired(
@@ -117,7 +125,7 @@ def compare_unpaired(
     logs = [math.log(value) for value in other]
     effects = sorted([math.log(value) - log for value in times for log in logs])
     tails = _rank_sum_tails(*sorted(size))
-    return _judge(effects, tails, median(times) / median(other), size, gate)
+    return _judge(effects, tails, size, gate)
 
 
 def compare_paired(
@@ -149,8 +157,7 @@ def compare_paired(
     logs = [math.log(a) - math.log(b) for a, b in zip(times, other)]
     effects = sorted([(a + b) / 2 for i, a in enumerate(logs) for b in logs[i:]])
     tails = _signed_rank_tails(size[0])
-    ratio_of_medians = median(times) / median(other)
-    return _judge(effects, tails, ratio_of_medians, size, gate, paired=True)
+    return _judge(effects, tails, size, gate, paired=True)
 
 
 def compare_apart(
@@ -189,9 +196,7 @@ def compare_apart(
             f"the machine's speed changed: a fixed kernel took {here:.3g} ms here and "
             f"{there:.3g} ms there, which may account for the difference, or hide one"
         )
-    return results[1]._replace(
-        ratio_of_medians=raw.ratio_of_medians, p=max(ps) if agree else 1.0, doubt=doubt
-    )
+    return results[1]._replace(p=max(ps) if agree else 1.0, doubt=doubt)
 
 
 def compare_interleaved(
@@ -213,8 +218,9 @@ def compare_interleaved(
     Signed ranks are robust to a load that both rounds of a pair share, rank sums to
     disturbances of single rounds; both are of samples :func:`without_speed`. The third
     test is :func:`fastest_p`, of the samples themselves: a core that is slow at times makes
-    samples a mixture, whose fast mode is narrow. The smallest p-value is multiplied by three
-    (Bonferroni's correction).
+    samples a mixture, whose fast mode is narrow. It counts only in the direction of an interval
+    that excludes 1, so that no verdict contradicts its interval. The smallest p-value is
+    multiplied by three (Bonferroni's correction).
     """
     trivial = _trivial(times, other, (len(times), len(other)), paired=True)
     if trivial:
@@ -222,7 +228,11 @@ def compare_interleaved(
     samples = (times, other) if kernels is None else without_speed((times, other), kernels)
     pairs, sums = compare_paired(*samples), compare_unpaired(*samples)
     best = pairs if (pairs.p or 0.0) <= (sums.p or 0.0) else sums
-    p = min(best.p or 0.0, fastest_p(times, other))
+    p, low, high = best.p or 0.0, best.low or 0.0, best.high or 0.0
+    if low > 1:
+        p = min(p, fastest_p(times, other))
+    elif high < 1:
+        p = min(p, fastest_p(other, times))
     return best._replace(
         paired=True, p=min(1.0, 3 * p), smallest_p=_smallest_of_interleaved(*best.n)
     )
@@ -288,7 +298,7 @@ def _mean_difference(values: Sequence[float]) -> float:
 
 
 def fastest_p(times: Sequence[float], other: Sequence[float]) -> float:
-    """Return a p-value for two sets of samples from the ranks of the fastest 30 % of all.
+    """Return a p-value of "`times` are slower", from the ranks of the fastest 30 % of all samples.
 
     Parameters
     ----------
@@ -297,13 +307,11 @@ def fastest_p(times: Sequence[float], other: Sequence[float]) -> float:
 
     Notes
     -----
-    A rank test whose scores are the same for all samples but the fastest, once against each
-    end of the gate, doubled. Ties count against a difference. The distribution is exact for up
-    to 120 samples, then normal.
+    A rank test whose scores are the same for all samples but the fastest, against the end of the
+    gate, doubled, since which set is slower was seen first. Ties count against a difference. The
+    distribution is exact for up to 120 samples, then normal.
     """
-    slower = _depth_p([time / (1 + GATE) for time in times], other)
-    faster = _depth_p([time / (1 + GATE) for time in other], times)
-    return min(1.0, 2 * min(slower, faster))
+    return min(1.0, 2 * _depth_p([time / (1 + GATE) for time in times], other))
 
 
 def _depth_p(times: Sequence[float], other: Sequence[float]) -> float:
@@ -347,7 +355,7 @@ def _trivial(
     if not all(size):
         return RankResult(size, paired, reason="no samples")
     if not any(times) and not any(other):
-        return RankResult(size, paired, 1.0, 1.0, 1.0, 1.0, 1.0, reason="all samples are 0")
+        return RankResult(size, paired, 1.0, 1.0, 1.0, 1.0, reason="all samples are 0")
     if 0 in times or 0 in other:
         return RankResult(size, paired, reason="a sample is 0, so there is no ratio")
     if not all(_LEAST <= value <= _MOST for value in chain(times, other)):
@@ -358,7 +366,6 @@ def _trivial(
 def _judge(
     effects: Sequence[float],
     tails: Sequence[float],
-    ratio_of_medians: float,
     size: tuple[int, int],
     gate: float,
     *,
@@ -377,7 +384,6 @@ def _judge(
         size,
         paired,
         math.exp(middle_of(effects)),
-        ratio_of_medians,
         math.exp(effects[beyond]),
         math.exp(effects[-1 - beyond]),
         max(1 - 2 * tails[beyond], 0.0),
@@ -496,8 +502,10 @@ def verdicts(
 def _verdict(comparison: RankResult, adjusted: float, count: int, difference: float) -> Verdict:
     ratio, smallest_p = comparison.ratio, comparison.smallest_p
     low, high, most = comparison.low, comparison.high, 1 + difference
-    if ratio is None or smallest_p is None:
-        return Verdict(INCONCLUSIVE if ratio is None else NO_DIFFERENCE, comparison.reason)
+    if ratio is None:
+        return Verdict(INCONCLUSIVE, comparison.reason, comparable=False)
+    if smallest_p is None:
+        return Verdict(NO_DIFFERENCE, comparison.reason)
     among = "1 comparison" if count == 1 else f"{count} comparisons"
     if adjusted > ALPHA and smallest_p * count > ALPHA:
         needed = rounds_needed(count, paired=comparison.paired)
@@ -506,9 +514,10 @@ def _verdict(comparison: RankResult, adjusted: float, count: int, difference: fl
             INCONCLUSIVE,
             f"{rounds} round{'s are' if rounds != '1' else ' is'} too few for {among}: "
             f"at least {needed} of each are needed",
+            comparable=False,
         )
     if adjusted > ALPHA and comparison.doubt:
-        return Verdict(INCONCLUSIVE, comparison.doubt)
+        return Verdict(INCONCLUSIVE, comparison.doubt, comparable=False)
     if adjusted > ALPHA and not (low and high and low * most >= 1 and high <= most):
         return Verdict(
             INCONCLUSIVE,

@@ -55,6 +55,10 @@ def frame():
     return dask.dataframe.from_pandas(pandas.DataFrame(data), npartitions=4)
 
 
+def numbers(partitions):
+    return dask.bag.from_sequence(range(20), npartitions=partitions)
+
+
 def by_hand():
     # https://docs.dask.org/en/stable/delayed.html
     return dask.delayed(sum)(
@@ -67,7 +71,10 @@ COLLECTIONS = {
     "mean": lambda: (array() + array()[::-1]).mean(axis=0),
     "transposed": lambda: array().T @ array(),
     "svd": lambda: dask.array.linalg.svd(array().rechunk((2, 10))),
-    "bag": lambda: dask.bag.from_sequence(range(20), npartitions=3).map(doubled).sum(),
+    "bag": lambda: numbers(3).map(doubled).sum(),
+    "bag of lambdas": lambda: numbers(3).map(lambda x: 2 * x).accumulate(add),
+    "bag of groups": lambda: numbers(3).groupby(lambda x: x % 2, shuffle="tasks").map(len),
+    "joined bags": lambda: numbers(2).join(numbers(1), odd, odd).count(),
     "frequencies": lambda: dask.bag.from_sequence("abracadabra", npartitions=3).frequencies(),
     "filter": lambda: dask.bag.from_sequence(range(9), npartitions=2).filter(odd),
     "groupby": lambda: frame().groupby("k").mean().v,
@@ -143,6 +150,8 @@ def test_a_graph_that_lacks_a_key_is_refused():
         lambda: frame().shuffle("k", shuffle_method="disk"),
         lambda: frame().shuffle("k", shuffle_method="p2p"),
         lambda: array().rechunk((6, 1), method="p2p"),
+        lambda: numbers(4).groupby(odd, shuffle="disk"),
+        lambda: numbers(1).groupby(odd, shuffle="disk"),
     ],
 )
 def test_a_shuffle_whose_data_is_on_no_edge_is_refused(shuffled):

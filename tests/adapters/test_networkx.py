@@ -2,7 +2,7 @@ import operator
 
 import pytest
 
-from dagprofiler import DAG, Config, DeclarationError, GraphError, Task
+from dagprofiler import DAG, Config, CycleError, DeclarationError, GraphError, Task
 
 networkx = pytest.importorskip("networkx")
 
@@ -78,7 +78,7 @@ def test_nodes_need_not_be_names():
         ({"a": one, "b": one}, [("a", "b")], GraphError, ["'b'", "one()", "'a'"]),
         (THREE, [("left", "b"), ("x", "b")], GraphError, ["'x' -> 'b'", "'data_fields'"]),
         ({"a": Two, "b": subtract}, [("a", "b")], GraphError, ["'b'", "'left'", "'p', 'q'"]),
-        ({"a": subtract, "b": subtract}, [("a", "b"), ("b", "a")], GraphError, ["cycle"]),
+        ({"a": subtract, "b": one}, [("a", "b"), ("b", "a")], CycleError, ["'a' -> 'b' -> 'a'"]),
     ],
 )
 def test_what_is_no_graph_of_tasks_is_refused_with_its_node(nodes, edges, error, words):

@@ -76,7 +76,7 @@ def test_times_without_delay_are_compared_if_both_have_them_and_edges_by_both_en
     slow = {"wall_ms": [3 * time for time in TEN], "corrected_ms": TEN}
     both = {"wall_ms": TEN, "corrected_ms": [2 * time for time in TEN]}
     entry = task_a(profile_of({"a": slow}), profile_of({"a": both}))
-    assert (entry["quantity"], entry["ratio"]) == ("corrected_ms", 0.5)
+    assert (entry["quantity"], entry["ratio"]) == ("corrected_ms", pytest.approx(0.5))
     for lacking in ({"wall_ms": TEN}, {"wall_ms": TEN, "corrected_ms": [None] * 10}):
         entry = task_a(profile_of({"a": slow}), profile_of({"a": lacking}))
         assert (entry["quantity"], entry["ratio"]) == ("wall_ms", pytest.approx(3.0))
@@ -85,7 +85,7 @@ def test_times_without_delay_are_compared_if_both_have_them_and_edges_by_both_en
     ends = {"a": {"wall_ms": [1.0] * 4}, "b": {"wall_ms": [1.0] * 4}}
     mine, theirs = profile_of(ends, {"a->b": edge}), profile_of(ends, {"a->b": other})
     entry = compare_profiles(mine, theirs)["edge_times"]["a->b"]
-    assert (entry["quantity"], entry["ratio"]) == ("transfer_ms", 2.5)
+    assert (entry["quantity"], entry["ratio"]) == ("transfer_ms", pytest.approx(6**0.5))
 
 
 def test_only_what_has_measured_samples_on_both_sides_is_compared():
@@ -118,46 +118,138 @@ def test_no_difference_is_only_said_where_one_of_the_size_asked_for_could_be_see
     assert task_a(same, theirs, paired=paired, difference=1e-4)["verdict"] == INCONCLUSIVE
 
 
+def with_totals(profile, totals):
+    document = profile.to_dict()
+    document["samples"]["total_ms"] = totals
+    document["run"]["executor"] = "serial"
+    document["total_time_ms"] = totals[0]
+    return Profile.from_dict(document)
+
+
 @pytest.mark.parametrize(
-    ("factor", "spread", "headline"),
+    ("factor", "headline"),
     [
-        (0.88, 0, "12 % faster (1.31 s -> 1.15 s a round)"),
-        (1.25, 0, "25 % slower (1.31 s -> 1.64 s a round)"),
-        (3.847, 0, "3.85 times as long (1.31 s -> 5.04 s a round)"),
-        (1.0, 0, "no significant difference (1.31 s -> 1.31 s a round)"),
-        (1.003, 0.5, "inconclusive (1.31 s -> 1.31 s a round, under 1 % apart)"),
+        (0.88, "12 % faster in all (1.31 s -> 1.15 s a round); 1 of 1 task faster"),
+        (1.25, "25 % slower in all (1.31 s -> 1.64 s a round); 1 of 1 task slower"),
+        (3.847, "3.85 times as long in all (1.31 s -> 5.04 s a round); 1 of 1 task slower"),
+        (1.0, "no significant difference in all (1.31 s -> 1.31 s a round)"),
     ],
 )
-def test_the_headline_is_the_verdict_on_the_total_time(factor, spread, headline):
-    def lasting(total_ms):
-        document = timed().to_dict()
-        ends = 1 - spread, 1 + spread
-        document["samples"]["total_ms"] = [total_ms * end for end in ends * 5]
-        document["total_time_ms"] = total_ms
-        return Profile.from_dict(document)
-
-    found = compare_profiles(lasting(factor * 1310.0), lasting(1310.0), names=("old", "new"))
-    assert found.headline() == headline
-    shown = headline.replace("inconclusive", "inconclusive [1]")
-    assert str(found).startswith(f"new against old: {shown}\n")
+def test_the_headline_begins_with_the_verdict_on_the_whole(factor, headline):
+    mine, theirs = (
+        with_totals(profile_of({"a": {"wall_ms": [f * 90 * t for t in TEN]}}), [f * 1310.0] * 10)
+        for f in (factor, 1.0)
+    )
+    found = compare_profiles(mine, theirs, names=("old", "new"))
+    assert found.headline().startswith(headline)
+    assert str(found).startswith(f"new against old: {found.headline()}\n")
+    single = DAG({"a": task(outputs=["x"])(lambda: {"x": 1})}).run()
+    assert single.compare(single).headline().startswith("inconclusive in all (")
 
 
-def test_profiles_are_called_by_their_names_and_pairs_by_their_own_change():
+def test_the_headline_names_what_changed_most_and_counts_the_rest():
+    factors = {"a": 1.2, "b": 1.5, "c": 1.3, "d": 0.5, "e": 1.1, "f": 1.0, "tiny": 2.0}
+    sizes = {"b": 2.0, "d": 0.3, "tiny": 0.01}
+
+    def side(changed):
+        rows = {
+            name: {"wall_ms": [sizes.get(name, 1.0) * (f if changed else 1.0) * t for t in TEN]}
+            for name, f in factors.items()
+        }
+        sent = {"serialize_ms": [9.0 if changed else 3.0] * 10, "deserialize_ms": [0.0] * 10}
+        return with_totals(profile_of(rows, {"a->b": sent}), [60.0 + i / 100 for i in range(10)])
+
+    assert compare_profiles(side(True), side(False)).headline() == (
+        "no significant difference in all (60 ms -> 60 ms a round); "
+        "4 of 7 tasks slower: b 1.5 x (+10 ms), c 1.3 x (+3.01 ms), a 1.2 x (+2.01 ms) and 1 more; "
+        "1 of 7 tasks faster; 1 of 1 edge slower: a->b 3 x (+6 ms)"
+    )
+
+
+KERNEL = [0.02 + i / 1e5 for i in range(10)]
+
+
+def delayed(delay_ms=0.0, slower=1.0, task_factor=1.0):
+    """A serial profile of a busy machine: both tasks waited, and the core was slower."""
+    rows = {}
+    for name, factor in (("a", task_factor), ("b", 1.0)):
+        corrected = [factor * slower * time for time in TEN]
+        rows[name] = {
+            "wall_ms": [time + delay_ms for time in corrected],
+            "corrected_ms": corrected,
+            "kernel_ms": [slower * time for time in KERNEL],
+        }
+    totals = [1.0 + sum(times) for times in zip(*(row["wall_ms"] for row in rows.values()))]
+    return with_totals(profile_of(rows), totals)
+
+
+def test_waits_for_a_core_are_no_slowdown_of_the_whole():
+    found = compare_profiles(delayed(8.0), delayed())
+    total = found["total_time"]
+    assert (total["quantity"], total["verdict"]) == ("corrected_ms", NO_DIFFERENCE)
+    assert total["ratio"] == pytest.approx(1.0)
+    slower = compare_profiles(delayed(8.0, task_factor=1.5), delayed())["total_time"]
+    assert (slower["verdict"], slower["new_ms"]) == (SLOWER, pytest.approx(26.1, abs=0.1))
+    # Tasks that ran concurrently wait at the same time, so what they waited does not add up.
+    document = delayed(8.0).to_dict()
+    document["run"]["executor"] = "ThreadPoolExecutor"
+    total = compare_profiles(Profile.from_dict(document), delayed())["total_time"]
+    assert total["quantity"] == "total_ms"
+
+
+def test_a_machine_whose_speed_changed_makes_the_whole_as_inconclusive_as_its_tasks():
+    found = compare_profiles(delayed(8.0, slower=1.6), delayed())
+    verdicts = [entry["verdict"] for entry in found["task_times"].values()]
+    assert verdicts == [INCONCLUSIVE, INCONCLUSIVE]
+    total = found["total_time"]
+    assert (total["verdict"], total["comparable"]) == (INCONCLUSIVE, False)
+    assert "the machine's speed changed" in total["reason"]
+    assert found.headline() == "inconclusive in all (21.1 ms -> 33.1 ms a round)"
+    shown = found._repr_html_()
+    assert 'class="slower"' not in shown
+    assert "<b " not in shown
+
+
+def test_the_whole_is_not_called_slower_where_no_task_and_no_edge_has_a_verdict():
+    noisy = [9, 14, 9, 14, 9, 14, 9, 14, 14, 9.0]
+    mine = with_totals(profile_of({"a": {"wall_ms": noisy}}), [30.0 + i / 10 for i in range(10)])
+    theirs = with_totals(profile_of({"a": {"wall_ms": noisy[::-1]}}), TEN)
+    total = compare_profiles(mine, theirs)["total_time"]
+    assert (total["verdict"], total["comparable"]) == (INCONCLUSIVE, False)
+    assert total["reason"].startswith("no task and no edge has a verdict")
+
+
+def test_edges_are_judged_next_to_the_kernels_too():
+    def side(slower):
+        edge = {"serialize_ms": [slower * t for t in TEN], "deserialize_ms": [0.0] * 10}
+        row = {"wall_ms": [slower * t for t in TEN], "kernel_ms": [slower * t for t in KERNEL]}
+        return profile_of({"a": row, "b": row}, {"a->b": edge})
+
+    entry = compare_profiles(side(1.6), side(1.0))["edge_times"]["a->b"]
+    assert entry["verdict"] == INCONCLUSIVE
+    assert "the machine's speed changed" in entry["reason"]
+
+
+def test_profiles_are_called_by_their_names():
     named = [timed(), timed()]
     for profile, name in zip(named, ("first", "second")):
         profile.metadata["name"] = name
     assert str(named[1].compare(named[0])).startswith("second against first: ")
     assert str(named[0].compare(named[0])).startswith("new against base (first): ")
     assert str(timed().compare(timed())).startswith("new against base: ")
-    mine, theirs = timed().to_dict(), timed().to_dict()
-    theirs["samples"]["total_ms"] = [10.0, 20.0, 30.0, 40.0, 50.0] * 2
-    mine["samples"]["total_ms"] = [12.0, 24.0, 33.0, 48.0, 60.0] * 2
-    found = compare_profiles(*map(Profile.from_dict, (mine, theirs)), paired=True)
-    how = "by pairs of rounds (medians 30 ms -> 33 ms a round)"
-    assert found.headline() == f"20 % slower, {how}"
-    found["total_time"]["verdict"] = INCONCLUSIVE
-    how = "(medians 30 ms -> 33 ms a round, 20 % slower, by pairs of rounds)"
-    assert found.headline() == f"inconclusive {how}"
+
+
+def test_a_ratio_that_is_not_that_of_the_medians_has_its_interval_beside_it():
+    mine, theirs = (
+        with_totals(timed(factor), [m * load for m, load in zip(totals, [1, 2, 3, 4, 5] * 2)])
+        for factor, totals in ((1.2, [12.0, 12.0, 11.0, 12.0, 12.0] * 2), (1.0, [10.0] * 10))
+    )
+    found = compare_profiles(mine, theirs, paired=True)
+    assert found.headline() == (
+        "20 % slower in all, 1.15 to 1.20 x (medians 30 ms -> 33 ms a round); "
+        "1 of 1 task slower: a 1.2 x (+2.01 ms)"
+    )
+    assert "\ntimes are medians of the rounds" in str(found)
 
 
 def test_pairs_are_the_rounds_that_both_have():
@@ -187,7 +279,8 @@ def test_pairs_are_the_rounds_that_both_have():
 def test_samples_that_cannot_say_have_no_interval(mine, theirs, paired, ratio, reason):
     sides = (profile_of({"a": {"wall_ms": samples}}) for samples in (mine, theirs))
     entry = task_a(*sides, paired=paired)
-    assert (entry["ratio"], entry["verdict"]) == (ratio, INCONCLUSIVE)
+    assert entry["ratio"] == (None if ratio is None else pytest.approx(ratio))
+    assert (entry["verdict"], entry["comparable"]) == (INCONCLUSIVE, False)
     assert entry["low"] is entry["high"] is entry["coverage"] is None
     assert entry["reason"].startswith(reason)
     few = profile_of({"a": {"wall_ms": TEN[:5]}})
@@ -291,5 +384,6 @@ def test_one_round_beside_another_has_a_ratio_and_no_verdict(kinds):
     profile = profile_of({"a": row}, kinds=kinds, conditions=None)
     figures = {"quantity": "wall_ms", "base_ms": 2.0, "new_ms": 2.0, "ratio": 1.0}
     reason = "1 round is too few for 1 comparison: at least 5 of each are needed"
-    figures.update(dict.fromkeys(("low", "high", "coverage")), verdict=INCONCLUSIVE, reason=reason)
+    figures.update(dict.fromkeys(("low", "high", "coverage")), rounds=1)
+    figures.update(verdict=INCONCLUSIVE, comparable=False, reason=reason)
     assert task_a(profile, profile, paired=True) == figures

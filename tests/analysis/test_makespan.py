@@ -5,6 +5,7 @@ from handmade import handmade
 
 from dagprofiler import Profile, TaskMetrics
 from dagprofiler._document.rounds import MOMENTS
+from dagprofiler.analysis.summary import figures
 
 
 def profile_of(*rows, predicted=False, samples=None):
@@ -84,3 +85,62 @@ def test_only_workers_of_the_predicted_round_count_and_only_predictions_are_judg
     for found in (untimed.compare(GUESS), GUESS.compare(untimed)):
         assert "the other has no timeline" in found["total_time"]["reason"]
         assert "Rounds(" not in str(found)
+
+
+def run_of(*rows, cores=8, **sections):
+    """Return a run of tasks with a time each, of one round, on as many workers as they name."""
+    found = profile_of(*rows)
+    for n, (name, _, _, begun, computing, computed, ended) in enumerate(rows):
+        times = computed - computing, ended - computed, computing - begun
+        found.metrics.task_metrics[n : n + 1] = [TaskMetrics(name, *times, 0, 0)]
+    found.metrics.total_time_ms = max(row[-1] for row in rows) + 1
+    found.sections["environment"] = {"cores": cores}
+    found.sections.update(sections)
+    return found
+
+
+ROWS = [("a", 0, 0, 0, 0, 8, 10), ("b", 0, 10, 10, 11, 31, 31), ("c", 0, 10, 31, 31, 39, 39)]
+SERIAL = run_of(*ROWS)
+SERIAL.dag_structure["edges"] = [{"source": "a", "target": name} for name in "bc"]
+BESIDE = run_of(("a", 0, 0, 0, 0, 20, 20), ("b", 1, 0, 0, 0, 18, 18), ("c", 1, 0, 18, 18, 21, 21))
+
+
+def test_a_makespan_is_shown_in_parts_that_add_up_to_it():
+    shown = figures(SERIAL)["makespan"]
+    assert shown["makespan_ms"] == sum(shown["parts"].values()) == SERIAL.metrics.total_time_ms
+    parts = {"tasks": 36, "transfers": 3, "cores": 0, "waiting": 0, "engine": 1}
+    assert (shown["workers"], shown["parts"]) == (1, parts)
+    assert "where 40 ms went on 1 worker" in str(SERIAL)
+    # What is not known is part of another, and no row of 0.
+    assert "waiting for a core" not in str(SERIAL)
+    assert figures(handmade("ab"))["makespan"] is None
+
+
+def test_gains_are_those_on_the_workers_of_the_run_and_beside_them_with_enough_workers():
+    def gains(profile):
+        return {
+            row["name"]: (row["gain_ms"], row["gain_enough_ms"])
+            for row in figures(profile)["makespan"]["gains"]
+        }
+
+    # On one worker c is worth its time, although b lies beside it on a longer path.
+    assert gains(SERIAL) == {"b": (20, 12), "a": (8, 8), "c": (8, 0), "(serializing)": (3, 0)}
+    # Without a, its worker takes c.
+    assert gains(BESIDE) == {"a": (3, 2), "b": (1, 0), "c": (1, 0)}
+
+
+def test_one_advice_is_given_for_each_cause_the_largest_gain_first():
+    def advice(profile):
+        return [one["what"].format(one["name"]) for one in figures(profile)["makespan"]["advice"]]
+
+    cheaper, workers, data = "make b cheaper", "use 2 workers", "move less data between tasks"
+    assert advice(SERIAL) == [cheaper, workers, data]
+    gain = figures(SERIAL)["makespan"]["advice"][0]
+    assert (gain["gain_ms"], gain["share"]) == (20, 0.5)
+    # A machine without another core, or on which other programs run, has no use for workers.
+    one_core = Profile.from_dict(SERIAL.to_dict())
+    one_core.sections["environment"] = {"cores": 4, "cores_usable": 1}
+    assert advice(one_core) == [cheaper, data]
+    waited = {name: {"delay_ms": [5.0]} for name in "bc"}
+    busy = {"samples": {"rounds": ["measured"], "tasks": waited}}
+    assert advice(run_of(*ROWS, **busy)) == [cheaper, "end what else runs on the machine", data]

@@ -243,8 +243,17 @@ def test_one_round_has_one_value_whatever_the_statistic_and_medians_alone_have_n
             weights_of(medians, "wall_time", statistic)
 
 
-def test_entries_of_0_1_0_go_by_their_names_where_these_match():
-    profile = of_0_1_0("a", "b")
+def without_sources(*names):
+    """Return a profile that lacks the sources of weights, with times of tasks of these names."""
+    profile = profile_of(None, weights={"a": 5, "b": 6})
+    entries = [TaskMetrics(name, float(i), 0, 0, 0, 0) for i, name in enumerate(names, 1)]
+    profile.metrics.task_metrics += entries
+    del profile.sections["run"]
+    return profile
+
+
+def test_a_profile_without_weight_sources_has_wall_times_and_weights_above_0():
+    profile = without_sources("a", "b")
     assert weights_of(profile, "wall_time", "mean").values == {"a": 1.0, "b": 2.0}
     assert weights_of(profile, "estimated").values == {"a": 5, "b": 6}
     assert weights_of(profile, "reference_time", rate=1e3).values == {"a": 1.0, "b": 2.0}
@@ -252,42 +261,10 @@ def test_entries_of_0_1_0_go_by_their_names_where_these_match():
         profile.metrics.node_weights["b"] = weight
         with pytest.raises(WeightError, match=r"'b': .* weight_sources"):
             weights_of(profile, "estimated")
-    profile = of_0_1_0("b")
+    profile = without_sources("b")
     assert times_of_tasks(profile) == {"b": 1.0}
     with pytest.raises(WeightError, match=r"'a': .* no entry"):
         weights_of(profile, "wall_time")
-
-
-def of_0_1_0(*names):
-    """Return a profile of tasks a and b whose entries have these names, and take 1, 2, ... ms."""
-    profile = profile_of(None, weights={"a": 5, "b": 6})
-    entries = [TaskMetrics(name, float(i), 0, 0, 0, 0) for i, name in enumerate(names, 1)]
-    profile.metrics.task_metrics += entries
-    del profile.sections["run"], profile.metadata["schema_version"]
-    return profile
-
-
-@pytest.mark.parametrize("names", ["LL", "LM", "aL", "aa", "Lb", "ab"])
-def test_the_place_in_the_execution_order_tells_whose_entry_is_named_after_a_class(names):
-    profile = of_0_1_0(*names)
-    assert weights_of(profile, "wall_time").values == {"a": 1.0, "b": 2.0}
-    assert times_of_tasks(profile) == {"a": 1.0, "b": 2.0}
-
-
-@pytest.mark.parametrize(
-    ("names", "reason"),
-    [
-        ("L", "execution_metrics .* 1 entry, .* 2 places"),
-        ("aL" * 2, "execution_metrics .* 4 entries, .* 2 places"),
-        ("bL", "'b', but another"),
-        ("ba", "'b', but another"),
-    ],
-)
-def test_entries_that_may_be_any_tasks_are_not_guessed_at(names, reason):
-    profile = of_0_1_0(*names)
-    with pytest.raises(WeightError, match=f"none for 'a', 'b': .*{reason}"):
-        weights_of(profile, "wall_time")
-    assert times_of_tasks(profile) == {}
 
 
 NO_NUMBERS = [-1.0, float("nan"), float("inf"), 10**400, True, "3", np.ones(2), 1j]

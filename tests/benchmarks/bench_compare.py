@@ -78,6 +78,7 @@ def compared(dag, slowed, *, swap, saved):
         # What is called different beside it, and what could not be judged.
         "tasks": [name for name, said in tasks.items() if said in DIFFERENT and name != target],
         "edges": [name for name, said in edges.items() if said in DIFFERENT],
+        "whole": result["total_time"]["verdict"] in DIFFERENT,
         "unjudged": [name for name, said in tasks.items() if said == "inconclusive"],
         "rounds": profiles[0].sections["run"]["rounds"],
         "seconds": seconds,
@@ -110,6 +111,7 @@ def pairs(*, heavy, saved, pairs, seed):
     found = "one task does 10 % more: pairs in which that was found"
     wrong = "identical DAGs: pairs with any task called different"
     yield wrong, f"at most {errors}", of(same, "tasks")
+    yield "… pairs whose total is called different", f"at most {errors}", of(same, "whole")
     yield found, "-" if saved else f"at least {n - errors}", of(slowed, "found")
     ratios = spread([pair["ratio"] for pair in slowed], "{:.3f}")
     yield "… by how much it is said to be slower", "-", ratios

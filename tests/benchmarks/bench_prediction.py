@@ -310,8 +310,8 @@ def values():
 
 def size():
     from dagprofiler.graph.edges import rows_of
+    from dagprofiler.graph.replay import Demands, replay
     from dagprofiler.predict import Engine
-    from dagprofiler.predict._replay import Demands, replay
 
     chance = random.Random(1)
     for count in (1000, 10_000, 100_000):
@@ -321,7 +321,7 @@ def size():
         costs = Engine("", "", 8, 0.6, 0.4, 0.2, cores=8, contention=(1, 1.1, 1.2), worker_ms=0.1)
         graph = rows_of(edges, count)
         begun = time.perf_counter()
-        replay(*graph, Demands(work), [1.0] * 8, costs)
+        replay(*graph, Demands(work), [1.0] * 8, costs.overhead)
         print(f"size: {count:,} tasks in {time.perf_counter() - begun:.2f} s")
 
 

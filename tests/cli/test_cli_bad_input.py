@@ -1,5 +1,4 @@
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +64,7 @@ def test_a_file_named_like_a_module_and_a_dag_that_is_not_valid_are_refused(refu
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("M=3", "no parameter 'M' (parameters: N, factor, names, on, label, model, extra)"),
+        ("M=3", "no parameter 'M' (parameters: 'N', 'factor', 'names', 'on',"),
         ("Factor=3", "did you mean 'factor'?"),
         ("N=x", "N: expected an integer like 100, got 'x'"),
         ("N=1.5", "N: expected an integer like 100, got '1.5'"),
@@ -97,8 +96,6 @@ def test_outputs_are_checked_before_the_run(refused, folder, written):
     assert "is given twice" in refused("run", target, "-o", "x.json", "--report", "./x.json")
     assert refused("run", target, "-o", "") == "output: expected the name of a file, got ''"
     assert refused("run", target, "--journal", "") == "--journal: expected a directory, got ''"
-    if os.path.isdir("/proc/self"):  # root may write everywhere else
-        assert "'/proc/p.json': cannot be written: " in refused("run", target, "-o", "/proc/p.json")
     assert not marker.exists()
 
 
@@ -113,6 +110,7 @@ def test_outputs_are_checked_before_the_run(refused, folder, written):
         (["--meters", "speed"], "meters: 'speed' is unknown"),
         (["--timeout", "3"], "timeout: a serial run cannot end a task"),
         (["--executor", "fast"], "--executor: expected serial, threads:4"),
+        (["--executor", "processes:9999999"], "processes, 100 for each core, got 'processes:99"),
         (["--executor", "threads:no"], "expected a number of workers of at least 1"),
         (["--executor", "serial:2"], "--executor"),
         (["--executor", "pipeline_of_tests.py:build"], "is a DAG, not an executor"),
@@ -198,7 +196,8 @@ def test_formats_and_their_options_are_checked(refused, shelf, folder, options, 
 
 
 def test_an_unknown_command_and_an_unexpected_error_are_one_line_each(refused, cli, monkeypatch):
-    assert "invalid choice: 'shw'" in refused("shw")
+    assert refused("runn") == "there is no command 'runn'; did you mean 'run'?"
+    assert "give one of run, resume, show, " in refused("pipeline.py")
     assert cli(code=2).err.endswith("dagprofiler: a command is missing\n")
 
     def fails(_):

@@ -1,5 +1,6 @@
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -58,6 +59,26 @@ def test_a_standard_output_that_is_full_is_named(shelf, words):
         done = command(*words, shelf.profile, stdout=full)
     assert done.stderr == "dagprofiler: no space left on device: 'standard output'\n"
     assert done.returncode == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="its shell closes no streams")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_a_run_whose_standard_streams_are_closed_is_as_if_they_went_nowhere(shelf, folder, closed):
+    words = [
+        sys.executable,
+        "-m",
+        "dagprofiler",
+        "run",
+        shelf.target,
+        "-q",
+        "-o",
+        f"{folder}/p.json",
+    ]
+    line = f"{shlex.join([*words, '--rounds', '2', '--fresh-process'])} {closed}"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": shelf.folder}
+    done = subprocess.run(line, shell=True, check=False, env=environment(), **pipes)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert dagprofiler.Profile.load(f"{folder}/p.json").sections["run"]["rounds"] == 2
 
 
 def test_text_is_the_same_without_rich_and_ctrl_c_has_its_exit_code(monkeypatch, capsys):

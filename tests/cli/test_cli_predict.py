@@ -27,16 +27,31 @@ def test_a_sweep_is_fitted_predicted_and_simulated(cli, shelf, folder):
     at = ["-c", "N=3e3", "-c", "factor=2"]
     predicted = cli("predict", f"{folder}/runs", *at, "-o", guess).out
     assert "PREDICTED" in predicted
+    assert f"\nmakespan: dagprofiler simulate {guess} --workers N predicts it\n" in predicted
     assert "N=3000, factor=2.0" in predicted
     assert Profile.load(guess).config["N"] == 3000
     options = ["--workers", "1..2,3", "-o", found, "--report", f"{folder}/page.html"]
     said = cli("simulate", guess, *options).out
     assert "3 workers" in said
+    assert "not certain: no engine: " in said
+    assert "; give --executor, which calibrates one, or --engine\n" in said
     assert said.splitlines()[-2:] == [f"profile: {found}", f"report: {folder}/page.html"]
     simulated = Profile.load(found)
     assert simulated.name == shelf.target
     curve = simulated.sections["prediction"]["curve"]
     assert [point["workers"] for point in curve] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("command", [["fit"], ["predict", "-c", "N=5"]])
+def test_one_profile_is_refused_by_the_command_which_says_how_to_take_others(
+    refused, shelf, command
+):
+    assert refused(*command, shelf.profile) == (
+        f"{command[0]}: at least 3 profiles are needed, got 1 profile; "
+        "dagprofiler sweep TARGET --over NAME=VALUE,VALUE,VALUE -o DIR takes them"
+    )
+    same = [shelf.profile] * 3
+    assert refused(*command, *same).startswith(f"{command[0]}: no numeric parameter")
 
 
 def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):

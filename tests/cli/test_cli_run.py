@@ -1,7 +1,7 @@
 import json
 import os
 import re
-import signal
+import shutil
 import stat
 import subprocess
 import sys
@@ -17,6 +17,16 @@ from dagprofiler import Profile
 
 def saved(folder, name="p.json"):
     return Profile.load(os.path.join(folder, name))
+
+
+def test_a_folder_of_shared_memory_that_is_read_only_is_named(shelf):
+    namespace = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o ro none /dev/shm && exec "$@"', ""]
+    if not shutil.which("unshare") or subprocess.run([*namespace, "true"], check=False).returncode:
+        pytest.skip("this user may mount nothing here")
+    words = ["-m", "dagprofiler", "run", shelf.target, "--executor", "processes:2"]
+    options = {"env": environment(), "text": True, "stderr": subprocess.PIPE, "cwd": shelf.folder}
+    done = subprocess.run([*namespace, sys.executable, *words], check=False, **options)
+    assert (done.returncode, "semaphores in /dev/shm: Read-only" in done.stderr) == (2, True)
 
 
 def test_run_writes_a_profile_and_shows_it_in_short_or_as_json_or_says_how_to_keep_it(
@@ -242,16 +252,6 @@ def test_a_profile_is_printed_if_no_file_can_hold_it(
     assert list(second_places.folder.iterdir()) == []
 
 
-@pytest.mark.skipif(os.name != "posix", reason="symbolic links need rights elsewhere")
-def test_a_partial_profile_follows_no_link(refused, folder, second_places):
-    victim = Path(folder, "victim")
-    victim.write_text("precious", encoding="utf-8")
-    Path(folder, "p.partial.json").symlink_to(victim)
-    line = refused("run", "pipeline_of_tests:failing", "-o", f"{folder}/p.json", code=4)
-    assert victim.read_text(encoding="utf-8") == "precious"
-    assert second_places.only(line).sections["run"]["state"] == "partial"
-
-
 #: A pipeline of which a task fails until there is a file.
 TWICE = """\
 import os
@@ -332,96 +332,3 @@ def test_no_journal_is_written_over_and_one_that_no_command_began_needs_a_target
     wrong = refused("resume", journal, failing, "-c", "N=4")
     assert wrong.startswith(f"journal {os.path.abspath(journal)!r}: config:")
     os.unlink("profile.partial.json")
-
-
-ENDED_FROM_OUTSIDE = """
-import multiprocessing, os, threading
-from concurrent.futures import ProcessPoolExecutor
-from dagprofiler import DAG, task
-
-@task(outputs=["x"])
-def first():
-    return {"x": 1}
-
-@task(inputs=["x"], outputs=["y"])
-def waits(x):
-    print("up", flush=True)
-    threading.Event().wait(100)
-    return {"y": x}
-
-dag = DAG({"first": first, "waits": waits}, [("first", "waits")])
-
-class Late:
-    # Another signal, when the interpreter has taken the handlers of signals back.
-    def __del__(self, driver=os.getpid(), getpid=os.getpid, kill=os.kill):
-        if getpid() == driver:
-            kill(driver, 15)
-
-late = Late()
-
-def pool():
-    return ProcessPoolExecutor(2, multiprocessing.get_context("fork"))
-"""
-
-slow = pytest.mark.slow
-
-
-@pytest.fixture
-def waiting(folder, written, request):
-    """A run in a process group of its own, one of whose tasks has finished while one waits."""
-    written("ended_from_outside.py", ENDED_FROM_OUTSIDE)
-    words = ["run", "ended_from_outside.py:dag", "-o", "p.json", *request.param]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    options = {"cwd": folder, "env": environment(), "start_new_session": True, **pipes}
-    with subprocess.Popen([sys.executable, "-m", "dagprofiler", *words], **options) as process:
-        try:
-            assert process.stdout.readline() == "up\n"
-            yield process
-        finally:
-            process.kill()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGTERM that a program could see")
-@pytest.mark.parametrize("to", [os.kill, pytest.param(os.killpg, marks=slow)])
-@pytest.mark.parametrize(
-    "waiting",
-    [
-        pytest.param([], marks=slow),
-        pytest.param(["--executor", "threads:2"], marks=slow),
-        ["--executor", "processes:2"],
-        pytest.param(["--executor", "ended_from_outside.py:pool"], marks=slow),
-        pytest.param(["--rounds", "2", "--warmup", "0", "--fresh-process"], marks=slow),
-    ],
-    ids=" ".join,
-    indirect=True,
-)
-def test_sigterm_saves_the_partial_profile_and_ends_all_processes(waiting, folder, to):
-    # As timeout(1) sends it: the second time to all of the group.
-    os.kill(waiting.pid, signal.SIGTERM)
-    to(waiting.pid, signal.SIGTERM)
-    # Their ends come when all that could write there have ended.
-    out, err = waiting.communicate(timeout=60)
-    assert (out, waiting.returncode) == ("", 143)
-    if "--fresh-process" in waiting.args:
-        assert err == "dagprofiler: terminated; nothing was measured yet\n"
-    else:
-        assert err.startswith("dagprofiler: terminated; the partial profile is in ")
-        assert saved(folder, "p.partial.json").sections["run"]["state"] == "partial"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("waiting", [["--executor", "processes:2"]], indirect=True)
-def test_workers_of_a_command_end_with_it_also_those_that_have_had_no_task(waiting):
-    waiting.kill()
-    out, _ = waiting.communicate(timeout=60)
-    assert out == ""
-
-
-def test_sigterm_that_is_ignored_stays_so():
-    code = (
-        "import signal; from dagprofiler.cli import entry; "
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-        "import atexit; atexit.register(lambda: print(signal.getsignal(signal.SIGTERM).name)); "
-        "entry()"
-    )
-    assert python("-c", code, "--version").stdout.endswith("SIG_IGN\n")

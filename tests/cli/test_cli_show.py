@@ -12,9 +12,14 @@ from dagprofiler.cli._output import text
 
 def test_show_prints_every_part_in_80_columns_or_those_that_are_asked_for(cli, shelf):
     done = cli("show", shelf.profile)
-    heads = (f"{shelf.target}, 3 tasks, 2 edges, ", "task  time ms", "edge ", "critical path: ")
-    assert all(map(str.startswith, done.out.split("\n\n"), heads))
+    heads = ("where ", "task  time ms", "edge ", "critical path: ")
+    parts = done.out.split("\n\n")
+    assert parts[0].startswith(f"{shelf.target}, 3 tasks, 2 edges, ")
+    assert all(any(part.startswith(head) for part in parts) for head in heads)
     assert max(map(len, done.out.splitlines())) <= 80
+    assert "configuration: N=100, factor=2.0, names=['a'], on=True, label='x', " in " ".join(
+        done.out.split()
+    )
     out = cli("show", shelf.profile, "--part", "edges").out
     assert [line.split()[0] for line in out.splitlines()] == ["edge", "read", "add"]
     assert (fitted("abcdefghij", 9), fitted("abc", 9)) == ("abc...hij", "abc")
@@ -25,6 +30,7 @@ def test_costs_are_of_the_source_that_was_asked_for_in_the_table_and_the_path(cl
     assert "task  cpu_time ms" in shown
     found = json.loads(cli("show", shelf.profile, "--cost", "cpu_time", "--json").out)
     assert found["summary"]["cost"] == "cpu_time"
+    assert found["summary"]["config"]["names"] == ["a"]
     assert found["path"]["work"] == pytest.approx(sum(task["cost"] for task in found["tasks"]))
     assert "none for" in refused("show", shelf.profile, "--cost", "counted")
     found = figures(DAG({"a": hostile, "b": hostile}, [("a", "b", [])]).run(rounds=6))

@@ -2,15 +2,14 @@ import pytest
 from handmade import handmade, sink, source
 
 from dagprofiler import DAG, EdgeMetrics, TaskMetrics
-from dagprofiler._document.table import default_times, entries_of_tasks, label_of, unit_of
+from dagprofiler._document.table import default_times, label_of, unit_of
 
 
 def profile_of(*names, metadata=None, **sections):
     times = [TaskMetrics(name, 8.0 + i, 0.5, 0.25, 10, 20) for i, name in enumerate(names)]
     edges, weights = [EdgeMetrics("a", "b", ["x"], 5, 7)], {"a": 3, "b": 0}
     options = {"times": times, "weights": weights, "metadata": metadata, "sections": sections}
-    # An edge may be listed twice.
-    profile = handmade("ba", edges, edges=["ab", "ab"], **options)
+    profile = handmade("ba", edges, edges=["ab"], **options)
     profile.dag_structure["execution_order"] = ["a", "b"]
     profile.metrics.edge_weights["a->b"] = 41
     return profile
@@ -34,7 +33,6 @@ def test_a_table_has_rows_and_columns_with_labels_and_units():
     assert len(tasks) == 2
     with pytest.raises(KeyError, match=r"'time_m'.*'time_ms'"):
         tasks["time_m"]
-    # An edge is one row even if it is listed twice.
     (row,) = profile.edges
     ends = {"source": "a", "target": "b", "data_fields": ["x"]}
     assert row == {**ends, "size_bits": 41, "size_bytes": 5, "wire_bytes": 7}
@@ -82,13 +80,6 @@ def test_metered_columns_are_medians_over_the_rounds_that_count():
     assert profile.tasks["allocation_bytes"] == [None, 640]
     assert profile.tasks["delay_ms"] == [None, 1.5]
     assert profile["a"].samples == {"allocation_bytes": [640], "delay_ms": [1, 2]}
-
-
-def test_entries_of_0_1_0_belong_to_the_task_at_their_place():
-    entries, why = entries_of_tasks(profile_of("Source", "Sink", metadata={}))
-    assert entries["b"].task == "Sink"
-    assert not why
-    assert "1 entry" in entries_of_tasks(profile_of("Source"))[1]
 
 
 def test_one_task_has_its_timeline_and_spans_alone():

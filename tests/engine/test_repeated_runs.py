@@ -655,6 +655,7 @@ def test_nothing_that_measures_is_left_behind(clock, error):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ({"executor": "threads:2"}, r"'threads:2'; give ThreadPoolExecutor\(2\), which only"),
         ({"rounds": 0}, "Rounds: n must be .* at least 1 or 'auto', got 0"),
         ({"rounds": True}, "got True"),
         ({"rounds": 2.5}, "got 2.5"),

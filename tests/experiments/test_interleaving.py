@@ -81,14 +81,15 @@ def test_the_pass_for_allocations_comes_in_turn_and_more_rounds_of_one_are_run_a
     assert ended_by == ["precision", "max_rounds"]
 
 
-def test_a_mapping_is_another_config_of_the_same_dag_which_is_as_it_was():
-    said, dag_a, _ = two()
-    found = compare_runs(dag_a, {"says": "other"}, rounds=Rounds(2, warmup=0))
-    assert said == ["a", "other", "other", "a"]
-    assert (dict(found.base.config), dict(found.new.config)) == ({}, {"says": "other"})
-    assert dict(dag_a.config) == {}
-    dag_a.run()
-    assert said[-1] == "a"
+def test_a_mapping_changes_parameters_of_the_same_dag_which_is_as_it_was():
+    said = []
+    dag = DAG({"t": Says(said, "a")}, [], {"says": "one", "N": 3})
+    found = compare_runs(dag, {"says": "other"}, rounds=Rounds(2, warmup=0))
+    assert said == ["one", "other", "other", "one"]
+    assert dict(found.new.config) == {"says": "other", "N": 3}
+    assert dict(found.base.config) == dict(dag.config) == {"says": "one", "N": 3}
+    dag.run()
+    assert said[-1] == "one"
 
 
 def test_both_profiles_are_whole_and_have_the_meters_given_one_by_one():
@@ -174,6 +175,24 @@ def test_a_failure_or_an_interrupt_in_one_ends_both_and_keeps_what_both_measured
         again = pickle.loads(pickle.dumps(caught.value))
         assert (again.of, len(again.profiles)) == ({"a": "base", "b": "new"}[who], 2)
         assert str(again).startswith(f"{again.of}: task 't' failed")
+
+
+def test_an_interrupt_while_a_profile_is_made_tells_which_rounds_it_has_cost(monkeypatch):
+    _, dag_a, dag_b = two(fails_at=3, error=KeyboardInterrupt())
+    module = sys.modules["dagprofiler.engine.run"]
+    environment, calls = module.environment, []
+
+    def interrupted(**how):
+        calls.append(how)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return environment(**how)
+
+    monkeypatch.setattr(module, "environment", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        compare_runs(dag_a, dag_b, rounds=Rounds(6, warmup=0))
+    assert caught.value.unfinished == {"base": 2}
+    assert [profile.sections["run"]["rounds"] for profile in caught.value.profiles] == [2]
 
 
 @pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")

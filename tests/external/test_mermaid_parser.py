@@ -41,7 +41,7 @@ def test_the_golden_profile_is_understood(parsed):
         "t2": ["=sum", "-", "failed"],
         "t3": ["report", "-", "skipped"],
     }
-    edges = ["t0 t1 6.4 Mbit", "t0 t2 640 bit", "t1 t2 0 bit", "t2 t3 -"]
+    edges = ["t0 t1 800 kB", "t0 t2 80 B", "t1 t2 0 B", "t2 t3 -"]
     assert [" ".join(edge) for edge in found["edges"]] == edges
     assert found["classes"] == {"t0": ["c0"], "t1": ["c4"], "t2": ["c5"], "t3": ["c5"]}
 

@@ -193,9 +193,8 @@ def test_a_file_that_nobody_recognizes_is_named_and_a_profile_that_is_not_valid_
     with pytest.raises(FormatError, match=r"'wformat' among the importers .* did you mea"):
         import_profile(io.StringIO("{}"), "wformat")
     text = '{"metadata": {"timestamp": 5}, "dag_structure": {}, "node_weights": {}}'
-    for refused in (text, '{"a": NaN}'):
-        with pytest.raises(ProfileError):
-            import_profile(io.StringIO(refused))
+    with pytest.raises(ProfileError):
+        import_profile(io.StringIO(text))
 
 
 @pytest.mark.parametrize("read", [import_profile, Profile.load])

@@ -49,7 +49,7 @@ def test_without_a_network_it_is_the_task_graph_with_one_a_problem_instance():
     assert document["network"] == network_of(network)
 
 
-def test_sizes_are_by_the_standard_or_on_the_wire_in_bits_or_bytes_and_repeated_edges_are_one():
+def test_sizes_are_by_the_standard_or_on_the_wire_in_bits_or_bytes():
     odd = profile_of(["a", "b"])
     odd.metrics.edge_weights["a->b"] = 12
     for profile, size, bits, in_bytes in (
@@ -60,11 +60,6 @@ def test_sizes_are_by_the_standard_or_on_the_wire_in_bits_or_bytes_and_repeated_
         assert export(profile, size=size)[0]["dependencies"][0]["size"] == bits
         document, _ = export(profile, size=size, size_unit="bytes")
         assert document["dependencies"][0]["size"] == in_bytes
-    profile = made()
-    profile.dag_structure["edges"] *= 2
-    document, losses = export(profile)
-    assert len(document["dependencies"]) == 1
-    assert "1 edge is listed more than once in the profile, but once here" in losses
 
 
 def test_costs_are_the_weights_of_the_source_and_the_statistic():

@@ -9,13 +9,13 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from agreement import check_agreement
 from handmade import handmade, paths
 from hypothesis import example, given
 from hypothesis import strategies as st
 from sample_profiles import sink
 
 from dagprofiler import DAG, Config, EdgeMetrics, Profile, Rounds, TaskMetrics, task
-from dagprofiler._document.checks import check_consistency
 from dagprofiler.errors import FormatError, ProfileError, WeightError
 from dagprofiler.formats import exporter, import_profile, importer
 from dagprofiler.schema import validate_profile
@@ -342,7 +342,7 @@ def test_what_is_imported_agrees_with_itself_and_is_the_same_when_it_is_exported
     structure, whole = profile.dag_structure, profile.to_dict()
     assert (len(structure["nodes"]), len(structure["edges"])) == EVERY[name]
     assert validate_profile(whole)
-    check_consistency(whole)
+    check_agreement(whole)
     assert Profile.loads(profile.dumps()) == profile
     assert str(profile)
     second = again(profile, version=version)
@@ -507,8 +507,7 @@ def test_what_is_said_beyond_a_profile_is_kept_finite_and_written_again():
     assert again(read(odd), version="1.4").dag_structure["nodes"]
     spoiled = document("v15")
     spoiled["workflow"]["execution"]["tasks"][1]["priority"] = float("inf")
-    place = r"\$\.workflow\.execution\.tasks\[1\]\.priority: inf is not a finite number"
-    with pytest.raises(ProfileError, match=place):
+    with pytest.raises(ProfileError, match=r"\$\.imported: .*float"):
         read(spoiled)
 
 
@@ -532,71 +531,50 @@ def parts_of(place):
     return [int(name) if name.isdecimal() else name for name in names]
 
 
-def json_path(place):
-    return "$" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts_of(place))
-
-
-#: What is put at which places, and the place and the words of the refusal.
+#: What is put at which places, and the words of the refusal: a place, or what is wrong.
 BROKEN = [
-    ({"schemaVersion": GONE}, "schemaVersion", "it is no WfFormat"),
-    ({"schemaVersion": "1.7"}, "schemaVersion", "got '1.7'"),
-    ({"schemaVersion": 1.5}, "schemaVersion", "got 1.5"),
-    ({"workflow": GONE}, "", "'workflow', which is missing"),
-    ({"workflow": []}, "workflow", "expected an object"),
-    ({"workflow.specification": GONE}, "workflow", "'specification', which is missing"),
-    ({"author": "me"}, "author", "an object"),
-    ({"T": []}, "T", "at least one"),
-    ({"T.+": "x"}, "T.5", "expected an object"),
-    ({"T.2.name": GONE}, "T.2", "'name'"),
-    ({"T.2.id": ""}, "T.2.id", "empty"),
-    ({"T.2.id": 3}, "T.2.id", "a text"),
-    ({"T.1.id": "p/1"}, "T.1.id", f"'p/1' is listed before, at {json_path('T.0')}"),
-    ({"T": [{"name": "->", "id": "0->"}], "X": GONE}, "T.0", "holds '->'"),
-    ({"T.0.parents": ["add"], "T.4.children": ["p/1"]}, "T", "tasks form a cycle"),
-    ({"T.4.parents.+": "add"}, "T.4.parents.2", "a cycle"),
-    ({"T.3.parents.+": "d/9"}, "T.3.parents.2", "there is no task 'd/9'"),
-    ({"T.3.children.+": "d/9"}, "T.3.children.1", "there is no task 'd/9'"),
-    ({"T.4.parents.+": "p/2"}, "T.4.parents.2", "task 'add' names 'p/2', whose children, at"),
-    ({"T.4.parents.+": "p/2"}, "T.4.parents.2", f"{json_path('T.1.children')}, do not name it"),
-    ({"T.1.children.+": "add"}, "T.1.children.1", "task 'p/2' names 'add', whose parents, at"),
-    ({"T.1.children.+": "add"}, "T.1.children.1", f"{json_path('T.4.parents')}, do not name it"),
-    ({"T.1.parents": "p/1"}, "T.1.parents", "a list"),
-    ({"T.1.parents": [1]}, "T.1.parents.0", "a text"),
-    ({"T.0.inputFiles.+": "moon.fits"}, "T.0.inputFiles.1", "no size"),
-    ({"F.2.sizeInBytes": GONE}, "F.2", "no size"),
-    ({"F.2.sizeInBytes": -1}, "F.2.sizeInBytes", "-1 is negative"),
-    ({"F.2.sizeInBytes": 0.5}, "F.2.sizeInBytes", "whole bytes"),
-    ({"F.2.sizeInBytes": "1 MB"}, "F.2.sizeInBytes", "expected a number, got '1 MB'"),
-    ({"F.2.sizeInBytes": True}, "F.2.sizeInBytes", "expected a number"),
-    ({"F.2.sizeInBytes": 10**400}, "F.2.sizeInBytes", "no size"),
-    ({f"F.{i}.sizeInBytes": 2**60 - 1 for i in range(7)}, "T.2", "do not fit 64 bits"),
-    ({"F.+": {"id": "sky.fits", "sizeInBytes": 1000}}, "F.7.id", "listed before"),
-    ({"X.tasks.3.runtimeInSeconds": -0.5}, "X.tasks.3.runtimeInSeconds", "negative"),
-    ({"X.tasks.3.runtimeInSeconds": GONE}, "X.tasks.3", "did not run is not listed here"),
-    ({"X.tasks.3.runtimeInSeconds": None}, "X.tasks.3", "has no runtimeInSeconds"),
-    ({"X.tasks.3.runtimeInSeconds": float("inf")}, "X.tasks.3.runtimeInSeconds", "no time"),
-    ({"X.makespanInSeconds": -1}, "X.makespanInSeconds", "negative"),
-    ({"X.tasks.1.memoryInBytes": -1}, "X.tasks.1.memoryInBytes", "negative"),
-    ({"X.tasks.0.id": "add"}, "X.tasks.4.id", f"listed before, at {json_path('X.tasks.0')}"),
-    ({"X.tasks.4.id": "moon"}, "X.tasks.4.id", "there is no task 'moon'"),
-    ({"X.tasks.0.machines": ["w3"]}, "T.0", "not among the machines"),
-    ({"X.tasks.0.machines": 7}, "T.0", "are no list"),
-    ({"X.tasks.0.machines": ["w1", 7]}, "T.0", "are no list"),
-    ({"X.machines.0.nodeName": GONE}, "X.machines.0", "'nodeName'"),
-    ({"OLD.1.name": "read"}, "OLD.1.name", f"'read' is listed before, at {json_path('OLD.0')}"),
-    ({"OLD.0.files.0.sizeInBytes": GONE}, "OLD.0.files.0", "no size"),
-    ({"OLD.1.files.0.sizeInBytes": 641}, "OLD.1.files.0.sizeInBytes", "641 bytes here and 640"),
-    ({"OLD.1.files.0.link": GONE}, "OLD.1.files.0.link", "'input' or 'output', got None"),
-    ({"OLD.1.files.0.link": ["input"]}, "OLD.1.files.0.link", "got ['input']"),
-    ({"OLD.2.runtimeInSeconds": -1}, "OLD.2.runtimeInSeconds", "negative"),
-    ({"OLD.2.parents": ["raed"]}, "OLD.2.parents.0", "no task 'raed'"),
-    ({"OLD.0.parents": ["draw"], "OLD.2.children": ["read"]}, "OLD", "cycle"),
+    ({"schemaVersion": GONE}, r"\$\.schemaVersion: .* it is no WfFormat"),
+    ({"schemaVersion": "1.7"}, r"\$\.schemaVersion: .* got '1.7'"),
+    ({"workflow": GONE}, r"\$: 'workflow' is a required property"),
+    ({"workflow": []}, r"\$\.workflow: \[\] is not of type 'object'"),
+    ({"workflow.specification": GONE}, r"\$\.workflow: 'specification' is a required"),
+    ({"author": "me"}, r"\$\.author: 'me' is not"),
+    ({"T": []}, r"\$\.workflow\.specification\.tasks: \[\]"),
+    ({"T.2.name": GONE}, r"tasks\[2\]: 'name' is a required"),
+    ({"T.2.id": 3}, r"tasks\[2\]\.id: 3 is not"),
+    ({"T.1.id": "p/1"}, "task 'p/1' is listed twice"),
+    ({"T": [{"name": "->", "id": "0->"}], "X": GONE}, "holds '->'"),
+    ({"T.0.parents": ["add"], "T.4.children": ["p/1"]}, "tasks form a cycle"),
+    ({"T.4.parents.+": "add"}, "tasks form a cycle"),
+    ({"T.3.parents.+": "d/9"}, "there is no task 'd/9', one of the parents of 'd/2'"),
+    ({"T.3.children.+": "d/9"}, "there is no task 'd/9', one of the children of 'd/2'"),
+    ({"T.1.parents": "p/1"}, r"tasks\[1\]\.parents: 'p/1' is not"),
+    ({"T.0.inputFiles.+": "moon.fits"}, "file 'moon.fits' of task 'p/1' .* no size"),
+    ({"F.2.sizeInBytes": GONE}, r"files\[2\]: 'sizeInBytes' is a required"),
+    ({"F.2.sizeInBytes": -1}, r"files\[2\]\.sizeInBytes: -1 is less"),
+    ({"F.2.sizeInBytes": 0.5}, r"files\[2\]\.sizeInBytes: 0.5 is not"),
+    ({"F.+": {"id": "sky.fits", "sizeInBytes": 1000}}, "file 'sky.fits' is listed twice"),
+    ({"X.tasks.3.runtimeInSeconds": -0.5}, r"tasks\[3\]\.runtimeInSeconds: -0.5 is less"),
+    ({"X.tasks.3.runtimeInSeconds": GONE}, r"tasks\[3\]: 'runtimeInSeconds' is a required"),
+    ({"X.tasks.3.runtimeInSeconds": float("inf")}, "inf is not a finite number"),
+    ({"X.makespanInSeconds": -1}, r"execution\.makespanInSeconds: -1 is less"),
+    ({"X.tasks.1.memoryInBytes": -1}, r"tasks\[1\]\.memoryInBytes: -1 is less"),
+    ({"X.tasks.0.id": "add"}, "task 'add' is listed twice"),
+    ({"X.tasks.4.id": "moon"}, "there is no task 'moon'"),
+    ({"X.machines.0.nodeName": GONE}, r"machines\[0\]: 'nodeName' is a required"),
+    ({"OLD.1.name": "read"}, "task 'read' is listed twice"),
+    ({"OLD.0.files.0.sizeInBytes": GONE}, "has no size"),
+    ({"OLD.1.files.0.sizeInBytes": 641}, "641 bytes and 640 elsewhere"),
+    ({"OLD.1.files.0.link": GONE}, r"files\[0\]: 'link' is a required"),
+    ({"OLD.2.runtimeInSeconds": -1}, r"tasks\[2\]\.runtimeInSeconds: -1 is less"),
+    ({"OLD.2.parents": ["raed"]}, "there is no task 'raed'"),
+    ({"OLD.0.parents": ["draw"], "OLD.2.children": ["read"]}, "tasks form a cycle"),
 ]
 
 
-@pytest.mark.parametrize(("changes", "place", "words"), BROKEN)
-def test_what_is_wrong_is_refused_with_its_place(changes, place, words):
-    spoiled = document("v14" if place.startswith("OLD") else "v15")
+@pytest.mark.parametrize(("changes", "words"), BROKEN)
+def test_what_is_wrong_is_refused_by_its_place_or_name(changes, words):
+    spoiled = document("v14" if "OLD" in next(iter(changes)) else "v15")
     for changed, value in changes.items():
         *above, last = parts_of(changed)
         holder = reduce(getitem, above, spoiled)
@@ -606,23 +584,25 @@ def test_what_is_wrong_is_refused_with_its_place(changes, place, words):
             holder.append(value)
         else:
             holder[last] = value
-    with pytest.raises(FormatError) as refused:
+    with pytest.raises(FormatError, match=words):
         read(spoiled)
-    assert str(refused.value).startswith(f"{json_path(place)}: ")
-    assert words in str(refused.value)
+
+
+def test_an_edge_is_what_parents_or_children_name():
+    one_sided = document("v15")
+    tasks = one_sided["workflow"]["specification"]["tasks"]
+    for entry in tasks:
+        del entry["children"]
+    assert read(one_sided).dag_structure == load("v15").dag_structure
 
 
 @pytest.mark.parametrize("thing", [None, [], "1.5", 7, {}, {"schemaVersion": {}, "workflow": {}}])
-def test_what_is_no_instance_at_all_or_holds_a_key_twice_is_refused(thing):
+def test_what_is_no_instance_at_all_is_refused(thing):
     with pytest.raises(FormatError, match=r"^\$"):
         read(thing)
     recognizes = importer("wfformat").recognizes
     assert recognizes(document("v13"))
     assert not any(map(recognizes, ([], None, "x", {"schemaVersion": "1.5"}, {"metadata": {}})))
-    text = path_of("v15").read_text(encoding="utf-8")
-    twice = text.replace('"tasks": [', '"tasks": [], "tasks": [', 1)
-    with pytest.raises(ProfileError, match=r"key 'tasks'.*twice"):
-        import_profile(io.StringIO(twice))
 
 
 JUNK = [None, True, -1, 0, 1.5, 10**30, "", "x", "a->b", [], [None], {}, {"id": 1}]

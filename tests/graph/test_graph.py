@@ -2,7 +2,6 @@ import pickle
 import re
 
 import pytest
-from handmade import Apart
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,7 +43,6 @@ def message(edges, tasks=None):
             ([name], f"task name {name!r} holds '->', which joins names in edge weights")
             for name in ("->", "a->b", "->a", "a->")
         ),
-        ([Apart("a"), Apart("a")], "'a' stands twice"),
     ],
 )
 def test_what_can_be_no_name_of_a_task_is_refused(names, expected):

@@ -1,5 +1,6 @@
 """Cost models: which form is found, how far it carries, and what a prediction says of itself."""
 
+import re
 from math import log2
 
 import numpy as np
@@ -100,6 +101,28 @@ def test_few_sizes_that_leave_the_form_open_are_a_doubt_far_beyond_them(count, d
     runs = runs_of(lambda n: 1 + 1e-3 * n, SIZES[:count])
     reasons = fit(runs).predict({"N": 64_000}).sections["prediction"]["reasons"]
     assert any("work, compute(): forms about as plausible" in r for r in reasons) == doubtful
+
+
+@pytest.mark.parametrize(
+    ("ms", "doubt"),
+    [
+        ([1.0, 2.0, 4.0, 8.0], ""),
+        ([1.0, 2.2, 4.7, 9.9], "  not certain: 0.001002 N fits about as well"),
+        ([1.3, 1.9, 5.1, 9.4], "  not certain: large error"),
+    ],
+)
+def test_a_form_is_certain_only_if_no_simpler_one_fits_about_as_well(ms, doubt):
+    runs = runs_of(dict(zip(SIZES, ms)).get, SIZES[:4], rounds=(0.9, 1.0, 1.1))
+    shown = re.search(r"work +compute\(\) .* ms +[\d.]+%(.*)", str(fit(runs)))
+    assert shown[1] == doubt
+
+
+def test_constants_are_one_line():
+    models = fit(runs_of(lambda n: 5.0))
+    assert {(m.of, m.formula) for m in models.models if m.unit == "ms"} >= {("work", "5")}
+    *rows, last = str(models).splitlines()
+    assert not any(" ms " in row for row in rows)
+    assert last == "4 quantities are constant"
 
 
 POINTS = [(n, 4) for n in SIZES[:4]] + [(1000, m) for m in (8, 16, 32)]
@@ -285,7 +308,7 @@ def test_models_of_real_runs_have_estimates_and_instructions():
         ([{"N": 0}, {"N": 2}, {"N": 3}], None, ["'N'", "0"]),
         ([{"N": 1}, {"N": 2}, {"N": 1e101}], None, ["'N'", "1e+101"]),
         ([{"N": 1}, {"N": 2}, {"N": 2}], None, ["'N'", "3 values", "1, 2"]),
-        ([], {"M": 1}, ["'M'", "N, mode"]),
+        ([], {"M": 1}, ["'M'", "'N', 'mode'"]),
         ([], {}, ["'N'", str(SIZES[-1])]),
         ([], {"mode": "slow"}, ["'mode'", "'fast'", "'slow'"]),
         ([], {"N": 0}, ["'N'", "0"]),

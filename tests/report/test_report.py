@@ -174,6 +174,7 @@ def test_a_base_gives_verdicts_and_what_differs(profile):
     found = data_of(profile, base=other)["comparison"]
     compared = profile.compare(other)
     assert found["headline"] == compared.headline()
+    assert found["total"]["verdict"] == compared["total_time"]["verdict"] == "inconclusive"
     assert [row["task"] for row in found["tasks"]] == [0, 1]
     verdicts = [entry["verdict"] for entry in compared["task_times"].values()]
     assert found["verdicts"] == {verdict: verdicts.count(verdict) for verdict in verdicts}
@@ -256,10 +257,7 @@ def test_rounds_and_samples_that_are_too_many_for_a_page_are_left_out(profile, m
     assert [column["key"] for column in data_of(profile)["samples"]["columns"]] == ["corrected_ms"]
 
 
-def test_numbers_that_no_float_holds_are_cut_and_workers_told_apart_by_what_differs():
-    old = profile_of(["a", "b"], {"a": 10**400, "b": -(10**400)})
-    values = figures(data_of(old)["tasks"])["node_weight"]["values"]
-    assert values[0] == -values[1] == pytest.approx(1.7976931348623157e308)
+def test_workers_are_told_apart_by_what_differs():
     workers = [{"host": "h", "pid": 1, "thread": 7}, {"host": "h", "pid": 2, "thread": 7}]
     assert series._workers(workers) == ["worker 0, pid 1", "worker 1, pid 2"]
     assert series._workers([{}, {}]) == ["worker 0", "worker 1"]

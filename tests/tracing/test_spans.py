@@ -5,36 +5,10 @@ import time
 
 import numpy as np
 import pytest
-from hostile import NoClass, Raising, Unnamed
 
 from dagprofiler.tracing import async_span, configure, counter, instant, span
 from dagprofiler.tracing._file import Track
 from dagprofiler.tracing._recording import Label
-
-
-class Unhashable(str):
-    __slots__ = ()
-    __hash__ = None
-
-    def __str__(self):
-        raise ValueError("no text")
-
-
-class Nameless(Exception, metaclass=Unnamed):  # noqa: N818  (nobody's error)
-    pass
-
-
-class NamelessThread(threading.Thread):
-    @property
-    def name(self):
-        raise RuntimeError("no name")
-
-
-def test_a_thread_that_does_not_say_its_name_has_spans(traced):
-    thread = NamelessThread(target=span("load").__enter__().__exit__, args=(None, None, None))
-    thread.start()
-    thread.join()
-    assert traced.names("X") == ["load"]
 
 
 def test_a_span_has_its_name_its_values_and_its_time_in_microseconds(traced):
@@ -49,17 +23,15 @@ def test_a_span_has_its_name_its_values_and_its_time_in_microseconds(traced):
     assert 2000 <= event["dur"] <= took * 1e6
 
 
-@pytest.mark.parametrize(
-    ("error", "told"), [(OSError("no file"), "OSError: no file"), (Nameless(), "Nameless")]
-)
-def test_an_exception_ends_a_span_and_is_noted_in_it(traced, error, told):
-    with pytest.raises(type(error)) as caught, span("load", by=0):
+def test_an_exception_ends_a_span_and_is_noted_in_it(traced):
+    error = OSError("no file")
+    with pytest.raises(OSError, match="no file") as caught, span("load", by=0):
         raise error
     assert caught.value is error
     with span("after"):
         pass
     first, second = traced.events("X")
-    assert first["args"] == {"by": 0, "error": told}
+    assert first["args"] == {"by": 0, "error": "OSError: no file"}
     assert first["ts"] + first["dur"] <= second["ts"]
 
 
@@ -77,20 +49,6 @@ def test_names_are_taken_by_their_text_whatever_they_are(traced):
         instant(name)
         counter(name, 1)
     assert traced.names() == [shown for _, shown in NAMES for _ in range(4)]
-
-
-@pytest.mark.parametrize("kind", [Raising, NoClass, Unhashable])
-def test_names_and_values_that_have_no_text_cost_nobody_anything(traced, kind):
-    odd = kind()
-    with span(odd, value=odd) as block:
-        instant(odd)
-        if kind is Raising:
-            block.args[odd] = 1
-    (event,) = traced.events("X")
-    texts = [*traced.names(), event["args"].pop("value"), *event["args"]]
-    assert len(texts) == 3 + (kind is Raising)
-    shown = "" if kind is Unhashable else f"{kind.__name__} object at"
-    assert all(shown in text for text in texts)
 
 
 ODD = {"nan": float("nan"), "big": 2**80, "array": np.arange(3), "keys": {1: 2}}

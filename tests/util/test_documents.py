@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from handmade import Apart
 
 from dagprofiler import Config, ProfileError
 from dagprofiler._util.json import collector_paused, jsonable, parse, read, utc_text
@@ -65,7 +64,6 @@ def test_the_collector_stays_paused_until_the_outermost_pause_ends_in_an_error_t
         (np.zeros((0, 2)), []),
         ([np.arange(2), np.int8(1)], [[0, 1], 1]),
         (Dictable(), {"scale": 0.5, "steps": [1, 2]}),
-        ({Apart("a"): 1}, {"a": 1}),
     ],
     ids=repr,
 )
@@ -81,8 +79,6 @@ def test_what_json_can_hold_is_stored_as_json(value, expected):
     "value",
     [
         *(math.nan, -math.inf, np.float32("nan"), np.array([1.0, np.nan]), [1, math.inf]),
-        # Two keys for their class, and one for JSON.
-        {Apart("a"): 1, Apart("a"): 2},
         *({"a": math.nan}, {1: 2}, {(1, 2): 3}, 2**63, -(2**63) - 1, [2**64]),
         *(complex(1, 2), b"raw", frozenset([1]), range(3), Dictable, Path("here"), int),
         *(np.datetime64("2026-02-12"), np.datetime64("2026-11-20T23:59:32.123456789")),
@@ -113,19 +109,12 @@ def test_values_are_copied_so_that_documents_share_nothing_with_the_config():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        *((text, "not JSON") for text in ("", "  ", "{", "[1,]", '{"a": }', "nul", "\x00", "{}x")),
-        (b"\xff{}", "not JSON"),
-        ('{"a": 1, "a": 1}', "key 'a'.*twice"),
-        ('{"b": [{"x": {"a": 1, "c": 2, "a" : 3}}]}', "key 'a'.*twice"),
-    ],
+    "text", ["", "  ", "{", "[1,]", '{"a": }', "nul", "\x00", "{}x", b"\xff{}"]
 )
-def test_what_is_no_json_is_refused_with_the_reason(text, told):
-    with pytest.raises(ProfileError, match=told) as caught:
+def test_what_is_no_json_is_refused_with_the_reason(text):
+    with pytest.raises(ProfileError, match="not JSON") as caught:
         parse(text)
-    assert told != "not JSON" or isinstance(caught.value.__cause__, ValueError)
-    assert parse('[{"a": 1}, {"a": {"a": 2}}]') == [{"a": 1}, {"a": {"a": 2}}]
+    assert isinstance(caught.value.__cause__, ValueError)
 
 
 def test_a_file_is_read_by_name_path_or_stream_in_any_encoding_that_json_knows(tmp_path):

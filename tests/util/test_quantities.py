@@ -9,10 +9,10 @@ from dagprofiler._util.text import quantity, share
     ("value", "unit", "text"),
     [
         (None, "ms", "-"),
-        (0, "bit", "0 bit"),
+        (0, "B", "0 B"),
         (999, "instructions", "999 instructions"),
         (12345, "instructions", "12.35 k instructions"),
-        (2**63, "bit", "9.223 Ebit"),
+        (2**63, "B", "9.223 EB"),
         (21, "B", "21 B"),
         (160_000, "B", "160 kB"),
         (0.00012, "ms", "0.00012 ms"),

@@ -153,8 +153,8 @@ if (report.comparison) for (const row of report.comparison.tasks) changes[row.ta
 function ratioOf(tasks) {
   let [mine, base] = [0, 0];
   for (const row of tasks.map((task) => changes[task])) {
-    if (!row || row.new_ms === null || row.base_ms === null) continue;
-    mine += row.new_ms;
+    if (!row || row.ratio === null || row.base_ms === null) continue;
+    mine += row.base_ms * row.ratio;
     base += row.base_ms;
   }
   return base > 0 ? mine / base : null;

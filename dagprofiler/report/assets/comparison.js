@@ -9,19 +9,20 @@ addSection("comparison", "Comparison", "comparison", (root, found) => {
       .map((verdict) => `${verdict}: ${count(found.verdicts[verdict], "task")}`).join("; "), "."));
   if (found.scale) root.append(element("p", { class: "note" }, found.scale));
   const limit = widestRatio(found.tasks);
-  const gain = (row) => (row.new_ms === null || row.base_ms === null ? null : row.new_ms - row.base_ms);
+  const gain = (row) => (row.ratio === null || row.base_ms === null ? null : row.base_ms * (row.ratio - 1));
   const columns = [
     { label: "task", value: (row) => names[row.task], cell: (row) => nameButton(row.task) },
     { label: "base", unit: "ms", number: true, value: (row) => row.base_ms, text: (row) => amount(row.base_ms, "ms") },
     { label: "new", unit: "ms", number: true, value: (row) => row.new_ms, text: (row) => amount(row.new_ms, "ms") },
-    { label: "change", unit: "ms", number: true, size: (row) => Math.abs(gain(row)), value: gain, cell: (row) => element("span", { class: "change", style: { background: changeColour(row.ratio, "clear") } }, signedTime(gain(row))) },
-    { label: "new ÷ base", number: true, value: (row) => row.ratio, text: (row) => inPercent(row.ratio) },
-    { label: `interval, ÷ ${three.format(limit)} to × ${three.format(limit)}`, value: (row) => row.ratio, cell: (row) => forest(row, limit) },
-    { label: "verdict", value: (row) => row.verdict, cell: (row) => verdictCell(row, found.reasons) },
+    { label: "change", unit: "ms", number: true, key: true, size: (row) => Math.abs(gain(row)), value: gain, cell: (row) => element("span", { class: "change", style: { background: changeColour(row.ratio, "clear") } }, signedTime(gain(row))) },
+    { label: "new ÷ base", number: true, key: true, value: (row) => row.ratio, text: (row) => inPercent(row.ratio) },
+    { label: `interval, ÷ ${three.format(limit)} to × ${three.format(limit)}`, key: true, value: (row) => row.ratio, cell: (row) => forest(row, limit) },
+    { label: "verdict", key: true, value: (row) => row.verdict, cell: (row) => verdictCell(row, found.reasons) },
   ];
   if (found.tasks.length) {
     root.append(sortable("Times of tasks compared", columns, found.tasks,
-      { words: (row) => `${names[row.task]} ${row.verdict}`, sort: 3, task: (row) => row.task }));
+      { words: (row) => `${names[row.task]} ${row.verdict}`, sort: 3, task: (row) => row.task }),
+    element("p", { class: "note" }, `${sentence(found.meaning)}.`));
   }
   if (found.reasons.length) {
     root.append(element("ol", { class: "note" }, found.reasons.map((reason) => element("li", {}, reason))));
@@ -80,7 +81,7 @@ function differences(found) {
   add("Environment that differs", ["part", "base", "new"], found.machine.map(([name, mine, base]) => [name, text(base), text(mine)]));
   add("Bytes of edges that differ", ["edge", "base", "new"], found.bytes.map(figures("bytes")), [1, 2]);
   add("Instructions that differ", ["task", "base", "new"], found.instructions.map(figures("")), [1, 2]);
-  add("Times of edges", ["edge", "new ÷ base", "verdict"], found.edges.map((row) => [row.name, inPercent(row.ratio), verdictCell(row, found.reasons)]), [1]);
+  add("Times of edges", ["edge", "new ÷ base", "verdict"], found.edges.map((row) => [row.name.replace("->", " → "), inPercent(row.ratio), verdictCell(row, found.reasons)]), [1]);
   add("Tasks that the base lacks", null, found.added.map((name) => [name]));
   add("Tasks that only the base has", null, found.removed.map((name) => [name]));
   return pairs;

@@ -1,9 +1,13 @@
-// The DAG, from left to right.
+// The DAG, from left to right; on a narrow screen from top to bottom.
 
-const BOX = { width: 160, slot: 60, gap: 64, least: 36, most: 54 };
+const BOX = { slot: 60, least: 36, most: 54 };
 
-/** Scales below which a picture of several layers is wrapped into rows of them. */
-const READABLE = { wide: 0.85, narrow: 0.72 };
+/** Widths of boxes and of the gaps between layers, of which the least leaves an edge in sight. */
+const WIDE = { width: 160, gap: 64, tight: 30, letters: 20 };
+const NARROW = { width: 104, gap: 34, between: 126, letters: 13 };
+
+/** The scale below which texts are hard to read: what is larger is wrapped, or shown in part. */
+const READABLE = 0.72;
 
 addSection("graph", "DAG", "pictures", (root, pictures) => {
   if (!names.length) {
@@ -18,7 +22,7 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
   ].filter(Boolean);
   const first = colours.length ? colours[colours.length - 1][0] : "";
   const view = {
-    picture: pictures[0], measure: measures[0], nodes: [], wires: [], per: 0,
+    picture: pictures[0], measure: measures[0], nodes: [], wires: [], place: null,
     colour: first === "kind" && pictures[0].kind === "tasks" && measures.length ? "measure" : first,
   };
   const layer = drawn("g");
@@ -29,6 +33,7 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
   const choice = element("select", { id: "picture" }, pictures.map((one, i) => element("option", { value: i },
     one.kind === "tasks" ? `all ${whole.format(names.length)} tasks` : `${whole.format(one.labels.length)} groups`)));
   const legend = element("ul", { class: "legend" });
+  const hint = element("p", { class: "note hint" });
   colour.value = view.colour;
 
   const growth = report.growth;
@@ -48,17 +53,17 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
     moment.textContent = at > last ? "all rounds" : at ? `${time(growth.at_ms[at - 1])}: ${growth.rules[at - 1]}` : "at first";
   }
 
-  const least = () => (svg.clientWidth < 600 ? READABLE.narrow : READABLE.wide);
-
   function show() {
-    const place = placesOf(view.picture, svg.clientWidth, least());
-    view.per = place.per;
+    const place = placesOf(view.picture, svg.clientWidth);
+    view.place = place;
     draw(view, layer, place);
     repaint();
     grow();
-    const height = place.height * Math.min(1.15, Math.max(least(), (svg.clientWidth - 48) / place.width));
-    stage.parentElement.style.setProperty("--drawn", `${Math.max(190, Math.min(680, height + 60))}px`);
-    camera.fit(least());
+    const height = place.height * Math.min(1.15, Math.max(READABLE, (svg.clientWidth - MARGIN) / place.width));
+    stage.parentElement.style.setProperty("--drawn", `${Math.max(190, Math.min(place.down ? 1600 : 680, height + 60))}px`);
+    hint.textContent = place.down ? "Edges lead from top to bottom." : `Drag to move, Ctrl and wheel to zoom. Edges lead from left to right${place.wrapped
+      ? "; the picture goes on in the next row, as lines of a text do: its edges lead from the right end of a row to the left end of the next" : ""}.`;
+    camera.fit(READABLE);
     find();
     mark(chosen, true);
   }
@@ -113,7 +118,7 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
   whenChosen(mark);
   whenSearched(find);
   whenLookChanges(() => {
-    if (view.nodes.length && placesOf(view.picture, svg.clientWidth, least()).per !== view.per) show();
+    if (view.nodes.length && placesOf(view.picture, svg.clientWidth).key !== view.place.key) show();
     if (paper.matches) camera.fit();
   });
 
@@ -130,7 +135,7 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
         button("Zoom out", "−", () => camera.zoom(1 / 1.3)),
         button("Fit all", "Fit", () => camera.fit()))),
     element("div", { class: "stage" }, stage, panel()), legend,
-    element("p", { class: "note hint" }, "Drag to move, Ctrl and wheel to zoom. Edges lead from left to right."));
+    hint);
   // Its size is known once it is in the page.
   return show;
 });
@@ -162,15 +167,17 @@ function pick(node) {
   choose(fitting.reduce((best, task) => ((cost[task] || 0) > (cost[best] || 0) ? task : best), fitting[0]));
 }
 
+/** Room that a picture leaves to the sides of its canvas, together. */
+const MARGIN = 48;
+
 /**
  * Return where nodes and bends are: `at(layer, place)`, and the size of it all.
  *
- * A picture that is much wider than the screen and low is wrapped like text: rows of `per` layers.
+ * Layers come closer, and all is scaled, until they fit the width. A picture of more layers that is
+ * low is wrapped like text, into rows of as many as fit.
  */
-function placesOf(picture, width, least) {
-  const step = BOX.width + BOX.gap;
+function placesOf(picture, width) {
   const depth = 1 + largestOf(picture.layers);
-  const per = Math.max(2, Math.floor((width - 48) / least / step));
   const extent = (from, until) => {
     let [low, high] = [Infinity, -Infinity];
     const add = (layer, place) => {
@@ -182,24 +189,35 @@ function placesOf(picture, width, least) {
     picture.bends.forEach((bends, k) => bends.forEach((place, i) => add(picture.layers[picture.source[k]] + 1 + i, place)));
     return [low, high];
   };
+  const [low, high] = extent(0, depth);
+  if (width < 600) {
+    const step = BOX.slot + NARROW.gap;
+    return {
+      ...NARROW, down: true, key: "down", width: (high - low) * NARROW.between + NARROW.width, box: NARROW.width, height: depth * step,
+      at: (layer, place) => [(place - low) * NARROW.between, layer * step],
+    };
+  }
+  const room = (width - MARGIN) / READABLE;
+  const spare = ((width - MARGIN) / 0.9 - depth * WIDE.width) / Math.max(1, depth - 1);
+  const gap = Math.max(WIDE.tight, Math.min(WIDE.gap, 4 * Math.floor(spare / 4)));
+  const step = WIDE.width + gap;
+  const per = Math.max(2, Math.floor((room + gap) / step));
   const rows = [];
   let below = 0;
   for (let from = 0; from < depth; from += per) {
-    const [low, high] = extent(from, from + per);
-    rows.push({ low, top: below });
-    below += (high - low + 1) * BOX.slot + 30;
+    const [top, bottom] = extent(from, from + per);
+    rows.push({ low: top, top: below });
+    below += (bottom - top + 1) * BOX.slot + 40;
   }
-  const wrapped = depth > per && below * least < 900;
-  if (!wrapped) {
-    const [low, high] = extent(0, depth);
-    return { per: 0, width: depth * step, height: (high - low + 1) * BOX.slot, at: (layer, place) => [layer * step, place * BOX.slot] };
-  }
+  const wrapped = depth > per && below * READABLE < 900;
+  const row = (layer) => rows[Math.floor(layer / per)];
+  const both = { ...WIDE, gap, box: WIDE.width, wrapped, key: `${wrapped} ${per} ${gap}` };
+  if (!wrapped) return { ...both, width: depth * step - gap, height: (high - low + 1) * BOX.slot, at: (layer, place) => [layer * step, place * BOX.slot] };
   return {
-    per, width: per * step, height: below,
-    at: (layer, place) => {
-      const row = rows[Math.floor(layer / per)];
-      return [(layer % per) * step, (place - row.low) * BOX.slot + row.top];
-    },
+    ...both, width: per * step, height: below,
+    at: (layer, place) => [(layer % per) * step, (place - row(layer).low) * BOX.slot + row(layer).top],
+    // Above the boxes of a row, for the edges that come from the row before it.
+    above: (layer) => row(layer).top - BOX.slot / 2 - 14,
   };
 }
 
@@ -213,8 +231,8 @@ function draw(view, layer, place) {
     const state = ["failed", "cancelled", "skipped"].find((one) => states.includes(one)) || "";
     const path = tasks.some((task) => onPath.has(task));
     const kind = tasks.every((task) => kinds.of[task] === kinds.of[tasks[0]]) ? kinds.of[tasks[0]] : COLOURED;
-    const box = drawn("rect", { x: 0, width: BOX.width, rx: 5 });
-    const title = drawn("text", { x: 10 }, shortened(shownName(label), 20));
+    const box = drawn("rect", { x: 0, width: place.box, rx: 5 });
+    const title = drawn("text", { x: 10 }, shortened(shownName(label), place.letters));
     const figure = drawn("text", { x: 10 });
     const shape = drawn("g", {
       class: `node${path ? " path" : ""} ${state}`, role: "button", tabindex: i ? -1 : 0,
@@ -246,16 +264,23 @@ function draw(view, layer, place) {
     drawn("g", {}, view.nodes.map((node) => node.shape)));
 }
 
-/** Return a line from the right side of a node to the left side of another, through its bends. */
+/** Return a line from the end of a node to the beginning of another, through its bends. */
 function route(from, to, bends, place) {
-  let x = from.x + BOX.width;
-  let y = from.y;
-  let path = `M${x} ${y}`;
-  const curve = (nextX, nextY) => {
-    if (nextX < x) {
-      // Into the next row: down, back between the rows, and on.
-      const [turn, between] = [BOX.gap / 2, nextY - BOX.slot / 2 - 8];
-      path += `C${x + turn} ${y} ${x + turn} ${between} ${x} ${between}H${nextX}C${nextX - turn} ${between} ${nextX - turn} ${nextY} ${nextX} ${nextY}`;
+  const half = BOX.most / 2;
+  // The end of a layer, and its beginning, at a node or a bend.
+  const leave = ([x, y]) => (place.down ? [x + place.box / 2, y + half] : [x + place.box, y]);
+  const enter = ([x, y]) => (place.down ? [x + place.box / 2, y - half] : [x, y]);
+  let [x, y] = leave([from.x, from.y]);
+  // Behind the boxes, whose heights differ.
+  let path = place.down ? `M${x} ${from.y}V${y}` : `M${x} ${y}`;
+  const curve = ([nextX, nextY], layer) => {
+    if (place.down) {
+      const middle = (y + nextY) / 2;
+      path += nextX === x ? `V${nextY}` : `C${x} ${middle} ${nextX} ${middle} ${nextX} ${nextY}`;
+    } else if (nextX < x) {
+      // Into the next row: past the last box, back above the row, and down before its first box.
+      const [turn, above] = [place.gap / 2, place.above(layer)];
+      path += `C${x + turn} ${y} ${x + turn} ${above} ${x} ${above}H${nextX}C${nextX - turn} ${above} ${nextX - turn} ${nextY} ${nextX} ${nextY}`;
     } else {
       const middle = (x + nextX) / 2;
       path += nextY === y ? `H${nextX}` : `C${middle} ${y} ${middle} ${nextY} ${nextX} ${nextY}`;
@@ -263,12 +288,12 @@ function route(from, to, bends, place) {
     [x, y] = [nextX, nextY];
   };
   bends.forEach((bend, i) => {
-    const [left, row] = place.at(from.layer + i + 1, bend);
-    curve(left, row);
-    curve(left + BOX.width, row);
+    const at = place.at(from.layer + i + 1, bend);
+    curve(enter(at), from.layer + i + 1);
+    curve(leave(at), from.layer + i + 1);
   });
-  curve(to.x, to.y);
-  return path;
+  curve(enter([to.x, to.y]), to.layer);
+  return place.down ? `${path}V${to.y}` : path;
 }
 
 /** Give the nodes the size and colour of what is measured. */
@@ -320,21 +345,22 @@ function tipOf(view, shape) {
 /** Follow edges by the arrow keys. */
 function walk(event, view, camera) {
   const shape = event.target.closest(".node");
-  const keys = { "+": () => camera.zoom(1.3), "-": () => camera.zoom(1 / 1.3), 0: () => camera.fit() };
-  if (keys[event.key] && !event.ctrlKey && !event.metaKey) {
-    keys[event.key]();
+  const zooms = { "+": () => camera.zoom(1.3), "-": () => camera.zoom(1 / 1.3), 0: () => camera.fit() };
+  if (zooms[event.key] && !event.ctrlKey && !event.metaKey) {
+    zooms[event.key]();
     event.preventDefault();
   }
   if (!shape) return;
   const node = view.nodes[shape.dataset.node];
   const neighbour = (by) => {
-    const column = view.nodes.filter((one) => one.layer === node.layer).sort((a, b) => a.y - b.y);
+    const across = view.place.down ? "x" : "y";
+    const column = view.nodes.filter((one) => one.layer === node.layer).sort((a, b) => a[across] - b[across]);
     return column[column.indexOf(node) + by];
   };
-  const next = {
-    ArrowRight: () => node.after[0], ArrowLeft: () => node.before[0],
-    ArrowDown: () => neighbour(1), ArrowUp: () => neighbour(-1),
-  }[event.key];
+  const moves = [() => node.after[0], () => node.before[0], () => neighbour(1), () => neighbour(-1)];
+  const keys = ["ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp"];
+  if (view.place.down) keys.push(...keys.splice(0, 2));
+  const next = moves[keys.indexOf(event.key)];
   if (event.key === "Enter" || event.key === " ") {
     event.preventDefault();
     pick(node);
@@ -373,8 +399,8 @@ function cameraOf(svg, layer) {
     const box = layer.getBBox();
     const { clientWidth: width, clientHeight: height } = svg;
     if (!box.width || !width) return;
-    at.scale = Math.max(least, Math.min(1.15, (width - 48) / box.width, (height - 48) / Math.max(box.height, 1)));
-    at.x = Math.max(24, (width - box.width * at.scale) / 2) - box.x * at.scale;
+    at.scale = Math.max(least, Math.min(1.15, (width - MARGIN) / box.width, (height - MARGIN) / Math.max(box.height, 1)));
+    at.x = Math.max(MARGIN / 2, (width - box.width * at.scale) / 2) - box.x * at.scale;
     at.y = (height - box.height * at.scale) / 2 - box.y * at.scale;
     place();
   }
@@ -383,7 +409,7 @@ function cameraOf(svg, layer) {
   function reveal(node, near = false) {
     const { clientWidth: width, clientHeight: height } = svg;
     if (near && at.scale < 0.8) zoom(0.8 / at.scale);
-    const x = at.x + (node.x + BOX.width / 2) * at.scale;
+    const x = at.x + (node.x + node.box.width.baseVal.value / 2) * at.scale;
     const y = at.y + node.y * at.scale;
     if (near || x < 60 || x > width - 60 || y < 30 || y > height - 30) {
       at.x += width / 2 - x;

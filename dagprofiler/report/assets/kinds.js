@@ -8,15 +8,15 @@ addSection("kinds", "Kinds of tasks", null, (root) => {
   const total = rows.reduce((sum, row) => sum + row.total, 0);
   const [least, most] = rows.reduce(([low, high], { sorted }) => [
     Math.min(low, sorted.find((value) => value > 0) || Infinity), Math.max(high, sorted[sorted.length - 1] || 0)], [Infinity, 0]);
-  const figure = (label, key, title) => ({ label, unit, title, number: true, value: (row) => row[key], text: (row) => amount(row[key], unit) });
+  const figure = (label, key, title) => ({ label, unit, title, key: key === "total", number: true, value: (row) => row[key], text: (row) => amount(row[key], unit) });
   const columns = [
     { label: "kind", value: (row) => kinds.labels[row.kind], cell: (row) => element("span", { class: "kind" }, kindKey(row.kind), kindButton(row.kind)) },
-    { label: "tasks", number: true, value: (row) => membersOf[row.kind].length, text: (row) => whole.format(membersOf[row.kind].length) },
+    { label: "tasks", number: true, key: true, value: (row) => membersOf[row.kind].length, text: (row) => whole.format(membersOf[row.kind].length) },
     figure("total", "total"),
-    { label: "share", number: true, value: (row) => row.total / total, cell: (row) => withMeter(percent(row.total / total), share(row.total, total)) },
+    { label: "share of work", number: true, key: true, value: (row) => row.total / total, cell: (row) => withMeter(percent(row.total / total), share(row.total, total)) },
     figure("median", "median"),
     figure("95th percentile", "p95", "95 % of the tasks of this kind cost at most this"),
-    { label: `distribution, ${amount(least, unit)} to ${amount(most, unit)}, logarithmic`, value: (row) => row.median, cell: (row) => histogram(row, least, most) },
+    { label: `distribution, ${amount(least, unit)} to ${amount(most, unit)}, logarithmic`, key: true, value: (row) => row.median, cell: (row) => histogram(row, least, most) },
   ];
   if (report.comparison) {
     columns.splice(4, 0, { label: "against the base", number: true, value: (row) => ratioOf(membersOf[row.kind]), cell: (row) => changeCell(ratioOf(membersOf[row.kind])) });

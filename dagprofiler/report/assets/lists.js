@@ -12,25 +12,25 @@ addSection("tasks", "Tasks", "tasks", (root, { figures, cost, levels, slack, sta
   const { unit, work, source } = report.summary;
   const tasks = names.map((_, task) => task);
   const columns = [{ label: "task", value: (task) => names[task], cell: (task) => nameButton(task) }];
-  if (Object.keys(states).length) columns.push({ label: "state", value: stateOf, cell: (task) => element("span", { class: stateOf(task) in STATES ? "slower" : null }, stateSign(stateOf(task))) });
+  if (Object.keys(states).length) columns.push({ label: "state", key: true, value: stateOf, cell: (task) => element("span", { class: stateOf(task) in STATES ? "slower" : null }, stateSign(stateOf(task))) });
   if (hasKinds) columns.push({ label: "kind", value: (task) => kinds.labels[kinds.of[task]], cell: (task) => element("span", { class: "kind" }, kindKey(kinds.of[task]), kinds.labels[kinds.of[task]]) });
   if (cost) {
     const most = largestOf(cost);
     columns.push(
-      { label: unit.endsWith("ms") ? source : unit, unit: unit === "ms" ? unit : "", title: report.summary.provenance, number: true, value: (task) => cost[task], cell: (task) => withMeter(amount(cost[task], unit), share(cost[task], most)) },
-      { label: "share", number: true, value: (task) => shareOf(cost[task], work), text: (task) => percent(shareOf(cost[task], work)) },
+      { label: unit.endsWith("ms") ? source : unit, unit: unit === "ms" ? unit : "", title: report.summary.provenance, number: true, key: true, value: (task) => cost[task], cell: (task) => withMeter(amount(cost[task], unit), share(cost[task], most)) },
+      { label: "share of work", number: true, key: true, title: "of the costs of all tasks together", value: (task) => shareOf(cost[task], work), text: (task) => percent(shareOf(cost[task], work)) },
       { label: "slack", unit, number: true, title: "possible delay without a longer critical path", value: (task) => slack[task], text: (task) => amount(slack[task], unit) });
   }
-  if (report.comparison) columns.push({ label: "against the base", number: true, value: (task) => changes[task] && changes[task].ratio, cell: (task) => changeCell(changes[task] ? changes[task].ratio : null) });
+  if (report.comparison) columns.push({ label: "against the base", number: true, key: true, value: (task) => changes[task] && changes[task].ratio, cell: (task) => changeCell(changes[task] ? changes[task].ratio : null) });
+  const flagged = names.map(() => []);
+  for (const { flag, tasks } of report.flags || []) for (const task of tasks) flagged[task].push(flag.replaceAll("_", " "));
+  if (report.flags) columns.push({ label: "flags", key: true, value: (task) => flagged[task].join(", "), text: (task) => flagged[task].join(", "), long: true });
   const always = !cost || figures.length < 7;
   for (const figure of figures.filter(({ key }) => source !== "time" || key !== "time_ms")) {
     columns.push({ label: figure.label, unit: figure.unit, number: true, extra: !always && !SHOWN.includes(figure.key), value: (task) => figure.values[task], text: (task) => amount(figure.values[task], figure.unit) });
   }
   if (cost) columns.push({ label: "level", number: true, extra: true, value: (task) => levels[task], text: (task) => whole.format(levels[task]) });
-  const flagged = names.map(() => []);
-  for (const { flag, tasks } of report.flags || []) for (const task of tasks) flagged[task].push(flag.replaceAll("_", " "));
-  if (report.flags) columns.push({ label: "flags", value: (task) => flagged[task].join(", "), text: (task) => flagged[task].join(", "), long: true });
-  root.append(sortable("Tasks", columns, tasks, { sort: cost ? columns.findIndex((column) => column.label === "share") : null, words: (task) => `${names[task]} ${stateOf(task)}`, task: (task) => task }));
+  root.append(sortable("Tasks", columns, tasks, { sort: cost ? columns.findIndex((column) => column.label === "share of work") : null, words: (task) => `${names[task]} ${stateOf(task)}`, task: (task) => task }));
 });
 
 addSection("edges", "Edges", "edges", (root, { source, target, fields, figures }) => {
@@ -41,14 +41,14 @@ addSection("edges", "Edges", "edges", (root, { source, target, fields, figures }
   }
   const columns = [
     { label: "from", value: (edge) => names[source[edge]], cell: (edge) => nameButton(source[edge], false) },
-    { label: "to", value: (edge) => names[target[edge]], cell: (edge) => nameButton(target[edge], false) },
-    { label: "fields", value: (edge) => fields[edge], text: (edge) => fields[edge], long: true },
+    { label: "to", key: true, value: (edge) => names[target[edge]], cell: (edge) => nameButton(target[edge], false) },
+    { label: "fields", key: true, value: (edge) => fields[edge], text: (edge) => fields[edge], long: true },
   ];
   for (const figure of figures) {
     const most = largestOf(figure.values);
     const text = (edge) => amount(figure.values[edge], figure.unit);
     columns.push({
-      label: figure.label, unit: figure.unit, number: true, value: (edge) => figure.values[edge], text,
+      label: figure.label, unit: figure.unit, number: true, key: figure.key === "size_bytes", value: (edge) => figure.values[edge], text,
       cell: figure.key === "size_bytes" ? (edge) => withMeter(text(edge), share(figure.values[edge], most)) : null,
     });
   }

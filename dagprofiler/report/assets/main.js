@@ -54,7 +54,7 @@ function start() {
 /** Return what the page is of: the name of the profile, else the number of its tasks. */
 function title() {
   const { name, host } = report.about;
-  const tasks = count(names.length, "task");
+  const tasks = outcome(report.about, report.summary);
   return name ? `${name}: ${tasks}` : `${tasks}${host ? ` on ${host}` : ""}`;
 }
 

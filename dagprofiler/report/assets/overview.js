@@ -3,8 +3,7 @@
 addSection("overview", "Overview", null, (root) => {
   const { about, summary } = report;
   const base = report.comparison ? report.comparison.base.summary : null;
-  const tasks = count(summary.tasks, "task");
-  const took = summary.total_ms === null ? tasks : `${tasks} in ${time(summary.total_ms)}`;
+  const took = outcome(about, summary);
   root.append(
     element("h1", {}, about.name ? `${about.name}: ${took}` : took),
     element("p", { class: "lead" }, [
@@ -17,13 +16,27 @@ addSection("overview", "Overview", null, (root) => {
   if (about.state === "partial") root.append(failureInWords(about));
   if (base) root.append(...verdictInWords(report.comparison));
   root.append(warningsInWords(), element("dl", { class: "figures" }, headline(summary, base)));
-  const advice = adviceFor(summary);
-  if (advice.length) {
+  const advice = (report.makespan || {}).advice || adviceWithoutTimes(summary);
+  const items = advice.map(adviceInWords);
+  if (items.length) {
     root.append(element("h2", { class: "minor first" }, "What to do first"),
-      element(advice.length > 1 ? "ol" : "div", { class: "advice" }, advice.map((words) => element(advice.length > 1 ? "li" : "p", {}, words))));
+      element(items.length > 1 ? "ol" : "div", { class: "advice" }, items.map((words) => element(items.length > 1 ? "li" : "p", {}, words))));
   }
+  if (report.makespan) root.append(makespanInParts(report.makespan));
   root.append(element("div", { class: "columns" }, mostExpensive(summary), speedLimits(summary)));
 });
+
+/** Return how many tasks ran, of how many, and in which time; a failed one by its name. */
+function outcome({ state }, { tasks, total_ms: total }) {
+  const lost = Object.entries(report.tasks.states);
+  const failed = lost.filter(([, entry]) => entry.state === "failed").map(([task]) => names[task]);
+  const ran = lost.length ? `${whole.format(tasks - lost.length)} of ${count(tasks, "task")}` : count(tasks, "task");
+  const more = failed.length > 1 ? ` and ${whole.format(failed.length - 1)} more` : "";
+  return [
+    total === null ? ran : `${ran} in ${time(total)}`,
+    failed.length ? `; ${shortened(shownName(failed[0]), 40)}${more} failed` : state === "partial" ? "; stopped" : "",
+  ].join("");
+}
 
 function roundsInWords(about, summary) {
   if (!about.rounds) return null;
@@ -55,7 +68,7 @@ function traceback(task, called = names[task]) {
 function verdictInWords({ names: sides, headline, total, base, reasons }) {
   const times = [base.about.time, report.about.time];
   return [
-    element("p", { class: "finding" }, element("strong", { class: total.verdict in SIGNS ? total.verdict : null }, sentence(headline.replace("->", "→")))),
+    element("p", { class: "finding" }, element("strong", { class: total.verdict in SIGNS ? total.verdict : null }, sentence(headline.replaceAll("->", "→")))),
     element("p", { class: "lead" }, sides.map((side, i) => [side, times[i]].filter(Boolean).join(", ")).join(" → "), ".",
       total.reason === null ? "" : ` ${sentence(reasons[total.reason])}.`),
   ];
@@ -71,42 +84,32 @@ function warningsInWords() {
     element("a", { href: "#mind" }, "Which, and why"));
 }
 
-/** Return up to three things to do, the one that promises the shortest makespan first. */
-function adviceFor({ bottlenecks, with_edges: path, with_communication: edges, work, unit, total_ms: total, parallelism, filled }) {
-  if (!path || filled) return [];
-  const advice = [];
-  const add = (gain, what, why) => advice.push({ gain, words: [element("strong", {}, what, ": "), why] });
-  const workers = report.timeline ? report.timeline.workers.length : 1;
-  const first = bottlenecks.find((one) => one.gain > 0);
-  const [simulated] = gainsOf(report.prediction);
-  if (simulated) {
-    const [kind, gain] = simulated;
-    if (gain > 0) add(gain * total, `Make ${kind} twice as fast`, `the whole would be ${percent(gain)} shorter, by simulation.`);
-  } else if (hasKinds && membersOf[0].length > 1 && parallelism > 1.5 * workers) {
-    const spent = membersOf[0].reduce((sum, task) => sum + (report.tasks.cost[task] || 0), 0);
-    add(spent / workers, ["Make ", kindButton(0), " cheaper"], `${percent(spent / work)} of the work, ${amount(spent, unit)} of ${amount(work, unit)}.`);
-  } else if (first) {
-    add(first.gain, first.kind === "edge" ? `Move less data on ${first.name}` : ["Make ", nameButton(names.indexOf(first.name), false), " faster"],
-      `it is ${percent(first.cost / path)} of the critical path${edges ? ", edges included" : ""}; if it ${unit.endsWith("ms") ? "took no time" : `took no ${unit}`}, the path would shorten from ${amount(path, unit)} to ${amount(path - first.gain, unit)}.`);
-  }
-  // With equal workers no list schedule takes longer than this (Graham, 1969).
-  const greedy = work / workers + path * (1 - 1 / workers);
-  const inTime = unit === "ms" && total;
-  // A simulation has shown what more workers do.
-  if (inTime && !report.prediction && parallelism > 1.3 * workers) {
-    const more = Math.min(2 ** Math.ceil(Math.log2(parallelism)), workers * 4);
-    const best = Math.max(work / more, path);
-    add(greedy - best, `Use more than ${count(workers, "worker")}`, `on average ${three.format(parallelism)} tasks could run at once; ${count(more, "worker")} could take ${time(best)} instead of ${time(greedy)}, not counting what is outside of tasks.`);
-  }
-  // The makespan holds what tasks waited for a core, which their times may leave out.
-  const sum = (key) => figureOf(report.tasks, key).values.reduce((whole, value) => whole + (value || 0), 0);
-  const outside = total - greedy * Math.max(1, sum("compute_time_ms") / work);
-  if (inTime && outside > 0.25 * total && outside > 1) {
-    const moving = (sum("serialize_time_ms") + sum("deserialize_time_ms")) / workers;
-    if (moving > outside / 2) add(moving, "Move less data between tasks", `serializing and deserializing take ${percent(moving / total)} of the makespan.`);
-    else add(outside, work / names.length < 1 ? "Make tasks larger" : "Look outside of the tasks", `${percent(outside / total)} of the makespan is not spent in compute(), but on starting tasks, moving data, or waiting.`);
-  }
-  return advice.sort((a, b) => b.gain - a.gain).map(({ words }) => words);
+/** Return what the critical path says to do where no times of a run say more. */
+function adviceWithoutTimes({ bottlenecks, span, unit, filled }) {
+  const first = (bottlenecks || []).find((one) => one.gain > 0);
+  if (!first || filled) return [];
+  const why = `without it the critical path would be ${amount(first.gain, unit)} (${percent(first.gain / span)}) shorter, which is the gain with enough workers`;
+  return [first.kind === "edge" ? { what: `move less data on ${first.name}`, why } : { what: "make {} cheaper", name: first.name, why }];
+}
+
+/** Return an advice; the name of a task, or of a kind of them, is a button. */
+function adviceInWords({ what, name, why }) {
+  const [before, after] = sentence(what).split("{}");
+  const task = names.indexOf(name);
+  const kind = kinds.labels.indexOf(name);
+  const called = task >= 0 ? nameButton(task, false) : kind >= 0 ? kindButton(kind) : name;
+  return [element("strong", {}, before, after === undefined ? "" : [called, after], ": "), `${why.replaceAll("->", "→").replace(/(\d)%/g, "$1 %")}.`];
+}
+
+/** Return the makespan as a bar, in parts that add up to it. */
+function makespanInParts({ workers, round, makespan_ms: total, parts, labels }) {
+  const shown = Object.entries(parts).filter(([, ms]) => ms > 0);
+  const of = round === null ? "" : ", in the round nearest the median";
+  return element("div", { class: "makespan" },
+    element("h2", { class: "minor" }, `Where ${time(total)} went on ${count(workers, "worker")}${of}`),
+    element("div", { class: "parts", "aria-hidden": "true" }, shown.map(([part, ms]) => element("i", { class: part, style: { flexGrow: ms / total } }))),
+    element("ul", { class: "legend" }, shown.map(([part, ms]) => element("li", {},
+      element("i", { class: part }), `${labels[part]} `, element("strong", {}, time(ms)), ` ${percent(ms / total)}`))));
 }
 
 /** Return the interval of a predicted makespan, if it has one: that of the last number of workers. */
@@ -141,30 +144,22 @@ function mostExpensive(summary) {
   const cost = report.tasks.cost || figureOf(report.tasks, "time_ms").values;
   const unit = report.tasks.cost ? summary.unit : "ms";
   if (!cost.length) return element("div", {}, element("h2", { class: "minor" }, "The costs of tasks are unknown"), element("p", { class: "note" }, summary.why_not));
-  const phases = unit === "ms"
-    ? [["deserialize", figureOf(report.tasks, "deserialize_time_ms")], ["compute", { values: cost }], ["serialize", figureOf(report.tasks, "serialize_time_ms")]]
-    : [["compute", { values: cost }]];
-  const shownPhases = phases.filter(([, figure]) => figure.values.length);
-  const known = (task) => shownPhases.some(([, { values }]) => values[task] !== null && values[task] !== undefined);
-  const all = membersOf.map((tasks) => tasks.filter(known)).map((tasks, kind) => {
-    const parts = shownPhases.map(([, { values }]) => tasks.reduce((sum, task) => sum + (values[task] || 0), 0));
-    return { kind, tasks, parts, whole: parts.reduce((a, b) => a + b, 0) };
-  });
-  const total = all.reduce((sum, one) => sum + one.whole, 0);
-  const order = all.filter(({ tasks }) => tasks.length).sort((a, b) => b.whole - a.whole).slice(0, 8);
+  const known = (task) => cost[task] !== null && cost[task] !== undefined;
+  const all = membersOf.map((tasks, kind) => [kind, tasks.filter(known)]).filter(([, tasks]) => tasks.length)
+    .map(([kind, tasks]) => ({ kind, tasks, total: tasks.reduce((sum, task) => sum + cost[task], 0) }));
+  const work = all.reduce((sum, one) => sum + one.total, 0);
+  const order = all.sort((a, b) => b.total - a.total).slice(0, 8);
   const bars = order.map((one) => element("li", {},
     kindButton(one.kind),
-    element("span", { class: "track", "aria-hidden": "true" }, one.parts.map((value, i) => element("i", { class: shownPhases[i][0], style: { width: `${100 * share(value, order[0].whole)}%` } }))),
-    element("span", { class: "amount" }, amount(one.whole, unit)),
-    element("span", { class: "share", title: "of all tasks together" }, percent(one.whole / total))));
+    element("span", { class: "track", "aria-hidden": "true" }, element("i", { class: "compute", style: { width: `${100 * share(one.total, order[0].total)}%` } })),
+    element("span", { class: "amount" }, amount(one.total, unit)),
+    element("span", { class: "share", title: "share of the work: of the costs of all tasks together" }, percent(one.total / work))));
   const without = names.filter((_, task) => !known(task)).length;
   const rest = names.length - without - order.reduce((sum, { tasks }) => sum + tasks.length, 0);
-  const words = { deserialize: "deserializing", compute: unit === "ms" ? "in compute()" : unit, serialize: "serializing" };
   return element("div", {},
-    element("h2", { class: "minor" }, unit === "ms" ? "Where the time went" : `Where the ${unit} went`),
+    element("h2", { class: "minor" }, unit === "ms" ? "What tasks cost: time in compute(), share of the work" : `What tasks cost: ${unit}, share of the work`),
     element("ul", { class: "bars" }, bars),
     element("ul", { class: "legend" },
-      shownPhases.length > 1 ? shownPhases.map(([phase]) => element("li", {}, element("i", { class: phase }), words[phase])) : null,
       onPath.size ? element("li", {}, element("span", { class: "dot", "aria-hidden": "true" }, "●"), "on the critical path") : null,
       rest > 0 ? element("li", {}, `and ${count(rest, "task")} more`) : null,
       without ? element("li", {}, `${count(without, "task")} without a time`) : null));
@@ -177,11 +172,9 @@ function speedLimits(summary) {
     made.append(element("h2", { class: "minor" }, "The critical path is unknown"), element("p", { class: "note" }, summary.why_not));
   }
   if (!bounds || !bounds.length) return made;
-  const gains = bottlenecks.slice(0, 5).map((one) => [
-    one.kind === "edge" ? `${one.name} (edge)` : one.name, amount(one.cost, unit), amount(one.gain, unit)]);
   made.append(
-    element("h2", { class: "minor" }, "Bottlenecks of the critical path"),
-    plainTable("Bottlenecks", ["task or edge", "cost", "gain if free"], gains, [1, 2]),
+    element("h2", { class: "minor" }, "Gain if free: how much shorter the run would be"),
+    gainTable(summary),
     element("h2", { class: "minor" }, "Speed-up with more workers"),
     bounds.length < 2 ? element("p", { class: "note" }, "None: each task waits for the one before it.") : plainTable("Bounds", ["workers", "makespan at least", "at most, if greedy", "speed-up at most"],
       bounds.map(([workers, least, speedup, most]) => [whole.format(workers), amount(least, unit), amount(most, unit), times(speedup)]), [0, 1, 2, 3]),
@@ -189,4 +182,20 @@ function speedLimits(summary) {
       element("p", { class: "note" }, `Tasks: ${summary.provenance}. Edges: ${summary.communication}. `
         + `The critical path counts ${summary.with_communication ? "tasks and edges" : "only tasks"}; bounds assume equal workers and free communication.`)));
   return made;
+}
+
+/** Return what the run would gain if a task or an edge cost nothing: on its workers, and with enough. */
+function gainTable({ bottlenecks, unit }) {
+  const run = report.makespan;
+  const of = (kind) => bottlenecks.filter((one) => one.kind === kind && one.gain > 0);
+  const edges = of("edge").map((one) => [`${one.name.replace("->", " → ")} (edge)`, amount(one.cost, unit), amount(one.gain, unit)]);
+  if (!run || !run.gains.length) {
+    const rows = [...of("task").map((one) => [one.name, amount(one.cost, unit), amount(one.gain, unit)]), ...edges];
+    return plainTable("Gains", ["task or edge", "cost", "with enough workers"], rows.slice(0, 5), [1, 2]);
+  }
+  const here = (ms) => `${time(ms)}, ${percent(ms / run.makespan_ms)}`;
+  const called = ({ name, tasks }) => (tasks > 1 ? `${name} × ${whole.format(tasks)}` : name);
+  const rows = run.gains.slice(0, 6).map((row) => [called(row), time(row.cost_ms), here(row.gain_ms), time(row.gain_enough_ms)]);
+  return plainTable("Gains", ["task or edge", "cost", `on ${count(run.workers, "worker")}`, "with enough workers"],
+    [...rows, ...edges.slice(0, 2).map(([name, cost, gain]) => [name, cost, "–", gain])], [1, 2, 3]);
 }

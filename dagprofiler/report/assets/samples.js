@@ -14,8 +14,8 @@ addSection("samples", "Samples", "samples", (root, found) => {
   const columns = [{ label: "task", value: (task) => names[task], cell: (task) => nameButton(task) }];
   if (n > 1) {
     columns.push(
-      { label: "samples", value: (task) => spread(found, column, task), cell: (task) => strip(found, column, task, reach) },
-      { label: "median", ...of("median") },
+      { label: "samples", key: true, value: (task) => spread(found, column, task), cell: (task) => strip(found, column, task, reach) },
+      { label: "median", key: true, ...of("median") },
       { label: "interval", value: (task) => statistics.high[task] - statistics.low[task], number: true, text: (task) => (statistics.low[task] === null ? "–" : `${amount(statistics.low[task], column.unit)} to ${amount(statistics.high[task], column.unit)}`) },
       { label: "MAD", title: "median absolute deviation", ...of("mad") },
       { label: "smallest", ...of("min") });

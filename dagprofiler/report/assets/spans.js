@@ -88,8 +88,8 @@ function criticalTable({ spans, compute_ms: compute, uncovered_ms: uncovered, dr
     { label: "in tasks", value: (span) => span.tasks.length, cell: (span) => element("span", {}, span.tasks.slice(0, 5).map((task, i) => [i ? ", " : "", nameButton(task, false)]), span.tasks.length > 5 ? ` and ${span.tasks.length - 5} more` : "") },
     { label: "calls per round", number: true, value: (span) => span.calls, text: (span) => three.format(span.calls) },
     { label: "time", unit: "ms", number: true, title: "while at least one was open, per round", value: (span) => span.total_ms, text: (span) => time(span.total_ms) },
-    { label: "own time", unit: "ms", number: true, title: "without the spans inside it, per round", value: (span) => span.self_ms, text: (span) => amount(span.self_ms, "ms") },
-    { label: "share of the path", number: true, value: (span) => span.self_ms, cell: (span) => withMeter(percent(span.self_ms / compute), share(span.self_ms, compute)) },
+    { label: "own time", key: true, unit: "ms", number: true, title: "without the spans inside it, per round", value: (span) => span.self_ms, text: (span) => amount(span.self_ms, "ms") },
+    { label: "share of the path", key: true, number: true, value: (span) => span.self_ms, cell: (span) => withMeter(percent(span.self_ms / compute), share(span.self_ms, compute)) },
   ];
   return element("div", {},
     sortable("Spans on the critical path", columns, spans, { sort: 4, words: (span) => span.name }),

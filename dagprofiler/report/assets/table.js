@@ -7,12 +7,15 @@ const alphabetical = new Intl.Collator();
  * Return a table with its tools.
  *
  * Columns have `label`; `value(row)`, which sorts, or `size(row)` instead; `text(row)` or
- * `cell(row)`, an element; `number`, whether it is one; `unit`, of the values; and `extra`, whether
- * it is not shown until it is chosen. The first is the row's head, and what the filter looks into,
- * unless `words(row)` says more. `task(row)` is the task of a row, which selection and search follow.
+ * `cell(row)`, an element; `number`, whether it is one; `unit`, of the values; `extra`, whether it is
+ * not shown until it is chosen; and `key`, whether it is shown on any screen: of the others as many
+ * as fit, none on a narrow one, where each row is a card. The first is the row's head, and what the
+ * filter looks into, unless `words(row)` says more. `task(row)` is the task of a row, which selection
+ * and search follow.
  */
 function sortable(caption, columns, rows, { sort = null, down = true, words = null, task = null } = {}) {
   const state = { sort, down, filter: "", page: 0 };
+  columns[0].key = true;
   const texts = words || ((row) => columns[0].text ? columns[0].text(row) : names[row]);
   let shown = rows;
 
@@ -23,7 +26,7 @@ function sortable(caption, columns, rows, { sort = null, down = true, words = nu
       state.sort = i;
       refresh();
     });
-    return element("th", { scope: "col", class: column.number ? "number" : null, title: column.title }, button);
+    return element("th", { scope: "col", title: column.title }, button);
   });
   const body = element("tbody");
   const filter = element("input", { type: "search", "aria-label": `Filter: ${caption}`, placeholder: "Filter" });
@@ -66,7 +69,8 @@ function sortable(caption, columns, rows, { sort = null, down = true, words = nu
     const from = state.page * PAGE;
     const page = shown.slice(from, from + PAGE);
     heads.forEach((head, i) => {
-      head.hidden = Boolean(columns[i].extra);
+      head.hidden = !isShown(columns[i]);
+      head.className = classOf(columns[i]);
     });
     body.replaceChildren(...page.map(line));
     const last = from + PAGE >= shown.length;
@@ -81,9 +85,9 @@ function sortable(caption, columns, rows, { sort = null, down = true, words = nu
   function line(row) {
     const made = element("tr", {});
     columns.forEach((column, i) => {
-      if (column.extra) return;
+      if (!isShown(column)) return;
       const content = column.cell ? column.cell(row) : column.text(row);
-      made.append(element(i ? "td" : "th", { scope: i ? null : "row", class: column.number ? "number" : column.long ? "text" : null }, content));
+      made.append(element(i ? "td" : "th", { scope: i ? null : "row", class: classOf(column), "data-label": column.label }, content));
     });
     if (task) {
       made.dataset.task = task(row);
@@ -91,6 +95,18 @@ function sortable(caption, columns, rows, { sort = null, down = true, words = nu
       made.classList.toggle("found", hits !== null && hits.has(task(row)));
     }
     return made;
+  }
+
+  /** Leave out the last columns that do not fit, unless they have been chosen. */
+  function fit() {
+    for (const column of columns) column.beyond = false;
+    show();
+    while (frame.scrollWidth > frame.clientWidth && frame.clientWidth) {
+      const last = columns.slice().reverse().find((column) => isShown(column) && !column.key);
+      if (!last) break;
+      last.beyond = true;
+      show();
+    }
   }
 
   /** Turn to the page of the selected task. */
@@ -114,24 +130,37 @@ function sortable(caption, columns, rows, { sort = null, down = true, words = nu
   const tools = element("div", { class: "tools" },
     rows.length > 8 ? filter : null, counted,
     element("span", { class: "end pager" }, previous, next,
-      columns.length > 4 ? columnChoice(caption, columns, show) : null,
+      columns.length > 4 ? columnChoice(caption, columns, fit) : null,
       element("button", { type: "button", title: "Save what is shown as a CSV file", onclick: () => save(`${caption}.csv`, csvOf(columns, shown)) }, "CSV")));
   const table = element("table", {}, element("caption", { class: "unseen" }, caption), element("thead", {}, element("tr", {}, heads)), body);
-  return element("div", {}, tools, element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${caption}, as a table` }, table));
+  const frame = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${caption}, as a table` }, table);
+  whenLookChanges(fit);
+  return element("div", {}, tools, frame);
 }
 
-/** Return the boxes that choose which columns are shown. */
-function columnChoice(caption, columns, show) {
+function isShown(column) {
+  return !column.extra && !column.beyond;
+}
+
+function classOf(column) {
+  return [column.number ? "number" : column.long ? "text" : "", column.key ? "" : "minor"].filter(Boolean).join(" ");
+}
+
+/** Return the boxes that choose which columns are shown; those that are chosen need not fit. */
+function columnChoice(caption, columns, fit) {
   const boxes = columns.slice(1).map((column) => {
     const box = element("input", { type: "checkbox" });
-    box.checked = !column.extra;
     box.addEventListener("change", () => {
       column.extra = !box.checked;
-      show();
+      column.key = box.checked;
+      fit();
     });
     return element("label", {}, box, column.label);
   });
-  return element("details", { class: "choice" }, element("summary", { "aria-label": `Columns: ${caption}` }, "Columns"), element("div", {}, boxes));
+  const check = () => boxes.forEach(({ firstChild: box }, i) => {
+    box.checked = isShown(columns[i + 1]);
+  });
+  return element("details", { class: "choice", ontoggle: check }, element("summary", { "aria-label": `Columns: ${caption}` }, "Columns"), element("div", {}, boxes));
 }
 
 /** Return rows as CSV (RFC 4180): plain numbers, with the units in the heads. */

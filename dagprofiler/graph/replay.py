@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dagprofiler.graph.wiring import JOBS_PER_WORKER, ready_queue, ready_queue_along, ready_queue_by
-
-if TYPE_CHECKING:
-    from dagprofiler.predict._engine import Engine
-
 
 #: How long a thread waits for the interpreter's lock until its holder has to release it.
 _SWITCH_MS = 5.0
@@ -41,6 +36,23 @@ class Demands(NamedTuple):
     core: Sequence[float] | None = None
     gil: Sequence[float] | None = None
     asks: float = ASKS
+
+
+class Overhead(NamedTuple):
+    """What an executor adds to the times of tasks, by default nothing.
+
+    The attributes are those of :class:`~dagprofiler.predict._engine.Engine`.
+    """
+
+    latency_ms: float = 0.0
+    gap_ms: float = 0.0
+    busy_gap_ms: float = 0.0
+    start_ms: float = 0.0
+    driver_ms: float = 0.0
+    worker_ms: float = 0.0
+    always: float = 0.0
+    cores: float = inf
+    contention: Sequence[float] = (1.0,)
 
 
 class Replay(NamedTuple):
@@ -95,7 +107,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     first_target: Sequence[int],
     demands: Demands,
     speeds: Sequence[float],
-    engine: Engine,
+    overhead: Overhead = Overhead(),  # noqa: B008  (immutable)
     *,
     ranked: Sequence[int] | None = None,
     orders: Sequence[Sequence[int]] | None = None,
@@ -112,8 +124,8 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     ----------
     targets, first_target
         The successors of all tasks, and where those of each task begin.
-    demands, engine
-        What the tasks need, and what the engine adds.
+    demands, overhead
+        What the tasks need, and what the executor adds.
     speeds
         Of each worker, above 0.
     ranked
@@ -145,16 +157,16 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         pop, done = ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
         home, capacity = [], JOBS_PER_WORKER * workers
     work_ms, core, gil, asks = demands
-    gap_ms, beside_ms, always = engine.gap_ms, engine.worker_ms, engine.always
-    cores, contention = engine.cores, engine.contention
-    busy_gap_ms = max(gap_ms, engine.busy_gap_ms)
+    gap_ms, beside_ms, always = overhead.gap_ms, overhead.worker_ms, overhead.always
+    cores, contention = overhead.cores, overhead.contention
+    busy_gap_ms = max(gap_ms, overhead.busy_gap_ms)
     # Half of what the driver does for a job is to send it, half of it is for its record.
-    each_way_ms, half_ms = engine.latency_ms / 2, engine.driver_ms / 2
+    each_way_ms, half_ms = overhead.latency_ms / 2, overhead.driver_ms / 2
     begun, ended = [0.0] * count, [0.0] * count
     worker_of = [0] * count
     queues: list[deque[int]] = [deque() for _ in range(workers if orders is not None else 1)]
     idle = list(range(workers))  # a heap: the lowest number takes the next job
-    is_idle, free_ms, starts_ms = [True] * workers, [0.0] * workers, [engine.start_ms] * workers
+    is_idle, free_ms, starts_ms = [True] * workers, [0.0] * workers, [overhead.start_ms] * workers
     inbox: deque[int] = deque()
     events: list[tuple[float, int, int, int]] = []
     beside = _Share(1.0)
@@ -347,23 +359,3 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
             inbox.append(i)
             drive()
     return Replay(inf if running else makespan, worker_of, begun, ended)
-
-
-def busy_gap_ms(engine: Engine, count: int, task: tuple[float, float], between_ms: float) -> float:
-    """Return the gap with which, if simulated, the last task begins so long after the first.
-
-    The run has `count` tasks without edges, each with the time and the share of a core of `task`.
-    At most all that the engine does for a task: the rest is what other programs took.
-    """
-    least = engine.gap_ms
-    most = least + engine.latency_ms + engine.driver_ms + engine.worker_ms
-    work_ms, core = ([each] * count for each in task)
-    for _ in range(20):
-        gap_ms = (least + most) / 2
-        tried = replace(engine, busy_gap_ms=gap_ms)
-        begun = replay(
-            [], [0] * (count + 1), Demands(work_ms, core), [1.0] * engine.workers, tried
-        ).begun
-        late = max(begun) - min(begun) > between_ms
-        least, most = (least, gap_ms) if late else (gap_ms, most)
-    return least

@@ -1,0 +1,188 @@
+"""A fast check of a document against its JSON Schema.
+
+:func:`quick_valid` compares documents with a schema, a column at a time: all values that one field
+has anywhere in the document go together through builtins that loop in C. That takes a fraction of
+the time of ``json.loads``; jsonschema takes 20 times as long. The result is only "certainly valid"
+or "unknown".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+from math import inf, isfinite
+from operator import itemgetter
+from typing import Any
+
+from dagprofiler.errors import ProfileError, json_path, one_line
+
+#: Values that are checked together: few enough for the processor's cache.
+_AT_ONCE = 1000
+
+_NULL = type(None)
+_NUMBERS = {int, float}
+
+#: The Python types that ``json.load`` returns for each type. A bool is not an integer here.
+_PYTHON_TYPES: dict[str, set[type]] = {
+    "array": {list},
+    "boolean": {bool},
+    "integer": {int},
+    "null": {_NULL},
+    "number": _NUMBERS,
+    "object": {dict},
+    "string": {str},
+}
+
+
+def inlined(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema with the definitions that it refers to in place of the references."""
+    definition = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
+    whole = {**definition, **schema}
+    whole.pop("$ref", None)
+    for key in ("items", "additionalProperties"):
+        if isinstance(whole.get(key), Mapping):
+            whole[key] = inlined(whole[key], definitions)
+    if "prefixItems" in whole:
+        whole["prefixItems"] = [inlined(item, definitions) for item in whole["prefixItems"]]
+    if "properties" in whole:
+        fields = whole["properties"].items()
+        whole["properties"] = {name: inlined(field, definitions) for name, field in fields}
+    return whole
+
+
+def quick_valid(data: Any, schema: Mapping[str, Any]) -> bool:
+    """Tell whether `data` certainly satisfies `schema` and contains only finite numbers.
+
+    Parameters
+    ----------
+    data
+        A document as ``json.load`` returns it.
+    schema
+        A schema without references, with ``type`` throughout, ``items`` for arrays, ``enum``
+        for strings only, either ``properties`` or ``additionalProperties`` for an object. Of
+        other keywords only annotations, ``minItems``, ``maxItems``, ``minimum``,
+        ``exclusiveMinimum``, ``maximum``, ``prefixItems`` and ``required``.
+
+    Returns
+    -------
+    bool
+        False means that only a real validator can decide.
+
+    Notes
+    -----
+    Values without a schema (additional properties) are not checked.
+
+    Examples
+    --------
+    >>> sizes = {"type": "integer", "minimum": 0, "maximum": 99}
+    >>> schema = {"type": "object", "additionalProperties": sizes}
+    >>> quick_valid({"a": 1, "b": 2}, schema), quick_valid({"a": True}, schema)
+    (True, False)
+    """
+    try:
+        return _column_valid([data], schema)
+    except (IndexError, KeyError, OverflowError):
+        # Something is missing, or an integer is too large to be added to a float.
+        return False
+
+
+def first_problem(
+    data: Any, schema: Mapping[str, Any], plain: Mapping[str, Any] | None = None
+) -> ProfileError | None:
+    """Return the first problem of a document with a schema, NaN and infinities included; or None.
+
+    Parameters
+    ----------
+    data
+        A document as ``json.load`` returns it.
+    schema, plain
+        The schema, and the same without references, as :func:`quick_valid` takes it.
+    """
+    if quick_valid(data, schema if plain is None else plain):
+        return None
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    checker = Draft202012Validator.TYPE_CHECKER.redefine("number", _is_finite_number)
+    strict = extend(Draft202012Validator, type_checker=checker)  # type: ignore[no-untyped-call]
+    error = next(strict(schema).iter_errors(data), None)
+    if error is None:
+        return None
+    value, message = error.instance, one_line(error.message)
+    if isinstance(value, float) and not isfinite(value):
+        message = f"{value!r} is not a finite number"
+    # Without jsonschema's error: with tblib, which Dask imports, causes are pickled too.
+    return ProfileError(message, json_path(error.absolute_path))
+
+
+def _is_finite_number(_: Any, value: Any) -> bool:
+    try:
+        return isinstance(value, (int, float)) and type(value) is not bool and isfinite(value)
+    except OverflowError:
+        # An integer that no float holds.
+        return False
+
+
+def _column_valid(values: list[Any], schema: Mapping[str, Any]) -> bool:
+    if len(values) > _AT_ONCE:
+        parts = (values[i : i + _AT_ONCE] for i in range(0, len(values), _AT_ONCE))
+        return all(_column_valid(part, schema) for part in parts)
+    kinds = set(map(type, values))
+    if not kinds <= _allowed_types(schema["type"]):
+        return False
+    if _NULL in kinds:
+        kinds.remove(_NULL)
+        values = [value for value in values if value is not None]
+    if not kinds or kinds == {bool}:
+        return True
+    if kinds <= _NUMBERS:
+        return _numbers_valid(values, schema)
+    if kinds == {str}:
+        return "enum" not in schema or set(values) <= set(schema["enum"])
+    if kinds == {dict}:
+        return _objects_valid(values, schema)
+    return kinds == {list} and _arrays_valid(values, schema)
+
+
+def _allowed_types(names: str | list[str]) -> set[type]:
+    return set().union(*(_PYTHON_TYPES[n] for n in ([names] if isinstance(names, str) else names)))
+
+
+def _numbers_valid(values: list[Any], schema: Mapping[str, Any]) -> bool:
+    # A sum is finite only if all of it is; where there is no NaN, min() and max() are right.
+    if "number" in schema["type"] and not isfinite(sum(values)):
+        return False
+    least, most = min(values), max(values)
+    return bool(
+        schema.get("minimum", -inf) <= least
+        and schema.get("exclusiveMinimum", -inf) < least
+        and most <= schema.get("maximum", inf)
+    )
+
+
+def _objects_valid(values: list[Any], schema: Mapping[str, Any]) -> bool:
+    for name, field in schema.get("properties", {}).items():
+        try:
+            column = list(map(itemgetter(name), values))
+        except KeyError:
+            if name in schema["required"]:
+                return False
+            column = [value[name] for value in values if name in value]
+        if not _column_valid(column, field):
+            return False
+    others = schema.get("additionalProperties", True)
+    return others is True or _column_valid(
+        list(chain.from_iterable(map(dict.values, values))), others
+    )
+
+
+def _arrays_valid(values: list[Any], schema: Mapping[str, Any]) -> bool:
+    lengths = [len(value) for value in values]
+    if min(lengths) < schema.get("minItems", 0) or max(lengths) > schema.get("maxItems", inf):
+        return False
+    prefix = schema.get("prefixItems", ())
+    for i, item in enumerate(prefix):
+        if not _column_valid(list(map(itemgetter(i), values)), item):
+            return False
+    rest = map(itemgetter(slice(len(prefix), None)), values) if prefix else values
+    return _column_valid(list(chain.from_iterable(rest)), schema["items"])

@@ -1,0 +1,180 @@
+"""Whether the tasks, edges and rows that a profile document refers to exist."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from dagprofiler.errors import ProfileError, json_path, short_repr
+
+
+def check_references(document: Mapping[str, Any]) -> None:
+    """Refuse a document that refers to what it does not hold.
+
+    Parameters
+    ----------
+    document
+        A document of the newest version that satisfies ``PROFILE_SCHEMA``.
+
+    Raises
+    ------
+    ProfileError
+        If a task, an edge or a row of a table is listed twice; if something names a task or an
+        edge, or has the index of a row, that does not exist; if a row of a table, or a column of
+        samples, is longer or shorter than it must be; or if the order contradicts the edges.
+
+    Notes
+    -----
+    Whether figures agree with each other, as a median with its samples, is not checked. O(V + E)
+    time.
+
+    Examples
+    --------
+    >>> structure = {"nodes": ["a"], "edges": [], "execution_order": ["b"]}
+    >>> check_references({"dag_structure": structure})
+    Traceback (most recent call last):
+    dagprofiler.errors.ProfileError: $.dag_structure.execution_order: there is no task 'b'
+    """
+    structure = document["dag_structure"]
+    order = structure["execution_order"]
+    ends = [(edge["source"], edge["target"]) for edge in structure["edges"]]
+    # The key tells an edge, unless names hold ``->``.
+    keys = [f"{source}->{target}" for source, target in ends]
+    tasks, edges = set(structure["nodes"]), set(keys)
+    _check_distinct("task", structure["nodes"], "dag_structure", "nodes")
+    _check_distinct("task", order, "dag_structure", "execution_order")
+    _check_distinct("edge", keys, "dag_structure", "edges")
+    for path, names in _names_of_tasks(document):
+        _check_known("task", names, tasks, *path)
+    for path, names in _names_of_edges(document):
+        _check_known("edge", names, edges, *path)
+    _check_order(order, ends)
+    _check_tables(document, len(keys))
+    _check_samples(document.get("samples", {}))
+    _check_sources(document.get("weight_sources", {}))
+
+
+def _names_of_tasks(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Iterable[Any]]]:
+    """Yield the path of each part that names tasks, and the names."""
+    structure = document["dag_structure"]
+    yield ("dag_structure", "edges"), [edge["source"] for edge in structure["edges"]]
+    yield ("dag_structure", "edges"), [edge["target"] for edge in structure["edges"]]
+    yield ("dag_structure", "execution_order"), structure["execution_order"]
+    yield ("node_weights",), document["node_weights"]
+    metrics = [entry["task"] for entry in document.get("execution_metrics", ())]
+    _check_distinct("task", metrics, "execution_metrics")
+    yield ("execution_metrics",), metrics
+    yield ("weight_sources",), document.get("weight_sources", ())
+    for section, part in (
+        *(("run", "tasks"), ("run", "bound"), ("samples", "tasks"), ("spans", "dropped")),
+        *(("statistics", part) for part in ("tasks", "cold_ms", "flags")),
+        *(
+            ("prediction", part)
+            for part in ("intervals_ms", "serialize_intervals_ms", "deserialize_intervals_ms")
+        ),
+    ):
+        yield (section, part), document.get(section, {}).get(part, ())
+    for section in ("timeline", "spans", "origins"):
+        records = document.get(section, {}).get("records", ())
+        yield (section, "records"), [record[0] for record in records]
+    for node, names in document.get("schedule", {}).items():
+        yield ("schedule", node), names
+
+
+def _names_of_edges(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Iterable[Any]]]:
+    yield ("edge_weights",), document["edge_weights"]
+    for section in ("samples", "statistics"):
+        yield (section, "edges"), document.get(section, {}).get("edges", ())
+
+
+def _check_known(
+    what: str, names: Iterable[Any], existing: Container[str], *path: str | int
+) -> None:
+    for name in names:
+        # Spans outside of all tasks name none.
+        if name is not None and name not in existing:
+            raise _error(f"there is no {what} {short_repr(name)}", *path)
+
+
+def _check_order(order: Sequence[str], ends: Iterable[tuple[str, str]]) -> None:
+    place = {name: i for i, name in enumerate(order)}
+    for source, target in ends:
+        # A task that the order lacks may come first or last.
+        if source == target or place.get(source, -1) > place.get(target, len(order)):
+            raise _error(
+                f"{short_repr(target)} comes before {short_repr(source)}, against the edge "
+                f"{short_repr(f'{source}->{target}')}",
+                *("dag_structure", "execution_order"),
+            )
+
+
+def _check_tables(document: Mapping[str, Any], edge_count: int) -> None:
+    for section in ("timeline", "spans", "origins", "edge_metrics"):
+        table = document.get(section, {"columns": (), "records": ()})
+        width = len(table["columns"])
+        for i, record in enumerate(table["records"]):
+            # An edge that carried nothing has null.
+            if record is not None and len(record) != width:
+                entries = f"{len(record)} entries for {width} columns"
+                raise _error(entries, section, "records", i)
+    for section in ("timeline", "origins"):
+        rows = [(row[0], row[1]) for row in document.get(section, {}).get("records", ())]
+        _check_distinct("task and round", rows, section, "records")
+    if "edge_metrics" in document:
+        records = len(document["edge_metrics"]["records"])
+        if records != edge_count:
+            raise _error(f"{records} records for {edge_count} edges", "edge_metrics", "records")
+    spans, workers = document.get("spans", {}), document.get("timeline", {}).get("workers", ())
+    threads, labels = spans.get("threads", ()), spans.get("labels", ())
+    on_timeline = [row[2] for row in document.get("timeline", {}).get("records", ())]
+    of_threads = [thread.get("worker") for thread in threads]
+    records = spans.get("records", ())
+    _check_indices("worker", on_timeline, len(workers), "timeline", "records")
+    _check_indices("worker", of_threads, len(workers), "spans", "threads")
+    _check_indices("thread", [row[2] for row in records], len(threads), "spans", "records")
+    _check_indices("label", [row[3] for row in records], len(labels), "spans", "records")
+
+
+def _check_indices(what: str, indices: Iterable[Any], count: int, *path: str) -> None:
+    for index in indices:
+        # 1.0 is an integer to JSON Schema.
+        if index is not None and (type(index) is not int or index >= count):
+            raise _error(f"there is no {what} {short_repr(index)}, only {count}", *path)
+
+
+def _check_samples(samples: Mapping[str, Any]) -> None:
+    rounds = len(samples.get("rounds", ()))
+    columns: list[tuple[tuple[str, ...], Any]] = []
+    if "total_ms" in samples:
+        columns.append((("total_ms",), samples["total_ms"]))
+    for part in ("tasks", "edges"):
+        for name, row in samples.get(part, {}).items():
+            columns += [((part, name, column), values) for column, values in row.items()]
+    for path, values in columns:
+        if len(values) != rounds:
+            raise _error(f"{len(values)} entries for {rounds} rounds", "samples", *path)
+
+
+def _check_sources(sources: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check that each weight is one of its candidates."""
+    for name, entry in sources.items():
+        choice = entry["node_weight"]
+        if choice != "default" and type(entry.get(choice)) not in (int, float):
+            raise _error(
+                f"there is no value for {short_repr(choice)} here",
+                *("weight_sources", name, "node_weight"),
+            )
+
+
+def _check_distinct(what: str, names: Sequence[Any], *path: str) -> None:
+    if len(set(names)) == len(names):
+        return
+    earlier = set()
+    for name in names:
+        if name in earlier:
+            raise _error(f"{what} {short_repr(name)} is listed twice", *path)
+        earlier.add(name)
+
+
+def _error(message: str, *path: str | int) -> ProfileError:
+    return ProfileError(message, json_path(path))

@@ -1,0 +1,234 @@
+import copy
+import json
+from functools import reduce
+from operator import getitem
+from pathlib import Path
+
+import pytest
+from agreement import check_agreement
+from handmade import structure_of
+
+from dagprofiler._document.references import check_references
+from dagprofiler._document.upgrade import upgrade
+from dagprofiler.errors import ProfileError, json_path
+from dagprofiler.schema import validate_profile
+
+#: The samples of the documents that define the standard.
+DATA = Path(__file__).parent.parent / "data"
+
+
+def profile(nodes, edges, order=None, **sections):
+    """Return a document of the graph."""
+    order = nodes if order is None else order
+    return {
+        "metadata": {
+            "timestamp": "2026-11-20T23:59:32Z",
+            "dagprofiler_version": "0.2.0",
+            "schema_version": 1,
+        },
+        "configuration": {},
+        "dag_structure": {**structure_of(nodes, edges), "execution_order": [*order]},
+        "node_weights": dict.fromkeys(nodes, 0),
+        "edge_weights": {f"{source}->{target}": 64 for source, target in edges},
+        "execution_metrics": [metrics(name) for name in nodes],
+        "total_time_ms": 1.5,
+        **sections,
+    }
+
+
+def metrics(name):
+    return {"task": name, "compute_time_ms": 1.0, "bytes_in": 0, "bytes_out": 8}
+
+
+def whole():
+    """Return a document with a section of every kind that refers to tasks, edges and rows."""
+    return profile(
+        "abc",
+        ["ab", "bc"],
+        weight_sources={"a": {"node_weight": "joules", "joules": 2.5}},
+        edge_metrics={
+            "columns": ["data_fields", "size_bytes", "wire_bytes"],
+            "records": [None, [["x"], 8, 20]],
+        },
+        timeline={
+            "workers": [{}],
+            "columns": ["task", "round", "worker", "ready_ms"],
+            "records": [["a", 0, 0, 0.5], ["a", 1, 0, 0.5], ["b", 0, None, None]],
+        },
+        origins={
+            "columns": ["task", "round", "rule", "at_ms"],
+            "records": [["b", 0, "r", 0.5]],
+            "fired": [],
+            "never_fired": [],
+        },
+        samples={
+            "rounds": ["measured", "measured"],
+            "total_ms": [4.0, 6.0],
+            "tasks": {"a": {"wall_ms": [5.0, 1.0]}},
+            "edges": {"a->b": {"serialize_ms": [1.0, 0.5]}},
+        },
+        statistics={"tasks": {}, "edges": {}},
+        run={"state": "partial", "tasks": {"c": {"state": "failed"}}},
+        spans={
+            "labels": [{"kind": "span", "name": "f", "category": "m"}],
+            "threads": [{"worker": 0, "id": 1, "name": "main", "own": True}],
+            "columns": ["task", "round", "thread", "label", "start_ms", "end_ms", "id", "args"],
+            "records": [["a", 0, 0, 0, 1, 2, None, None]],
+            "dropped": {"a": 1},
+        },
+        prediction={
+            "kind": "simulation",
+            "sources": [],
+            "reasons": [],
+            "intervals_ms": {"a": [1, 2]},
+        },
+        schedule={"node": ["a"]},
+    )
+
+
+def edges(*pairs):
+    return structure_of("", pairs)["edges"]
+
+
+SUMMARY = {"median": 1.0, "n": 1}
+X, XY = "there is no task 'x'", "there is no edge 'x->y'"
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "message"),
+    [
+        ("dag_structure.nodes", [*"abcb"], "task 'b' is listed twice"),
+        ("dag_structure.edges", edges("ab", "xc"), X),
+        ("dag_structure.edges", edges("ab", "bx"), X),
+        ("dag_structure.edges", edges("ab", "bc", "ab"), "edge 'a->b' is listed twice"),
+        ("dag_structure.execution_order", [*"abxc"], X),
+        ("dag_structure.execution_order", [*"aba"], "task 'a' is listed twice"),
+        ("dag_structure.execution_order", [*"cb"], "'c' comes before 'b', against the edge 'b->c'"),
+        ("node_weights", {"x": 0}, X),
+        ("edge_weights", {"x->y": 1}, XY),
+        ("execution_metrics", [metrics("x")], X),
+        ("execution_metrics", [*map(metrics, "aba")], "task 'a' is listed twice"),
+        ("weight_sources", {"x": {"node_weight": "default"}}, X),
+        ("run.tasks", {"x": {"state": "skipped"}}, X),
+        ("samples.tasks", {"x": {}}, X),
+        ("samples.edges", {"x->y": {}}, XY),
+        ("samples.total_ms", [], "0 entries for 2 rounds"),
+        ("samples.tasks.a.wall_ms", [1.0], "1 entries for 2 rounds"),
+        ("statistics.tasks", {"x": {"wall_ms": SUMMARY}}, X),
+        ("statistics.edges", {"x->y": {"wire_bytes": SUMMARY}}, XY),
+        ("prediction.intervals_ms", {"x": [1, 2]}, X),
+        ("schedule.node", ["x"], X),
+        ("edge_metrics.records", [None], "1 records for 2 edges"),
+        ("timeline.records", [["x", 0, 0, 0.5]], X),
+        ("timeline.records", [["a", 0, 1, 0.5]], "there is no worker 1, only 1"),
+        ("timeline.records", [["a", 0, 0.0, 0.5]], "there is no worker 0.0, only 1"),
+        ("timeline.records", [["a", 0, 0, 1]] * 2, "task and round ('a', 0) is listed twice"),
+        ("origins.records", [["b", 0, "r", 1]] * 2, "task and round ('b', 0) is listed twice"),
+        ("spans.dropped", {"x": 1}, X),
+        ("spans.records", [["x", 0, 0, 0, 1, 2, None, None]], X),
+        ("spans.records", [["a", 0, 1, 0, 1, 2, None, None]], "there is no thread 1, only 1"),
+        ("spans.records", [["a", 0, 0, 1, 1, 2, None, None]], "there is no label 1, only 1"),
+    ],
+)
+def test_a_reference_to_what_is_not_there_is_refused_with_its_section(where, value, message):
+    document = whole()
+    *sections, last = where.split(".")
+    reduce(getitem, sections, document)[last] = value
+    validate_profile(document)
+    with pytest.raises(ProfileError) as caught:
+        check_references(document)
+    assert (caught.value.path, caught.value.message) == (f"$.{where}", message)
+
+
+@pytest.mark.parametrize(("section", "row"), [("timeline", ["b", 0, 0]), ("edge_metrics", [[], 8])])
+def test_a_row_that_is_too_short_is_refused_with_its_place(section, row):
+    document = whole()
+    document[section]["records"][1] = row
+    with pytest.raises(ProfileError, match=f"{len(row)} entries for"):
+        check_references(document)
+
+
+def test_a_weight_needs_a_value_of_its_source():
+    document = whole()
+    document["weight_sources"]["a"]["node_weight"] = "banana"
+    with pytest.raises(ProfileError, match="there is no value for 'banana' here") as caught:
+        check_references(document)
+    assert caught.value.path == "$.weight_sources.a.node_weight"
+
+
+@pytest.mark.parametrize("name", ["readme", "standard"])
+def test_the_samples_of_the_standard_are_brought_up_to_date(name):
+    document = json.loads((DATA / f"{name}-sample.json").read_text())
+    upgrade(document)
+    check_agreement(document)
+    assert document["metadata"]["schema_version"] == 1
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        whole(),
+        profile([], []),
+        profile("abc", ["ab", "bc"], order="b"),
+        profile(["a->b", "c", "d->"], [("a->b", "c"), ("c", "d->")]),
+    ],
+    ids=["of every section", "empty", "of an incomplete order", "of names that hold arrows"],
+)
+def test_a_document_whose_references_exist_is_accepted(document):
+    validate_profile(document)
+    check_references(document)
+
+
+def test_edges_that_share_a_key_of_edge_weights_are_refused():
+    document = profile(["a", "a->b", "b->c", "c"], [("a", "b->c"), ("a->b", "c")])
+    with pytest.raises(ProfileError, match="edge 'a->b->c' is listed twice"):
+        check_references(document)
+
+
+def of_0_1_0(nodes, edges, **sections):
+    document = profile(nodes, edges, **sections)
+    del document["metadata"]["schema_version"]
+    return document
+
+
+def upgraded(document):
+    upgrade(document)
+    validate_profile(document)
+    check_references(document)
+    return document
+
+
+def test_metrics_of_classes_are_assigned_to_tasks_by_their_place():
+    two = [metrics("MyTask"), {**metrics("MyTask"), "compute_time_ms": 2.0}]
+    document = upgraded(of_0_1_0("ab", ["ab"], execution_metrics=two))
+    assert [entry["task"] for entry in document["execution_metrics"]] == ["a", "b"]
+    assert [entry["compute_time_ms"] for entry in document["execution_metrics"]] == [1.0, 2.0]
+
+
+def test_metrics_that_belong_to_no_task_are_kept_apart():
+    document = upgraded(of_0_1_0("abc", ["ab", "bc"], execution_metrics=[metrics("MyTask")]))
+    assert document["execution_metrics"] == []
+    assert document["unassigned_metrics"] == [metrics("MyTask")]
+
+
+def test_metrics_of_tasks_in_any_order_stay_as_they_are():
+    named = [metrics("b"), metrics("a")]
+    assert upgraded(of_0_1_0("ab", ["ab"], execution_metrics=named))["execution_metrics"] == named
+
+
+def test_repeated_edges_and_weights_of_any_size_are_brought_up_to_date():
+    weights = {"a": -1, "b": 2**63, "c": 7}
+    document = upgraded(of_0_1_0("abc", ["ab", "ab", "bc"], node_weights=weights))
+    assert document["dag_structure"]["edges"] == edges("ab", "bc")
+    assert document["node_weights"] == {"a": 0, "b": 2**63 - 1, "c": 7}
+
+
+@pytest.mark.parametrize("part", ["metadata", "dag_structure", "node_weights"])
+def test_what_is_not_of_the_standards_shape_is_left_for_the_schema_to_refuse(part):
+    for wrong in (None, [], "x", 3):
+        document = {**of_0_1_0("ab", ["ab"]), part: wrong}
+        before = copy.deepcopy(document)
+        upgrade(document)
+        assert document[part] == before[part]
+        with pytest.raises(ProfileError, match=json_path([part]).replace("$", r"\$")):
+            validate_profile(document)
