@@ -105,7 +105,7 @@ def test_a_page_needs_no_program_to_be_read_and_quotes_files_as_they_are(page):
         assert re.findall(r"\{[\w:]+\}`", page.read_text(encoding="utf-8")) == []
     for block in blocks(page.read_text(encoding="utf-8")):
         language, _, source = block.kind.partition(" ")
-        if language != "output" and source not in {"", "no_run", "excerpt"}:
+        if language not in {"output", "console"} and source not in {"", "no_run", "excerpt"}:
             text = (ROOT / source).read_text(encoding="utf-8")
             assert block.text in text, f"line {block.line} is not as in {source}"
 
