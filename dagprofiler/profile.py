@@ -684,25 +684,7 @@ class Profile(Shown):
     def __str__(self) -> str:
         from dagprofiler.analysis.summary import summary
 
-        return summary(self if "sections" in vars(self) else _Shown(self))
-
-
-class _Shown:
-    """The profile of a run that has just ended, without what takes long to make and is not shown.
-
-    That is the timeline, unless the profile has spans, which are shown by the times of tasks.
-    """
-
-    def __init__(self, profile: Profile) -> None:
-        self._profile = profile
-        with collector_paused():
-            sections = dict(profile._tables.sections())  # noqa: SLF001  (same module)
-            if "spans" not in sections:
-                sections.pop("timeline", None)
-            self.sections = {name: held(section) for name, section in sections.items()}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._profile, name)
+        return summary(self)
 
 
 def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
