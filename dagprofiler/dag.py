@@ -41,11 +41,9 @@ from dagprofiler.errors import (
     GraphError,
     SerializationError,
     ValidationError,
-    class_name,
     counted,
     describe,
     did_you_mean,
-    is_a,
     needs_extra,
     refused,
     short_repr,
@@ -174,10 +172,10 @@ def _edge(edge: Any, where: str) -> Any:
 
 def _config_of(config: Any) -> Config:
     """Return the parameters of a DAG as a Config."""
-    if is_a(config, Config):
+    if isinstance(config, Config):
         given: Config = config
         return given
-    if config is not None and not is_a(config, Mapping):
+    if config is not None and not isinstance(config, Mapping):
         raise DeclarationError(f"config must be {{name: value}}, got {short_repr(config)}")
     return Config(**(config or {}))
 
@@ -272,11 +270,11 @@ class DAG(Shown):
     ) -> None:
         if serializer is not None:
             check_serializer(serializer, "DAG")
-        if not is_a(tasks, Mapping):
+        if not isinstance(tasks, Mapping):
             raise DeclarationError(f"tasks must be {{name: task}}, got {short_repr(tasks)}")
-        if is_a(edges, Mapping) or not is_a(edges, Iterable):
+        if isinstance(edges, Mapping) or not isinstance(edges, Iterable):
             raise GraphError(f"edges must be a list of (source, target), got {short_repr(edges)}")
-        if name is not None and not (is_a(name, str) and name):
+        if name is not None and not (isinstance(name, str) and name):
             raise DeclarationError(f"name must be a text that is not empty, got {short_repr(name)}")
         self.name = name
         self.config = config = _config_of(config)
@@ -970,7 +968,7 @@ class DAG(Shown):
                     frames_bytes(frames)
                 except Exception as error:
                     raise SerializationError(
-                        f"inputs: {field!r} of task {short_repr(name)} ({class_name(value)}) "
+                        f"inputs: {field!r} of task {short_repr(name)} ({type(value).__name__}) "
                         f"cannot be serialized: {describe(error)}"
                     ) from error
         return encoded

@@ -435,7 +435,7 @@ def describe(error: BaseException) -> str:
         text = " ".join(one_line(str(error), _MAX_MESSAGE).split())
     except Exception:  # noqa: BLE001  (a task's failure is reported even if its message fails)
         text = "(its __str__ raised an error)"
-    name = one_line(class_name(error))
+    name = type(error).__name__
     return f"{name}: {text}" if text else name
 
 
@@ -486,34 +486,12 @@ def short_repr(value: Any) -> str:
     try:
         return one_line(repr(value))
     except Exception as error:  # noqa: BLE001  (a value's own __repr__ may do anything)
-        kinds = class_name(value), class_name(error)
-        return one_line("<{} whose repr raises {}>".format(*kinds))
-
-
-def class_name(value: Any) -> str:
-    """Return the name of a value's class, even if its metaclass raises."""
-    name: str = type.__dict__["__name__"].__get__(type(value))
-    return name
-
-
-def is_a(value: Any, kinds: Any) -> bool:
-    """Tell whether a value is an instance of a class, even if its ``__class__`` raises.
-
-    Examples
-    --------
-    >>> is_a(3, int), is_a("3", (int, float))
-    (True, False)
-    """
-    try:
-        return isinstance(value, kinds)
-    except Exception:  # noqa: BLE001  (a value's own __class__ may do anything)
-        return False
+        return one_line(f"<{type(value).__name__} whose repr raises {type(error).__name__}>")
 
 
 def one_line(text: str, limit: int = _MAX_QUOTE) -> str:
     """Return `text` shortened, with escapes for what breaks a line or upsets a terminal."""
-    # A str subclass may override __str__.
-    text = shorten(str.__str__(text), limit)
+    text = shorten(text, limit)
     if text.isprintable():
         return text
     # Join the lines, then escape what is still not printable.
@@ -540,7 +518,7 @@ def did_you_mean(word: Any, known: Sequence[str]) -> str:
 
     lower = {name.lower(): name for name in reversed(known)}
     # A long text takes long to compare.
-    word = shorten(word) if is_a(word, str) else short_repr(word)
+    word = shorten(word) if isinstance(word, str) else short_repr(word)
     close = get_close_matches(word.lower(), lower, n=1)
     return f"; did you mean {lower[close[0]]!r}?" if close else ""
 

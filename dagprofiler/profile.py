@@ -37,7 +37,7 @@ from dagprofiler._util.json import (
 from dagprofiler._util.text import printable
 from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.config import Config
-from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, is_a, refused, short_repr
+from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, refused, short_repr
 from dagprofiler.metrics import EDGE_COLUMNS, TASK_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.stats.ranktests import DIFFERENCE
 
@@ -622,7 +622,7 @@ class Profile(Shown):
         """
         from dagprofiler.analysis.compare import compare_profiles
 
-        if not is_a(other, Profile):
+        if not isinstance(other, Profile):
             raise refused(f"compare: other must be a Profile, got {short_repr(other)}")
         return compare_profiles(self, other, difference=difference)
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Protocol, Union, runtime_checkable
 
 from dagprofiler._util.interpreter import imported
-from dagprofiler.errors import DeclarationError, class_name, is_a, needs_extra, short_repr
+from dagprofiler.errors import DeclarationError, needs_extra, short_repr
 
 #: What a serializer returns: bytes, or a list of buffers.
 Frames = Union[bytes, list[Any]]
@@ -149,9 +149,11 @@ class ArrowSerializer(_OfExtra):
         elif kind == "polars":
             table = obj.to_arrow()
         elif isinstance(obj, (arrow.Table, arrow.RecordBatch)):
-            kind, table = class_name(obj), obj
+            kind, table = type(obj).__name__, obj
         else:
-            raise TypeError(f"expected a table of pyarrow, Polars or pandas, got {class_name(obj)}")
+            raise TypeError(
+                f"expected a table of pyarrow, Polars or pandas, got {type(obj).__name__}"
+            )
         sink = arrow.BufferOutputStream()
         with arrow.ipc.new_stream(sink, table.schema) as writer:
             writer.write(table)
@@ -183,12 +185,12 @@ def _table_kind(obj: Any) -> str:
 
 def check_serializer(serializer: Any, owner: str) -> None:
     """Raise a DeclarationError that names `owner` if `serializer` is not a serializer."""
-    if is_a(serializer, type):
+    if isinstance(serializer, type):
         raise DeclarationError(
             f"{owner}: serializer must be an instance, got the class {serializer.__name__}; "
             f"write {serializer.__name__}()"
         )
-    if not is_a(serializer, Serializer):
+    if not isinstance(serializer, Serializer):
         raise DeclarationError(
             f"{owner}: serializer must have name, dumps and loads, got {short_repr(serializer)}"
         )
@@ -211,7 +213,7 @@ def frames_bytes(frames: Any) -> int:
         return len(frames)
     if isinstance(frames, list):
         return sum(memoryview(frame).nbytes for frame in frames)
-    raise TypeError(f"expected bytes or a list of buffers, got {class_name(frames)}")
+    raise TypeError(f"expected bytes or a list of buffers, got {type(frames).__name__}")
 
 
 #: Types whose payload is their pickled length: a fast path for most values.

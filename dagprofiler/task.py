@@ -11,7 +11,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Callable, SupportsFloat
 
 from dagprofiler.config import Config
-from dagprofiler.errors import DeclarationError, describe, did_you_mean, is_a, short_repr
+from dagprofiler.errors import DeclarationError, describe, did_you_mean, short_repr
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.measure.pipeline import Contract, Parameters, Record, Work, perform, signature_of
 from dagprofiler.metrics import TaskMetrics
@@ -348,11 +348,11 @@ def check_tags(words: Any, where: str, owner: Any = None) -> tuple[str, ...]:
     """
     if isinstance(owner, type) and hasattr(words, "__get__"):
         return ()
-    if not is_a(words, (list, tuple, set, frozenset)):
+    if not isinstance(words, (list, tuple, set, frozenset)):
         hint = f"; write [{short_repr(words)}]" if isinstance(words, str) else ""
         raise DeclarationError(f"{where} must be a list of words, got {short_repr(words)}{hint}")
     for word in words:
-        if (type(word) is not str and not is_a(word, str)) or not word:
+        if (type(word) is not str and not isinstance(word, str)) or not word:
             raise DeclarationError(f"{where} holds {short_repr(word)}, expected a non-empty string")
     return tuple(words)
 
@@ -367,14 +367,14 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
         names = getattr(task, attribute)
         if isinstance(task, type) and hasattr(names, "__get__"):
             continue
-        if not is_a(names, (list, tuple)):
+        if not isinstance(names, (list, tuple)):
             hint = f"; write [{short_repr(names)}]" if isinstance(names, str) else ""
             raise DeclarationError(
                 f"{owner}: {attribute} must be a list of names, got {short_repr(names)}{hint}"
             )
         seen: set[str] = set()
         for name in names:
-            if not is_a(name, str):
+            if not isinstance(name, str):
                 raise DeclarationError(
                     f"{owner}: {attribute} holds {short_repr(name)}, expected a string"
                 )

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Optional, Union
 
 from dagprofiler._util.checks import boolean, choice, integer, number
-from dagprofiler.errors import is_a, refused
+from dagprofiler.errors import refused
 from dagprofiler.stats import CONFIDENCE, flags, summarize
 
 #: One quantity, an entry a round; null where it was not measured.
@@ -93,7 +93,7 @@ class Rounds:
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {}
-        if not (is_a(self.n, str) and self.n == "auto"):
+        if not (isinstance(self.n, str) and self.n == "auto"):
             checked["n"] = integer("Rounds: n", self.n, 1, other="'auto'")
         for name, least in (("max_rounds", 1), ("busy_cores", 0)):
             checked[name] = integer(f"Rounds: {name}", getattr(self, name), least)
@@ -131,7 +131,7 @@ PLAIN = (Rounds(1), Rounds(1, collect_garbage=None))
 
 def rounds_of(rounds: Any) -> Rounds:
     """Return the argument of ``run(rounds=...)`` as Rounds."""
-    return rounds if is_a(rounds, Rounds) else Rounds(rounds)
+    return rounds if isinstance(rounds, Rounds) else Rounds(rounds)
 
 
 def rounded(value: Any) -> Any:

@@ -10,7 +10,7 @@ from math import isfinite
 from operator import index
 from typing import Any, Callable
 
-from dagprofiler.errors import did_you_mean, is_a, refused, short_repr
+from dagprofiler.errors import did_you_mean, refused, short_repr
 
 Refuse = Callable[[str], Exception]
 
@@ -26,16 +26,15 @@ def plain_number(value: Any) -> float | int | None:
     >>> plain_number(2.5), plain_number(2**63), plain_number(True), plain_number("2")
     (2.5, None, None, None)
     """
-    from numbers import Real
+    from numbers import Integral, Real
 
-    if is_a(value, bool) or not is_a(value, Real):
+    if isinstance(value, bool) or not isinstance(value, Real):
         return None
-    try:
-        integer = int(index(value))
-    except TypeError:
-        number = float(value)
-        return number if isfinite(number) else None
-    return integer if -_INTEGERS <= integer < _INTEGERS else None
+    if isinstance(value, Integral):
+        integer = int(value)
+        return integer if -_INTEGERS <= integer < _INTEGERS else None
+    number = float(value)
+    return number if isfinite(number) else None
 
 
 def integer(
@@ -66,8 +65,8 @@ def integer(
     """
     try:
         # Before Python 3.10 the index of True is True.
-        number = None if is_a(value, bool) else int(index(value))
-    except Exception:  # noqa: BLE001  (a value's own __index__ may do anything)
+        number = None if isinstance(value, bool) else int(index(value))
+    except TypeError:
         number = None
     if number is None or not least <= number <= (_INTEGERS - 1 if most is None else most):
         upper = "2**63 - 1" if most == _INTEGERS - 1 else most
@@ -90,10 +89,7 @@ def number(
     Traceback (most recent call last):
     dagprofiler.errors.ValidationError: timeout must be a finite number of seconds above 0, got -1
     """
-    try:
-        plain = plain_number(value)
-    except Exception:  # noqa: BLE001  (the same)
-        plain = None
+    plain = plain_number(value)
     if plain is None or plain < 0 or (not plain and not zero):
         of = f" of {unit}" if unit else ""
         limit = " of at least 0" if zero else " above 0"
@@ -110,11 +106,9 @@ def choice(name: str, value: Any, choices: Sequence[Any], *, error: Refuse = ref
     Traceback (most recent call last):
     dagprofiler.errors.ValidationError: on_error must be 'stop' or 'finish', got 'go'
     """
-    # Only a string is compared, since == of other values may do anything.
-    if value is None or is_a(value, str):
-        for known in choices:
-            if value == known:
-                return known
+    # An array, for one, has no truth value when it is compared.
+    if (value is None or isinstance(value, str)) and value in choices:
+        return value
     *others, last = map(repr, choices)
     hint = did_you_mean(value, [known for known in choices if known])
     raise error(f"{name} must be {', '.join(others)} or {last}, got {short_repr(value)}{hint}")
@@ -138,14 +132,14 @@ def names(name: str, values: Any, what: str = "names") -> list[str]:
     Traceback (most recent call last):
     dagprofiler.errors.ValidationError: keep must be names of tasks, got 'a'; write ['a']
     """
-    hint = f"; write [{short_repr(values)}]" if is_a(values, str) else ""
+    hint = f"; write [{short_repr(values)}]" if isinstance(values, str) else ""
     try:
         listed = None if hint else [*values]
-    except Exception:  # noqa: BLE001  (the same)
+    except TypeError:
         listed = None
     if listed is None:
         raise refused(f"{name} must be {what}, got {short_repr(values)}{hint}")
     for value in listed:
-        if not is_a(value, str) or not value:
+        if not isinstance(value, str) or not value:
             raise refused(f"{name} holds {short_repr(value)}, expected a non-empty string")
     return listed

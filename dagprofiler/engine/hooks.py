@@ -11,7 +11,7 @@ from dagprofiler._util.checks import integer
 from dagprofiler.config import Config
 from dagprofiler.engine.log import RunLog, TaskRecord
 from dagprofiler.engine.options import RunOptions
-from dagprofiler.errors import DeclarationError, TraceError, did_you_mean, is_a, short_repr
+from dagprofiler.errors import DeclarationError, TraceError, did_you_mean, short_repr
 from dagprofiler.measure.pipeline import Contract
 from dagprofiler.profile import Profile
 from dagprofiler.task import Task
@@ -162,13 +162,13 @@ NO_HOOKS: tuple[Hook, ...] = ()
 
 def hooks_of(hooks: Any) -> list[Hook]:
     """Return the argument of ``run(hooks=...)`` as a list, or raise a DeclarationError."""
-    if is_a(hooks, Hook) or not is_a(hooks, Iterable):
+    if isinstance(hooks, Hook) or not isinstance(hooks, Iterable):
         raise DeclarationError(
             f"hooks must be a list of hooks, got {short_repr(hooks)}; put it in a list"
         )
     listed = list(hooks)
     for hook in listed:
-        if not is_a(hook, Hook):
+        if not isinstance(hook, Hook):
             raise DeclarationError(f"hooks: expected instances of Hook, got {short_repr(hook)}")
         check_methods(type(hook))
     return listed

@@ -25,7 +25,6 @@ from dagprofiler.errors import (
     ValidationError,
     describe,
     did_you_mean,
-    is_a,
     listed,
     refused,
     short_repr,
@@ -90,7 +89,7 @@ class RunOptions:
         checked = {
             "seed": as_seed(self.seed),
             "rounds": rounds,
-            "meters": list(self.meters) if is_a(self.meters, Iterator) else self.meters,
+            "meters": list(self.meters) if isinstance(self.meters, Iterator) else self.meters,
             "keep": names("keep", self.keep, "names of tasks"),
             "on_error": choice("on_error", self.on_error, ("stop", "finish")),
             "executor": executor,
@@ -146,7 +145,7 @@ class RunOptions:
                 "a journal cannot record them; omit it, or fresh_process"
             )
         apart = rounds not in PLAIN or store is not None or tracing is not None
-        if not apart and (meters is None or (is_a(meters, str) and meters == "wall")):
+        if not apart and (meters is None or (isinstance(meters, str) and meters == "wall")):
             return None, False
         if meters is None:
             meters = "default" if self.several else "wall"
@@ -191,7 +190,7 @@ def ranking(
         source = "cost_models"
         weights: Sequence[float] = [estimates[i] for i in range(len(names))]
     else:
-        source = "profile" if is_a(priorities, Profile) else "given"
+        source = "profile" if isinstance(priorities, Profile) else "given"
         times = _times(priorities)
         missing = [name for name in names if name not in times]
         if missing:
@@ -202,11 +201,11 @@ def ranking(
 
 
 def _times(priorities: Any) -> Mapping[str, float]:
-    if is_a(priorities, Profile):
+    if isinstance(priorities, Profile):
         from dagprofiler.analysis.weights import times_of_tasks
 
         return times_of_tasks(priorities)
-    if not is_a(priorities, Mapping):
+    if not isinstance(priorities, Mapping):
         raise refused(
             f"priorities: expected a Profile or {{task: time}}, got {short_repr(priorities)}"
         )
@@ -218,7 +217,7 @@ def _times(priorities: Any) -> Mapping[str, float]:
 
 def as_schedule(schedule: Any) -> dict[str, list[str]]:
     """Return a schedule with lists of names, or raise a ValidationError."""
-    if not (is_a(schedule, Mapping) and schedule):
+    if not (isinstance(schedule, Mapping) and schedule):
         raise refused(f"schedule must be {{node: [tasks]}}, got {short_repr(schedule)}")
     return {
         node: names(f"schedule: node {node!r}", schedule[node], "names of tasks")
@@ -368,9 +367,9 @@ def check_names(names: Mapping[Any, Any]) -> None:
 
 def check_task(name: Any, given: Any) -> Task:
     """Return the task `name`; for a class, an instance of it."""
-    if is_a(given, type) and issubclass(given, Task):
+    if isinstance(given, type) and issubclass(given, Task):
         return instance_of(given, f"task {short_repr(name)}")
-    if not is_a(given, Task):
+    if not isinstance(given, Task):
         raise DeclarationError(
             f"task {short_repr(name)}: expected a Task or a class of them, got {short_repr(given)}"
         )
@@ -383,10 +382,10 @@ def check_inputs(inputs: Any) -> None:
     if inputs is None:
         return
     problems: list[str] = []
-    if is_a(inputs, Mapping):
+    if isinstance(inputs, Mapping):
         for name, fields in inputs.items():
             where = f"inputs of task {short_repr(name)}"
-            if not is_a(fields, Mapping):
+            if not isinstance(fields, Mapping):
                 problems.append(f"{where} must be {{field: value}}, got {short_repr(fields)}")
                 continue
             wrong = {field: field_problem(field) for field in fields}

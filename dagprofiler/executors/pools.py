@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import integer
 from dagprofiler._util.text import printable
-from dagprofiler.errors import class_name, is_a, listed, refused, short_repr
+from dagprofiler.errors import listed, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
@@ -52,7 +52,7 @@ class PoolExecutor(Executor):
     def __init__(
         self, pool: futures.Executor, workers: int | None = None, *, folder: str | None = None
     ) -> None:
-        self.name = class_name(pool)
+        self.name = type(pool).__name__
         self._pool = pool
         self._workers = None if workers is None else integer("executor: workers", workers, 1)
         interpreters = getattr(futures, "InterpreterPoolExecutor", ())
@@ -140,9 +140,9 @@ class PoolExecutor(Executor):
 
 def executor_of(value: Any) -> Executor | None:
     """Return `value` as an Executor, a pool wrapped in one; None if it is neither."""
-    if is_a(value, futures.Executor):
+    if isinstance(value, futures.Executor):
         return PoolExecutor(value)
-    return value if is_a(value, Executor) else None
+    return value if isinstance(value, Executor) else None
 
 
 class PinnedExecutor(Executor):

@@ -16,7 +16,7 @@ from dagprofiler.dag import DAG, Inputs
 from dagprofiler.engine.options import RunOptions
 from dagprofiler.engine.progress import Progress
 from dagprofiler.engine.run import HookCalls, Run
-from dagprofiler.errors import DeclarationError, is_a, refused, short_repr
+from dagprofiler.errors import DeclarationError, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine
 from dagprofiler.measure.busy import busy
@@ -136,9 +136,9 @@ def compare_runs(
     >>> compare_runs(dag, {"N": 10_000}, rounds=20).task_times["spin"]["verdict"]
     'faster'
     """
-    if not is_a(base, DAG):
+    if not isinstance(base, DAG):
         raise DeclarationError(f"compare_runs: base must be a DAG, got {short_repr(base)}")
-    if not is_a(new, (DAG, Mapping)):
+    if not isinstance(new, (DAG, Mapping)):
         raise DeclarationError(
             f"compare_runs: new must be a DAG or a config for base, got {short_repr(new)}"
         )
@@ -210,10 +210,10 @@ def sweep(
     >>> [profile.config.N for profile in sweep(dag, {"N": [100, 200, 400]})]
     [100, 200, 400]
     """
-    if not is_a(dag, DAG):
+    if not isinstance(dag, DAG):
         raise DeclarationError(f"sweep: expected a DAG, got {short_repr(dag)}")
     dags = _design(dag, over)
-    if len(dags) > 1 and is_a(executor, Executor):
+    if len(dags) > 1 and isinstance(executor, Executor):
         raise refused(
             f"sweep: executor must be a concurrent.futures.Executor, got {short_repr(executor)}"
         )
@@ -232,11 +232,11 @@ def sweep(
 
 def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[DAG]:
     """Return the DAG with each configuration of a sweep, each once."""
-    if not is_a(over, Mapping) or not over:
+    if not isinstance(over, Mapping) or not over:
         raise refused(f"sweep: over must be {{parameter: [values]}}, got {short_repr(over)}")
     values = {}
     for name, several in over.items():
-        listed = is_a(several, Iterable) and not is_a(several, str)
+        listed = isinstance(several, Iterable) and not isinstance(several, str)
         values[name] = [*several] if listed else []
         if not values[name]:
             raise refused(f"sweep: {name!r} needs a list of values, got {short_repr(several)}")

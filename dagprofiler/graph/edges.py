@@ -10,7 +10,7 @@ from itertools import accumulate
 from keyword import iskeyword
 from typing import Any
 
-from dagprofiler.errors import GraphError, did_you_mean, is_a, short_repr
+from dagprofiler.errors import GraphError, did_you_mean, short_repr
 
 #: One field on an edge: its position among the source's outputs, and the target's input.
 Route = tuple[int, str]
@@ -168,7 +168,7 @@ def _split(edge: Any) -> tuple[Any, Any, Any]:
 
 
 def _unknown_task(source: Any, target: Any, index: Mapping[str, int]) -> GraphError:
-    name = source if not is_a(source, str) or source not in index else target
+    name = source if not isinstance(source, str) or source not in index else target
     return GraphError(
         f"{edge_text(source, target)}: there is no task "
         f"{short_repr(name)}{did_you_mean(name, [*index])}"
@@ -177,7 +177,7 @@ def _unknown_task(source: Any, target: Any, index: Mapping[str, int]) -> GraphEr
 
 def field_problem(name: Any) -> str | None:
     """Return why `name` cannot be a field, a keyword argument of ``compute()``; None if it can."""
-    if not is_a(name, str):
+    if not isinstance(name, str):
         return "is not a name"
     if not name.isidentifier() or iskeyword(name):
         return "cannot be a keyword argument"
@@ -238,9 +238,9 @@ def _match(outputs: Mapping[str, int], inputs: Mapping[str, int]) -> tuple[Route
 def _explicit(source: str, target: str, spec: Any, outputs: Mapping[str, int]) -> tuple[Route, ...]:
     """Return the routes of an edge with a list of fields or a mapping of names."""
     where = edge_text(source, target)
-    if is_a(spec, Mapping):
+    if isinstance(spec, Mapping):
         pairs = list(spec.items())
-    elif is_a(spec, (list, tuple)):
+    elif isinstance(spec, (list, tuple)):
         pairs = [(field, field) for field in spec]
     else:
         raise GraphError(
@@ -249,7 +249,7 @@ def _explicit(source: str, target: str, spec: Any, outputs: Mapping[str, int]) -
         )
     routes: dict[int, str] = {}
     for field, destination in pairs:
-        if not is_a(field, str) or field not in outputs:
+        if not isinstance(field, str) or field not in outputs:
             raise GraphError(
                 f"{where}: field {short_repr(field)} is not an output of {short_repr(source)} "
                 f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"

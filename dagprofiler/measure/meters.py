@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Any, Callable, NamedTuple, Protocol
 
 from dagprofiler._util.checks import plain_number
-from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, is_a, short_repr
+from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, short_repr
 from dagprofiler.measure.calibrate import interpret
 from dagprofiler.measure.kernel import (
     INSTRUCTIONS,
@@ -790,7 +790,7 @@ def select(meters: Any) -> Selection:
     known = [*METER_SETS, *BUILT_IN]
     for meter in _listed(meters):
         column = problem = ""
-        if not is_a(meter, str):
+        if not isinstance(meter, str):
             column, problem = _asked(meter)
         elif meter in known:
             wanted.update(METER_SETS.get(meter, (meter,)))
@@ -811,7 +811,7 @@ def select(meters: Any) -> Selection:
 
 def _listed(meters: Any) -> list[Any]:
     """Return the meters as a list; a meter or a value that is not iterable is one item."""
-    has_any = is_a(meters, Iterable) and not is_a(meters, (str, bytes))
+    has_any = isinstance(meters, Iterable) and not isinstance(meters, (str, bytes))
     return list(meters) if has_any and not hasattr(meters, "stop") else [meters]
 
 
@@ -831,7 +831,7 @@ def _shape_problem(given: Any) -> str:
     if missing:
         lacks = f"got {shown} (it has no {', '.join(missing)})"
         return f"meters: expected a name, or an object with name, unit, start() and stop(), {lacks}"
-    if is_a(given, type):
+    if isinstance(given, type):
         return f"meters: expected an object, got the class {given.__name__}; call it"
     name, unit = short_repr(given.name), short_repr(given.unit)
     if not isinstance(given.name, str) or not given.name:

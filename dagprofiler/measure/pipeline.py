@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol
 
 from dagprofiler._util.interpreter import here, sink
 from dagprofiler.config import Config
-from dagprofiler.errors import OutputError, SerializationError, class_name, describe, short_repr
+from dagprofiler.errors import OutputError, SerializationError, describe, short_repr
 from dagprofiler.measure.random import Streams, leave_stream
 from dagprofiler.serializers import PICKLED_AS_COUNTED, FrameList, frames_bytes, payload_bytes
 
@@ -328,7 +328,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             t3 = perf_counter()
         elif t4 is not None and t5 is None:
             t5 = perf_counter()
-            kind = class_name(outputs[field])  # type: ignore[index]
+            kind = type(outputs[field]).__name__  # type: ignore[index]
             where = f"task {short_repr(name)}: output {field!r} ({kind}) cannot be serialized"
             failure = _wrapped(error, where)
         if instruments is not None:
@@ -410,7 +410,7 @@ def _length(name: str, field: str, frames: Any) -> int:
     except TypeError as error:
         raise SerializationError(
             f"task {short_repr(name)}: serialize() of output {field!r} returned "
-            f"{class_name(frames)}, expected bytes or a list of buffers"
+            f"{type(frames).__name__}, expected bytes or a list of buffers"
         ) from error
 
 
@@ -421,7 +421,7 @@ def _not_metered(name: str) -> str:
 
 def _no_mapping(name: str, declared: list[str], outputs: Any) -> OutputError:
     return OutputError(
-        f"task {short_repr(name)}: compute() returned {class_name(outputs)}, expected a mapping "
+        f"task {short_repr(name)}: compute() returned {type(outputs).__name__}, expected a mapping "
         f"of its outputs ({_named('declared', declared)})"
     )
 

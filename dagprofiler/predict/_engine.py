@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, ClassVar
 
 from dagprofiler._util.checks import boolean, integer, number
-from dagprofiler.errors import ProfileError, ValidationError, describe, is_a, refused, short_repr
+from dagprofiler.errors import ProfileError, ValidationError, describe, refused, short_repr
 from dagprofiler.graph.replay import Demands, Overhead, replay
 
 
@@ -155,14 +155,20 @@ def _checked(name: str, kind: str, value: Any) -> Any:
         return boolean(name, value)
     if kind.startswith("tuple"):
         wanted = "at least one number" if "..." in kind else "two numbers"
-        if not is_a(value, (list, tuple)) or not value or ("..." not in kind and len(value) != 2):
+        if (
+            not isinstance(value, (list, tuple))
+            or not value
+            or ("..." not in kind and len(value) != 2)
+        ):
             raise refused(f"{name} must be {wanted}, got {short_repr(value)}")
         return tuple(number(name, each, zero=name.endswith("_ms")) for each in value)
     if kind == "str":
-        if not is_a(value, str):
+        if not isinstance(value, str):
             raise refused(f"{name} must be text, got {short_repr(value)}")
         return value
-    if not is_a(value, Mapping) or not all(is_a(text, str) for text in chain(*value.items())):
+    if not isinstance(value, Mapping) or not all(
+        isinstance(text, str) for text in chain(*value.items())
+    ):
         raise refused(f"{name} must be {{name: text}}, got {short_repr(value)}")
     return dict(value)
 

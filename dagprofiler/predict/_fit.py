@@ -19,7 +19,7 @@ from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import BYTES, aligned, class_of, printable, quantity
 from dagprofiler.analysis.compare import same_parameter
 from dagprofiler.config import Config, no_parameter
-from dagprofiler.errors import counted, is_a, refused, short_repr
+from dagprofiler.errors import counted, refused, short_repr
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.predict._normal_form import TOLERATED, Fit, fit_points, longest_line
@@ -344,7 +344,7 @@ class CostModels(Shown):
             need one, or differs although it did not vary.
         """
         base = self.profiles[-1]
-        if not is_a(config, Mapping):
+        if not isinstance(config, Mapping):
             raise refused(f"predict: config must be {{parameter: value}}, got {short_repr(config)}")
         given = {**base.config, **config}
         for name in config:
@@ -412,9 +412,9 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     8000
     """
     given: Any = profiles
-    runs: tuple[Profile, ...] = tuple(given) if is_a(given, Iterable) else (given,)
+    runs: tuple[Profile, ...] = tuple(given) if isinstance(given, Iterable) else (given,)
     for run in runs:
-        if not is_a(run, Profile):
+        if not isinstance(run, Profile):
             raise refused(f"fit: expected profiles, got {short_repr(run)}")
         if "prediction" in run.sections:
             raise refused(f"fit: the profile with {run.config!r} is predicted, not measured")

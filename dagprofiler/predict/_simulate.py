@@ -19,7 +19,7 @@ from dagprofiler._util.checks import integer, names, number
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity, shortened
 from dagprofiler.engine.options import orders_of, ranking
-from dagprofiler.errors import ProfileError, counted, did_you_mean, is_a, refused, short_repr
+from dagprofiler.errors import ProfileError, counted, did_you_mean, refused, short_repr
 from dagprofiler.formats.saga import network_of
 from dagprofiler.graph.replay import ASKS, Demands, Overhead, Replay, replay
 from dagprofiler.graph.wiring import NumberedGraph, numbered
@@ -242,9 +242,9 @@ def simulate(
     True
     """
     counts = _counts(workers)
-    if not is_a(profile, Profile):
+    if not isinstance(profile, Profile):
         raise refused(f"simulate: expected a Profile, got {short_repr(profile)}")
-    if not (engine is None or is_a(engine, Engine)):
+    if not (engine is None or isinstance(engine, Engine)):
         raise refused(f"simulate: engine must be an Engine, got {short_repr(engine)}")
     if engine is None and "engine" in profile.sections:
         engine = Engine.from_dict(profile.sections["engine"])
@@ -321,7 +321,7 @@ def _counts(workers: Any) -> list[int | None]:
     if workers is None:
         return [None]
     counts = []
-    if not is_a(workers, (str, bytes, bytearray, Mapping)):
+    if not isinstance(workers, (str, bytes, bytearray, Mapping)):
         with suppress(TypeError):
             counts = [*islice(workers, _COUNTS + 1)]
     if len(counts) > _COUNTS:
@@ -654,7 +654,7 @@ def _transfers(
 
 def _numbers(what: str, given: Any) -> dict[str, float]:
     """Return numbers by name, from 1e-30 to 1e30."""
-    if not (is_a(given, Mapping) and given):
+    if not (isinstance(given, Mapping) and given):
         raise refused(f"{what} must be {{name: number}}, got {short_repr(given)}")
     found = {}
     for name in names(what, given):

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Callable, NamedTuple
 
 from dagprofiler._util.checks import integer
-from dagprofiler.errors import DeclarationError, class_name, short_repr
+from dagprofiler.errors import DeclarationError, short_repr
 from dagprofiler.rules.dynamic import (
     GraphEditor,
     GraphView,
@@ -91,7 +91,7 @@ class Rule:
         reads: Iterable[str | TaskView] = (),
     ) -> None:
         if name is None:
-            name = getattr(then, "__name__", class_name(then))
+            name = getattr(then, "__name__", type(then).__name__)
         if not isinstance(name, str) or not name:
             raise DeclarationError(f"Rule: name must be a non-empty string, got {short_repr(name)}")
         if not callable(when):

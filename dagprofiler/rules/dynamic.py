@@ -31,10 +31,8 @@ from dagprofiler.errors import (
     GraphError,
     SerializationError,
     ValidationError,
-    class_name,
     describe,
     did_you_mean,
-    is_a,
     short_repr,
 )
 from dagprofiler.graph.edges import Matches, check_parallel, edge_text, field_problem
@@ -80,7 +78,7 @@ class Rules:
 
 def as_rules(rules: Any) -> Rules:
     """Return the argument of ``DAG(rules=...)`` as Rules, or raise a DeclarationError."""
-    if not is_a(rules, (Rules, Iterable)) or is_a(rules, (str, Mapping)):
+    if not isinstance(rules, (Rules, Iterable)) or isinstance(rules, (str, Mapping)):
         raise DeclarationError(f"rules must be a list of rules, got {short_repr(rules)}")
     checked: Rules = rules if isinstance(rules, Rules) else Rules(rules)
     for rule in checked.rules:
@@ -535,7 +533,7 @@ class GraphEditor(GraphView):
             or getattr(value, "shape", None) == ()
         ):
             raise GraphError(
-                f"{where} is {class_name(value)}, expected a list or another iterable of items"
+                f"{where} is {type(value).__name__}, expected a list or another iterable of items"
             )
         contract = self._growing.contract_of(source)
         encoded: list[tuple[Any, int, int]] = []
@@ -544,7 +542,7 @@ class GraphEditor(GraphView):
                 frames = contract.encode(item)
             except Exception as error:
                 raise SerializationError(
-                    f"{where}: item {i} ({class_name(item)}) cannot be serialized: "
+                    f"{where}: item {i} ({type(item).__name__}) cannot be serialized: "
                     f"{describe(error)}"
                 ) from error
             encoded.append((frames, *encoded_size(contract, item, frames)))
