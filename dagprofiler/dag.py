@@ -39,7 +39,6 @@ from dagprofiler.errors import (
     DagProfilerError,
     DeclarationError,
     GraphError,
-    JournalError,
     SerializationError,
     ValidationError,
     class_name,
@@ -63,8 +62,7 @@ if TYPE_CHECKING:
     from dagprofiler.adapters import Converted
     from dagprofiler.engine.fresh import FreshRounds
     from dagprofiler.executors.dispatch import Dispatcher
-    from dagprofiler.journal import Journal
-    from dagprofiler.journal.past import ReplayLog
+    from dagprofiler.journal.replay import PastRun
     from dagprofiler.measure.instruments import Instrumentation
     from dagprofiler.rules.dynamic import Rules
 
@@ -509,13 +507,13 @@ class DAG(Shown):
         priorities: Any = None,
         timeout: float | None = None,
         hooks: Iterable[Hook] = NO_HOOKS,
-        trust: bool = False,
     ) -> Profile:
         """Resume a run that a :class:`~dagprofiler.Journal` recorded.
 
         Finished tasks do not run again. The number of rounds, the meters and
         the outputs to keep are those of the recorded run. The journal records
-        this attempt as well, so that it can be resumed in turn.
+        this attempt as well, so that it can be resumed in turn. It holds
+        pickles, which execute code: resume only what you wrote.
 
         Parameters
         ----------
@@ -527,9 +525,6 @@ class DAG(Shown):
             As for :meth:`run`; the executor may differ from the previous one.
         hooks
             Observers of the tasks that still have to run.
-        trust
-            Whether to accept a journal that other users own or can write to:
-            it holds pickles, which execute code. By default it is refused.
 
         Returns
         -------
@@ -539,9 +534,8 @@ class DAG(Shown):
         Raises
         ------
         JournalError
-            If `path` is not a journal; if the DAG, config, seed or inputs
-            differ, with all differences; if the journal is damaged; or if
-            other users could have written it.
+            If `path` is not a journal, or another run is writing to it; or if
+            the DAG, config, seed or inputs differ, with all differences.
         ValidationError, RunError
             As :meth:`run`.
 
@@ -554,11 +548,12 @@ class DAG(Shown):
 
         watching = HookCalls(hooks)
         with watching.closed_on_error():
-            journal = Journal.reopened(path, trust=trust)
+            journal = Journal.reopened(path)
             watching.hooks.insert(0, journal)
             self._current_tasks()
             check_inputs(inputs)
-            past = journal.check(
+            past: PastRun = journal.past  # type: ignore[assignment]  # set by reopened()
+            past.compare(
                 self.tasks,
                 self._wiring,
                 self._contracts,
@@ -567,22 +562,11 @@ class DAG(Shown):
                 inputs=inputs,
                 rules=self._rule_names(),
             )
-            self._check_recorded(journal, past.options)
             options = replace(
                 past.options, executor=executor, priorities=priorities, timeout=timeout
             )
             run = self._prepared(options, watching, past=past)
         return run.execute()
-
-    def _check_recorded(self, journal: Journal, options: RunOptions) -> None:
-        """Raise a JournalError if the options that a journal recorded do not fit this DAG."""
-        try:
-            options.instrumentation(journal.store, None)
-            self._check(self._numbered(options.inputs))
-            self._kept(options)
-        except (DagProfilerError, TypeError) as error:
-            problem = f"the recorded options do not fit this DAG: {error}"
-            raise JournalError(journal.store.directory, [problem]) from error
 
     def _prepared(
         self,
@@ -590,7 +574,7 @@ class DAG(Shown):
         hooks: HookCalls,
         *,
         instruments: Instrumentation | None = None,
-        past: ReplayLog | None = None,
+        past: PastRun | None = None,
     ) -> Run:
         """Return a run that is ready to be executed, or raise a ValidationError.
 
@@ -630,7 +614,7 @@ class DAG(Shown):
         frontier = self._frontier(ranked, options.schedule)
         plan = Plan(options, partial(is_precise, log), allocation=counts_allocations)
         if past is not None:
-            past.carry_on(log)
+            past.continue_clock(log)
             plan.resume(past.kinds, past.measured_s)
             frontier = past.frontier(frontier)
         work = Workload(
@@ -643,7 +627,7 @@ class DAG(Shown):
             frontier=frontier,
             executor=executor,
             instrumentation=instruments,
-            conclude=None if past is None else past.conclude,
+            conclude=None if past is None else past.finish,
         )
         elsewhere: FreshRounds | None = None
         if options.rounds.fresh_process:

@@ -350,19 +350,15 @@ class JournalError(DagProfilerError, ValueError):
         The directory or the file.
     problems
         What is wrong, one sentence each.
-    offset
-        Where the file is damaged, in bytes from its start; None if it is not damaged.
     """
 
-    def __init__(self, path: str, problems: Sequence[str], offset: int | None = None) -> None:
-        super().__init__(path, problems, offset)
+    def __init__(self, path: str, problems: Sequence[str]) -> None:
+        super().__init__(path, problems)
         self.path = path
         self.problems = list(problems)
-        self.offset = offset
 
     def __str__(self) -> str:
-        at = "" if self.offset is None else f", at byte {self.offset}"
-        return f"journal {short_repr(self.path)}{at}: {_itemized(self.problems)}"
+        return f"journal {short_repr(self.path)}: {_itemized(self.problems)}"
 
 
 class WeightError(DagProfilerError, ValueError):

@@ -17,10 +17,10 @@ class FrameList(list[Any]):
     """The frames of one value, where a plain list could be a value itself."""
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return FrameList, ([_picklable(frame, protocol) for frame in self],)
+        return FrameList, ([picklable(frame, protocol) for frame in self],)
 
 
-def _picklable(frame: Any, protocol: int) -> Any:
+def picklable(frame: Any, protocol: int) -> Any:
     """Return a frame in a form that pickle accepts; it refuses memoryviews."""
     if isinstance(frame, (bytes, bytearray)):
         return frame

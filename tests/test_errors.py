@@ -30,7 +30,7 @@ INSTANCES = [
     (errors.FormatError("there is no format 'x'"), ValueError),
     (errors.MissingExtraError("DAG.from_yaml", "yaml"), ImportError),
     (errors.WeightError("estimated", ["a"], "the task has no cost model"), ValueError),
-    (errors.JournalError("/journal", ["a record is damaged"], 7), ValueError),
+    (errors.JournalError("/journal", ["a record is damaged"]), ValueError),
     (errors.TraceError("module 'x' is not found"), ValueError),
     (errors.WorkerError("a", ["b"], "the process died"), RuntimeError),
     (errors.TaskTimeoutError("a", 2.5, 2.6), TimeoutError),

@@ -304,8 +304,10 @@ def edges_of(profile: ProfileData) -> list[tuple[str, str]]:
     return [(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]]
 
 
-def edge_table(profile: ProfileData) -> ProfileTable:
-    """Return the table of a profile's edges, each of them once.
+def edge_table(
+    profile: ProfileData, pairs: Sequence[tuple[str, str]] | None = None
+) -> ProfileTable:
+    """Return the table of a profile's edges, each of them once, or of those in `pairs`.
 
     Returns
     -------
@@ -314,11 +316,10 @@ def edge_table(profile: ProfileData) -> ProfileTable:
         unknown), ``size_bits``, ``size_bytes`` and ``wire_bytes``; where the profile holds
         them, also the medians of the samples, as ``serialize_ms`` and ``deserialize_ms``.
     """
-    return ProfileTable(_edge_columns(profile))
+    return ProfileTable(_edge_columns(profile, edges_of(profile) if pairs is None else pairs))
 
 
-def _edge_columns(profile: ProfileData) -> Iterator[Column]:
-    pairs = edges_of(profile)
+def _edge_columns(profile: ProfileData, pairs: Sequence[tuple[str, str]]) -> Iterator[Column]:
     keys = [f"{source}->{target}" for source, target in pairs]
     metrics = profile.metrics
     carried = {(edge.source, edge.target): edge for edge in metrics.edge_metrics}

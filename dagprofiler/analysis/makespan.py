@@ -93,6 +93,8 @@ def _median_round(profile: ProfileData) -> _Round | None:
     spans = {
         n: max(row[4] for row in rows) - min(row[0] for row in rows) for n, rows in rounds.items()
     }
+    totals = samples.get("total_ms", ())
+    spans = {n: totals[n] if n < len(totals) and totals[n] else ms for n, ms in spans.items()}
     middle = median([*spans.values()])
     n = min(spans, key=lambda n: abs(spans[n] - middle))
     workers = max(len({row[-1] for row in rows}) for rows in rounds.values())
@@ -163,8 +165,9 @@ def makespan_of(profile: ProfileData, found: Analysis | None) -> dict[str, Any] 
     samples = profile.sections.get("samples", {})
     totals = samples.get("total_ms")
     total_ms = totals[typical.number] if totals else profile.metrics.total_time_ms
-    # Before the first task was ready, and after the last one.
-    parts["engine"] += max(0.0, (total_ms or 0.0) - sum(parts.values()))
+    if total_ms:
+        # The makespan begins with the first task, and not when it was ready.
+        parts["engine"] += total_ms - sum(parts.values())
     parts = {part: max(0.0, round(parts[part], 6)) for part in LABELS}
     shown: dict[str, Any] = {
         "workers": typical.workers,
@@ -175,13 +178,13 @@ def makespan_of(profile: ProfileData, found: Analysis | None) -> dict[str, Any] 
         "advice": [],
     }
     if found is not None and found.weights.source == "time" and not found.weights.filled:
-        case = _Case(profile, found, typical.workers)
+        case = _TimedRun(profile, found, typical.workers)
         shown["gains"] = case.gains()
         shown["advice"] = _Adviser(profile, found, case, shown).all()
     return shown
 
 
-class _Case:
+class _TimedRun:
     """A run as :func:`replay` takes it, with times that can be set to 0."""
 
     def __init__(self, profile: ProfileData, found: Analysis, workers: int) -> None:
@@ -281,7 +284,7 @@ class _Adviser(NamedTuple):
 
     profile: ProfileData
     found: Analysis
-    case: _Case
+    case: _TimedRun
     #: Parts and gains, as :func:`makespan_of` returns them.
     shown: dict[str, Any]
 
@@ -366,8 +369,9 @@ class _Adviser(NamedTuple):
     def _workers(self) -> Any:
         workers, cores = self.case.workers, self._usable_cores()
         fixed = self.case.orders is not None or "prediction" in self.profile.sections
+        flags = self.profile.sections.get("statistics", {}).get("flags", {}).values()
         waited = self._is_worth(self.shown["parts"]["cores"])
-        if fixed or waited:
+        if fixed or waited or any("contended" in raised for raised in flags):
             return None
         parallelism = max(1.0, self.found.average_parallelism or 1.0)
         more = min(2 ** ceil(log2(parallelism)), 4 * workers)
@@ -432,27 +436,10 @@ def makespan_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
                 for i, one in enumerate(shown["advice"], 1)
             ],
         )
-    if shown["gains"]:
-        head = "gain if free, in ms", "cost", _on(workers), "share", "with enough workers"
-        yield Block(
-            "",
-            [
-                head,
-                *(
-                    (
-                        _called(row),
-                        number(row["cost_ms"]),
-                        number(row["gain_ms"]),
-                        f"{row['gain_ms'] / (whole_ms or 1.0):.1%}",
-                        number(row["gain_enough_ms"]),
-                    )
-                    for row in shown["gains"]
-                ),
-            ],
-            what="gains",
-        )
-
-
-def _called(row: Mapping[str, Any]) -> str:
-    tasks = row["tasks"]
-    return printable(row["name"]) + (f" ({tasks:,} tasks)" if tasks > 1 else "")
+    gains: list[Sequence[str]] = [("", "cost", _on(workers), "share", "with enough workers")]
+    for row in shown["gains"]:
+        tasks = f" ({row['tasks']:,} tasks)" if row["tasks"] > 1 else ""
+        cost, here, enough = (number(row[key]) for key in ("cost_ms", "gain_ms", "gain_enough_ms"))
+        share = f"{row['gain_ms'] / (whole_ms or 1.0):.1%}"
+        gains.append((f"{printable(row['name'])}{tasks}", cost, here, share, enough))
+    yield Block("gain if free, in ms", gains, what="gains")

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from dagprofiler._document import ProfileData
 from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP
-from dagprofiler._document.table import (
-    Column,
-    ProfileTable,
-    edge_table,
-    task_table,
-)
+from dagprofiler._document.table import edge_table, edges_of, entries_of_tasks, task_table
 from dagprofiler._util.json import collector_paused, jsonable, mapping_in
 from dagprofiler._util.text import (
     BYTES,
@@ -29,6 +24,7 @@ from dagprofiler.analysis.critical_path import Analysis, analysis_of, route, spa
 from dagprofiler.analysis.makespan import makespan_blocks, makespan_of
 from dagprofiler.analysis.weights import known_values
 from dagprofiler.errors import counted, short_repr
+from dagprofiler.metrics import TaskMetrics
 from dagprofiler.stats import FLAGS
 
 #: The parts of what is shown, in their order.
@@ -43,6 +39,9 @@ SORTS = {
     "name": "task",
     "order": "execution_order",
 }
+
+#: Columns whose smallest values are first.
+_ASCENDING = ("task", "execution_order")
 
 #: Columns of the table of tasks that are no meters of their own.
 _OWN = {
@@ -81,43 +80,42 @@ def figures(
     """
     with collector_paused():
         found, why_not = analysis_of(profile, cost)
-        tasks, edges = task_table(profile), edge_table(profile)
         costs = {} if found is None else known_values(found.weights)
         total = sum(costs.values())
-        of_tasks = [costs.get(name) for name in tasks["task"]]
-        shares = [value / total if total and value is not None else None for value in of_tasks]
-        for key, values in (("cost", of_tasks), ("share", shares)):
-            tasks.columns[key] = Column(key, key, "", values)
+        names, pairs = profile.dag_structure["nodes"], edges_of(profile)
+        by = SORTS[sort]
+        values = [costs.get(n) for n in names] if by == "cost" else task_table(profile)[by]
+        tasks = list(task_table(profile, _first(names, values, top, down=by not in _ASCENDING)))
+        for task in tasks:
+            task["cost"] = costs.get(task["task"])
+            task["share"] = task["cost"] / total if total and task["cost"] is not None else None
+        sizes = {(e.source, e.target): e.size_bytes for e in profile.metrics.edge_metrics}
         return {
-            "summary": _summary(profile, found, tasks, len(edges)),
+            "summary": _summary(profile, found, len(pairs)),
             "makespan": makespan_of(profile, found),
-            "tasks": _rows(tasks, SORTS[sort], top),
-            "edges": _rows(edges, "size_bytes", top),
+            "tasks": tasks,
+            "edges": list(edge_table(profile, _first(pairs, list(map(sizes.get, pairs)), top))),
             "path": _path(found, why_not, top),
             "flags": _flags(profile),
         }
 
 
-def _rows(table: ProfileTable, key: str, top: int) -> list[dict[str, Any]]:
-    """Return the first rows of a table in the order of a column, or all of them for 0.
-
-    The largest values are first, but names and places are in their own order.
-    """
-    values = table[key]
-    if key not in ("task", "execution_order"):
-        values = [-(value or 0) for value in values]
-    order = sorted(range(len(values)), key=values.__getitem__)
-    return list(table.rows(order[: top or None]))
+def _first(
+    items: Sequence[Any], values: Sequence[Any], top: int, *, down: bool = True
+) -> list[Any]:
+    """Return the first items in the order of their values, or all of them for 0."""
+    keys = [-(value or 0) for value in values] if down else values
+    order = sorted(range(len(items)), key=keys.__getitem__)
+    return [items[i] for i in order[: top or None]]
 
 
-def _summary(
-    profile: ProfileData, found: Analysis | None, tasks: ProfileTable, edges: int
-) -> dict[str, Any]:
-    sections = profile.sections
+def _summary(profile: ProfileData, found: Analysis | None, edges: int) -> dict[str, Any]:
+    sections, entries = profile.sections, entries_of_tasks(profile)
     run = sections.get("run", {})
+    moving = [] if run.get("overhead") is None else _moving(entries.values())
     return {
         "name": profile.name,
-        "tasks": len(tasks),
+        "tasks": len(profile.dag_structure["nodes"]),
         "edges": edges,
         "total_time_ms": profile.metrics.total_time_ms,
         "cost": None if found is None else found.weights.source,
@@ -129,21 +127,20 @@ def _summary(
         "conditions": _conditions(sections),
         "executor": run.get("executor"),
         "overhead": run.get("overhead"),
-        **{key: _total(tasks[key]) for key in _MOVING},
         "predicted": "prediction" in sections,
         "origin": _origin(profile),
         "command": mapping_in(sections, "environment").get("command"),
         "config": jsonable(profile.config)[0],
-        "notes": [*_predicted_for(profile), *_notes(sections)],
+        "notes": [*_predicted_for(profile), *_notes(sections), *moving],
     }
 
 
-#: Time in which data are moved between tasks, which is in no task's own time.
-_MOVING = ("serialize_time_ms", "deserialize_time_ms")
-
-
-def _total(values: Sequence[float | None]) -> float:
-    return sum(value for value in values if value is not None)
+def _moving(entries: Collection[TaskMetrics]) -> Iterator[str]:
+    """Yield the time in which data are moved between tasks, which is in no task's own time."""
+    keys = "serialize_time_ms", "deserialize_time_ms"
+    sums = [sum(getattr(entry, key) or 0 for entry in entries) for key in keys]
+    if any(sums):
+        yield f"data: serialized in {number(sums[0])} ms, deserialized in {number(sums[1])} ms"
 
 
 def origin(profile: ProfileData) -> str:
@@ -314,10 +311,11 @@ def _summary_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
     # The conditions are those of rounds.
     of = "in all" if about["conditions"] is None else "a round"
     head = [] if about["name"] is None else [printable(about["name"])]
+    unknown = f"total time unknown{' (use simulate)' if about['predicted'] else ''}"
     head += [
         counted(about["tasks"], "task"),
         counted(about["edges"], "edge"),
-        "total time unknown" if total is None else f"{number(total)} ms {of}",
+        unknown if total is None else f"{number(total)} ms {of}",
     ]
     if about["executor"] is not None:
         head.append(printable(about["executor"]))
@@ -330,10 +328,6 @@ def _summary_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
         overhead = about["overhead"].items()
         kinds = (f"{_words(kind[: -len('_ms')])} {number(ms)} ms" for kind, ms in overhead)
         every = ", all rounds together" if (about["rounds"] or 0) > 1 else ""
-        serialized, deserialized = (about[key] for key in _MOVING)
-        if serialized or deserialized:
-            words = f"serialized in {number(serialized)} ms, deserialized in"
-            notes.append(f"data: {words} {number(deserialized)} ms")
         notes += [f"outside of the tasks{every}: {', '.join(kinds)}"]
     if about["config"]:
         values = (f"{key}={short_repr(value)}" for key, value in about["config"].items())

@@ -40,14 +40,13 @@ def entry() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     ENDING.install()
     code = main()
-    if ENDING.exit_code:
+    code = ENDING.exit_code or code
+    if ENDING.exit_code or code == INTERRUPTED:
         import signal
         import threading
 
         # Python removes handlers before it ends; another signal would decide the exit code.
         ENDING.leave_to(signal.SIG_IGN)
-        code = ENDING.exit_code
-
         if any(not thread.daemon for thread in threading.enumerate()[1:]):
             # Threads cannot be ended, and Python would wait for them.
             os._exit(code)

@@ -159,7 +159,6 @@ def _run(parser: argparse.ArgumentParser) -> None:
     _add(parser, "TARGET", text)
     _measuring(parser, parser.add_argument_group("rounds"), usual="1")
     _add(parser, "--journal DIR", "record finished tasks, so that the run can be resumed")
-    _trust(parser)
     text = "after a failure, stop, or finish the tasks that do not depend on the failed one"
     _add(parser, "--on-error", text, choices=("stop", "finish"))
     _where(parser)
@@ -215,17 +214,10 @@ def _files(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 
 def _resume(parser: argparse.ArgumentParser) -> None:
     _add(parser, "journal DIR", "the directory of run --journal")
-    _add(parser, "TARGET", "as for run; by default the target of the journal's run", nargs="?")
-    text = "as for run; by default those of the journal's run"
-    _add(parser, "-c --config NAME=VALUE", text, action="append")
-    _trust(parser)
+    _add(parser, "TARGET", "as for run")
+    _add(parser, "-c --config NAME=VALUE", "as for run", **_MANY)
     _where(parser)
     _results(parser)
-
-
-def _trust(parser: argparse.ArgumentParser) -> None:
-    text = "allow a journal that other users own or can write to; code in it is executed"
-    _add(parser, "--trust-journal", text)
 
 
 def _show(parser: argparse.ArgumentParser) -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from dagprofiler.predict import CostModels
 
 
+#: The command that takes the profiles which a model lacks.
+_TAKES_THE_OTHERS = "dagprofiler sweep TARGET --over NAME=VALUE,VALUE,VALUE -o DIR takes the others"
+
 #: How a command line gives an engine.
 _ENGINE = "give --executor, which calibrates one, or --engine"
 
@@ -92,7 +95,6 @@ def fit(arguments: argparse.Namespace) -> int:
 def _models(command: str, paths: Sequence[str]) -> CostModels:
     """Return the cost models of profiles, or of those in directories."""
     from dagprofiler.predict import fit as models_of
-    from dagprofiler.predict._fit import LEAST
 
     files = []
     for path in paths:
@@ -110,14 +112,11 @@ def _models(command: str, paths: Sequence[str]) -> CostModels:
         else:
             files.append(path)
     _output.check_one_stdin(*files)
-    if len(files) < LEAST:
-        got = f"at least {LEAST} profiles are needed, got {counted(len(files), 'profile')}"
-        way = "dagprofiler sweep TARGET --over NAME=VALUE,VALUE,VALUE -o DIR takes them"
-        raise CommandError(f"{command}: {got}; {way}")
     try:
         return models_of(map(_output.load_profile, files))
     except ValidationError as error:
-        raise CommandError(f"{command}: {str(error).removeprefix('fit: ')}") from error
+        why = str(error).removeprefix("fit: ")
+        raise CommandError(f"{command}: {why}; {_TAKES_THE_OTHERS}") from error
 
 
 def predict(arguments: argparse.Namespace) -> int:
@@ -131,18 +130,14 @@ def predict(arguments: argparse.Namespace) -> int:
         for name, text in _targets.assignments(arguments.config, "--config").items()
     }
     deliver(models.predict(config), arguments)
-    if arguments.output != "-" and not arguments.json:
-        file = arguments.output or "FILE"
-        _output.print_text(f"makespan: dagprofiler simulate {file} --workers N predicts it")
     return 0
 
 
 def simulate(arguments: argparse.Namespace) -> int:
     """Print the makespan that a profile's DAG would have, and write the predicted profile."""
     from dagprofiler.experiments import calibrate_engine
-    from dagprofiler.predict import Engine
+    from dagprofiler.predict import CALIBRATE, Engine
     from dagprofiler.predict import simulate as simulated
-    from dagprofiler.predict._simulate import CALIBRATE
 
     read = [*filter(None, [arguments.profile, arguments.engine])]
     _output.check_outputs(arguments.output, arguments.report, read=read)

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from dagprofiler._document.quick import quick_valid as surely_satisfies
 from dagprofiler._document.rounds import Rounds
-from dagprofiler._util.files import COMPRESSED, replaced, replacing, write
+from dagprofiler._util.files import COMPRESSED, replaced, replacing
 from dagprofiler._util.text import Block, render
 from dagprofiler.analysis.summary import failure_block, figures
 from dagprofiler.cli import _output
 from dagprofiler.cli._parser import FAILED, CommandError
 from dagprofiler.cli._signals import ENDING
 from dagprofiler.cli._targets import Place, executor_named, load_dag, schedule_in
-from dagprofiler.engine.hooks import Hook, RunInfo
+from dagprofiler.engine.hooks import Hook
 from dagprofiler.engine.progress import Progress
 from dagprofiler.errors import RunError, ValidationError, counted
-from dagprofiler.journal import Journal
+from dagprofiler.journal import Journal, holds_journal
 from dagprofiler.measure.machine import ask_git
 from dagprofiler.profile import Profile
-
-#: File in a journal's directory: the arguments of its run.
-_STARTED = "command.json"
-
-#: Its fields, as a JSON schema.
-_FIELDS: dict[str, Any] = {
-    **{name: {"type": ["string", "null"]} for name in ("target", "executor", "output", "report")},
-    "folder": {"type": "string"},
-    "config": {"type": "array", "items": {"type": "string"}},
-    "timeout": {"type": ["number", "null"]},
-}
 
 #: How many failures are shown with their place.
 _MOST_FAILURES = 5
@@ -75,27 +62,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def resume(arguments: argparse.Namespace) -> int:
-    """Resume a run, by default with the arguments that it was started with."""
-    folder = ""
-    if arguments.target is None:
-        started = _started(arguments.journal, trust=arguments.trust_journal)
-        folder = started.pop("folder")
-        for key, value in started.items():
-            if getattr(arguments, key) is None:
-                setattr(arguments, key, value)
+    """Resume a run that has a journal."""
     _output.check_outputs(arguments.output, arguments.report)
     _output.check_profile_suffix(arguments.output)
     hooks = _progress(arguments)
     with measuring(arguments, _left):
-        dag = load_dag(arguments.target, arguments.config or [], folder)
+        dag = load_dag(arguments.target, arguments.config)
         ask_git()
-        with executor_named(arguments.executor, folder) as executor:
+        with executor_named(arguments.executor) as executor:
             profile = dag.resume(
                 arguments.journal,
                 executor=executor,
                 timeout=arguments.timeout,
                 hooks=hooks,
-                trust=arguments.trust_journal,
             )
     deliver(profile, arguments, quiet=arguments.quiet)
     return 0
@@ -108,57 +87,12 @@ def _journal(arguments: argparse.Namespace) -> list[Hook]:
         return []
     if not directory:
         raise CommandError("--journal: expected a directory, got ''")
-    if os.path.exists(os.path.join(directory, _STARTED)):
+    if holds_journal(directory):
         raise CommandError(
             f"--journal: {directory!r} already holds the journal of a run; resume it with "
-            f"dagprofiler resume {directory}, or give another directory"
+            f"dagprofiler resume {directory} {arguments.target}, or give another directory"
         )
-    journal = Journal(directory, trust=arguments.trust_journal)
-    return [journal, _Started(directory, arguments)]
-
-
-class _Started(Hook):
-    """Records the arguments of a run, so that its journal is enough to resume it."""
-
-    def __init__(self, directory: str, arguments: argparse.Namespace) -> None:
-        self._path = os.path.join(os.path.abspath(directory), _STARTED)
-        self._trust = arguments.trust_journal
-        output, report = arguments.output, arguments.report
-        self._document = {
-            **{name: getattr(arguments, name, None) for name in _FIELDS},
-            "folder": os.getcwd(),
-            "output": output if output == "-" else output and os.path.abspath(output),
-            "report": report and os.path.abspath(report),
-        }
-
-    def run_started(self, run: RunInfo) -> None:  # noqa: ARG002  (the hook's signature)
-        """Write the arguments to the journal's directory."""
-        write(self._path, [json.dumps(self._document, indent=2), "\n"])
-        if not self._trust:
-            # Regardless of the umask, since resume imports what the file names.
-            os.chmod(self._path, 0o600)
-
-
-def _started(directory: str, *, trust: bool) -> dict[str, Any]:
-    """Return the arguments that a run was started with."""
-    path, store = os.path.join(directory, _STARTED), Journal(directory, trust=trust).store
-    # The file names code to import, so check who can write to it.
-    with suppress(OSError):
-        store.check()
-        store.check(_STARTED)
-    try:
-        with open(path, encoding="utf-8") as file:
-            document: dict[str, Any] = json.load(file)
-    except OSError as error:
-        problem = f"resume: {path!r} cannot be read: {error.strerror}"
-        hint = "give the directory of run --journal, and TARGET if a program started the run"
-        raise CommandError(f"{problem}; {hint}") from error
-    except ValueError as error:
-        raise CommandError(f"resume: {path!r} is not JSON: {error}; give TARGET as well") from error
-    shape = {"type": "object", "properties": _FIELDS, "required": [*_FIELDS]}
-    if not surely_satisfies(document, shape) or len(document) > len(_FIELDS):
-        raise CommandError(f"resume: {path!r} is not a file of run --journal; give TARGET as well")
-    return document
+    return [Journal(directory)]
 
 
 def conditions(arguments: argparse.Namespace, default: Rounds) -> Rounds:
@@ -276,11 +210,12 @@ def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dic
             written["report"] = arguments.report
             words += f", its report in {arguments.report}"
     journal = arguments.journal
-    if journal is not None and os.path.exists(os.path.join(journal, _STARTED)):
-        words += f"; resume it with dagprofiler resume {journal}"
+    if journal is not None and holds_journal(journal):
+        words += f"; resume it with dagprofiler resume {journal} {arguments.target}"
     elif isinstance(error, KeyboardInterrupt) and words != _NOTHING:
         words += "; a run with --journal DIR can be resumed"
-    shown = figures(profile) if arguments.json and profile is not None else {}
+    is_shown = arguments.json and not isinstance(error, KeyboardInterrupt)
+    shown = figures(profile) if is_shown and profile is not None else {}
     return words, {"written": written, **shown}
 
 

@@ -126,9 +126,7 @@ _KNOWN = "serial, threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, 
 
 
 @contextmanager
-def executor_named(
-    spec: str | None, folder: str = "", nodes: Collection[str] = ()
-) -> Iterator[Any]:
+def executor_named(spec: str | None, nodes: Collection[str] = ()) -> Iterator[Any]:
     """Yield the executor for ``DAG.run(executor=...)``; a pool is shut down after the run.
 
     Parameters
@@ -167,7 +165,7 @@ def executor_named(
         hint = "" if Place.of(str(spec)).is_file else did_you_mean(kind, _KINDS)
         if hint:
             raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}{hint}")
-        with _imported(str(spec), folder) as executor:
+        with _imported(str(spec)) as executor:
             yield executor
 
 
@@ -186,7 +184,7 @@ def _workers(kind: str, rest: str) -> int:
 
 
 @contextmanager
-def _imported(spec: str, folder: str) -> Iterator[Any]:
+def _imported(spec: str) -> Iterator[Any]:
     """Yield an executor, or one for each node, by name; what a function makes is shut down."""
     from concurrent.futures import Executor
 
@@ -194,7 +192,7 @@ def _imported(spec: str, folder: str) -> Iterator[Any]:
 
     if not Place.of(spec).name or spec.startswith("serial:"):
         raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}")
-    found = find(spec, folder)
+    found = find(spec)
     made = found() if callable(found) else found
     executors = [*made.values()] if isinstance(made, Mapping) else [made]
     for executor in executors:
@@ -295,7 +293,7 @@ def schedule_in(path: str | None) -> dict[str, Any] | None:
     return schedule
 
 
-def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
+def load_dag(target: str, config: Sequence[str]) -> DAG:
     """Return the DAG that a target names, with the parameters ``NAME=VALUE``.
 
     Parameters
@@ -304,8 +302,6 @@ def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
         ``module:name``, ``file.py:name``, or the path of a YAML file that holds a DAG.
     config
         Parameters of the DAG, and arguments of a function that builds it.
-    folder
-        Base of relative paths, and where modules are searched; by default the current one.
 
     Raises
     ------
@@ -314,15 +310,14 @@ def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
     """
     given = assignments(config, "--config")
     if target.lower().endswith((".yaml", ".yml")):
-        path = os.path.join(folder, target)
         # Modules that the file names are searched in its folder.
-        _search_in(os.path.dirname(os.path.abspath(path)))
+        _search_in(os.path.dirname(os.path.abspath(target)))
         try:
-            dag = DAG.from_yaml(path)
+            dag = DAG.from_yaml(target)
         except OSError as error:
             raise CommandError(f"target {target!r}: cannot be read: {error.strerror}") from error
     else:
-        value = find(target, folder)
+        value = find(target)
         dag = value if isinstance(value, DAG) else _built(target, value, given)
     if given:
         dag = dag.with_config({name: _parameter(dag, name, text) for name, text in given.items()})
@@ -330,13 +325,13 @@ def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
     return dag
 
 
-def find(target: str, folder: str = "") -> Any:
+def find(target: str) -> Any:
     """Return the value that a target names, a DAG or not."""
     place = Place.of(target)
     if place.is_file:
-        module = _import_file(os.path.abspath(os.path.join(folder, place.where)), target)
+        module = _import_file(os.path.abspath(place.where), target)
     else:
-        _search_in(os.path.abspath(folder))
+        _search_in(os.getcwd())
         module = _import(place.where, target)
     if not place.name:
         return _only_dag(target, module)

@@ -63,8 +63,8 @@ class Hook:
     Attributes
     ----------
     store
-        The store to which workers write the outputs of each task before they report it,
-        as in :class:`~dagprofiler.Journal`; None for no store.
+        Called in each worker, it returns the store to which that one writes the outputs of each
+        task before it reports them, as in :class:`~dagprofiler.Journal`; None for no store.
     tracing
         What workers record inside of tasks in addition to annotations, as in
         :class:`~dagprofiler.Tracer`; None for nothing.

@@ -283,11 +283,9 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
             (run.profile, case[0]) for run, case in zip(runs, cases) if hasattr(run, "profile")
         ]
         with suppress(AttributeError):
-            ended.unfinished = {
-                case[0]: run.complete_rounds
-                for run, case in zip(runs, cases)
-                if run.complete_rounds and not hasattr(run, "profile")
-            }
+            rounds = {case[0]: run.complete_rounds for run, case in zip(runs, cases)}
+            finished = {case for _, case in begun}
+            ended.unfinished = {of: n for of, n in rounds.items() if n and of not in finished}
             ended.profiles = [profile for profile, _ in begun]
             ended.of = next((case for profile, case in begun if profile is ended.profile), "")
         raise

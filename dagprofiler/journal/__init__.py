@@ -1,59 +1,67 @@
-"""Journal: a hook that records a run, so that it can be resumed in another process."""
+"""Journal: a hook that records a run, so that it can be resumed in another process.
+
+The process that drives the run appends lines of JSON to one file: a header, which says what
+identifies the run; a line where a round begins and where it ends; a line for each finished task;
+one for each resumption; and one at the end of the run. Workers append pickled outputs to files
+of their own, so that no worker waits for another and no output passes through the driver.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-import warnings
+import pickle
 from collections.abc import Mapping, Sequence
+from functools import partial
+from io import FileIO
+from threading import Lock
 from time import perf_counter
 from typing import Any
 
-from dagprofiler.config import Config
+from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.engine.hooks import Hook, RunInfo
-from dagprofiler.engine.log import RoundLog, RunLog, TaskRecord
-from dagprofiler.errors import DagProfilerWarning, JournalError, describe, listed, short_repr
-from dagprofiler.graph.wiring import Wiring
-from dagprofiler.journal._records import (
-    OutputStore,
-    RecordFile,
-    differences,
-    graph_differences,
-    graph_of,
-    packed,
-    packed_bound,
-    packed_config,
-    same_inputs,
+from dagprofiler.engine.log import RunLog, TaskRecord
+from dagprofiler.errors import JournalError, describe
+from dagprofiler.journal.replay import (
+    LINES,
+    TOTALS,
+    PastRun,
+    declaration,
+    pickled,
     sources_of,
 )
-from dagprofiler.journal.past import TOTALS, ReplayLog, check_shape
-from dagprofiler.measure.pipeline import Contract
 from dagprofiler.profile import Profile
-from dagprofiler.task import Task
+from dagprofiler.serializers import FrameList, picklable
 
-_RECORDS = "journal"
+#: Version of the format; the first two were those of development versions.
+FORMAT = 3
+
+#: The records of a journal of format 1 or 2.
+_OLD = "journal"
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+#: The journals that this process writes: the lock of a file keeps out other processes only.
+_in_use: set[str] = set()
+_guard = Lock()
 
 
 class Journal(Hook):
     """Records each task that finished, so that a run which is killed can be resumed.
 
-    The worker that ran a task writes its outputs to its own file in the
-    directory, and syncs it to disk. Then this process appends a record,
-    before any consumer of the outputs starts. Both have checksums.
+    The worker that ran a task appends its outputs to its own file in the directory. Then this
+    process appends a record, before any consumer of the outputs starts.
 
     Parameters
     ----------
     directory
-        A path that all workers can reach. The journal creates it, readable by
-        its owner alone, if it does not exist; it must not hold a journal.
-    trust
-        Whether other users may own the directory and its files, and write to
-        them: resuming a journal executes code in it. Refused by default.
+        A path that all workers can reach. The journal creates it if it does not exist; it must
+        not hold a journal.
 
     Notes
     -----
-    Outputs survive a power failure. Records are synced when a round is
-    complete; before, the operating system writes them within seconds. If a
-    power failure loses a record, its task runs again.
+    A journal holds pickles, which execute code: resume only what you wrote. What a power failure
+    keeps from being written to disk, usually the last half minute, runs again.
 
     Examples
     --------
@@ -68,193 +76,138 @@ class Journal(Hook):
     {'source': {'x': 3}}
     """
 
-    def __init__(self, directory: str | os.PathLike[str], *, trust: bool = False) -> None:
-        path = os.path.abspath(os.fspath(directory))
-        self.store = OutputStore(path, os.urandom(16).hex(), trust)
-        self._record_file: RecordFile | None = None
-        #: The record of this resumption, written before the first record of a task.
-        self._first: dict[str, Any] | None = None
-        #: Whether an earlier attempt has completed the run.
-        self._complete = False
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = os.path.abspath(os.fspath(directory))
+        self.store = partial(OutputFile, self.directory)
+        #: What this process stores itself.
+        self._own = self.store()
+        self._file: LineFile | None = None
+        #: The state at which earlier attempts left the run; None for a first one.
+        self.past: PastRun | None = None
+        self._rounds_begun = 0
         self._log: RunLog
         #: Names of the tasks, a list that may grow, and the numbers of those seen so far.
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
 
     @classmethod
-    def reopened(cls, directory: str | os.PathLike[str], *, trust: bool = False) -> Journal:
+    def reopened(cls, directory: str | os.PathLike[str]) -> Journal:
         """Open the journal in a directory.
 
         Raises
         ------
         JournalError
-            If there is none, it is damaged, or other users can write to it.
+            If there is none, it has another format, or another run is writing to it.
         """
-        journal = cls(directory, trust=trust)
-        path = os.path.join(journal.store.directory, _RECORDS)
-        if not os.path.exists(path):
-            raise JournalError(journal.store.directory, ["there is no journal in this directory"])
-        journal.store.check()
-        journal.store.check(_RECORDS)
-        record_file = journal._record_file = RecordFile(path)
+        journal = cls(directory)
+        folder = journal.directory
+        if not holds_journal(folder):
+            problem = "there is no journal in this directory"
+            if os.path.exists(os.path.join(folder, _OLD)):
+                problem = "another version of dagprofiler wrote this journal, in a format before "
+                problem += f"{FORMAT}: resume it with that version"
+            raise JournalError(folder, [problem])
         try:
-            check_shape(record_file)
-            journal.store = journal.store._replace(key=record_file.header["key"])
-            if not os.path.exists(journal.store.token):
-                raise JournalError(journal.store.token, ["this file does not exist"])
+            file = journal._open()
+            if not file.lines:
+                problem = "its run ended before it began: run it again, in another directory"
+                raise JournalError(folder, [problem])
+            version = file.lines[0].get("format")
+            if version != FORMAT:
+                problem = f"its format is {version!r}, this version reads {FORMAT}"
+                raise JournalError(folder, [problem])
+            journal.past = PastRun(folder, file.lines, file.torn_bytes)
+            journal._rounds_begun = len(journal.past.rounds)
         except BaseException:
             journal.close()
             raise
         return journal
 
-    def check(
-        self,
-        tasks: Mapping[str, Task],
-        wiring: Wiring,
-        contracts: Sequence[Contract],
-        *,
-        config: Config,
-        seed: int | None,
-        inputs: Mapping[str, Mapping[str, Any]] | None,
-        rules: Sequence[str],
-    ) -> ReplayLog:
-        """Return the state that previous attempts recorded, if this is the same run.
-
-        Raises
-        ------
-        JournalError
-            If the run differs from the one in the journal; it lists all differences.
-        """
-        record_file: RecordFile = self._record_file  # type: ignore[assignment]  # set by reopened()
-        header, directory = record_file.header, self.store.directory
-        stored = {
-            name: {field: self.store.frames(place, field) for field in place["fields"]}
-            for name, place in header["inputs"].items()
-        }
-        compared = ["dag", "config", "sources"]
-        problems = list(graph_differences(graph_of(contracts, wiring), header["graph"]))
-        if list(rules) != header["rules"]:
-            problems.append(
-                f"rules: {short_repr(list(rules))}, in the journal {short_repr(header['rules'])}"
-            )
-        found, unknown = differences(config, header["config"], "config", "config: parameter")
-        for name, contract in zip(wiring.names, contracts):
-            then = header["bound"].get(name, {})
-            if contract.bound or then:
-                where = f"task {name!r}: bound"
-                more, incomparable = differences(contract.bound, then, f"bound.{name}", where)
-                found += more
-                unknown.update(incomparable)
-        problems += found
-        if seed is not None:
-            compared.append("seed")
-            if seed != header["seed"]:
-                problems.append(
-                    f"seed: {short_repr(seed)}, in the journal {short_repr(header['seed'])}"
-                )
-        if inputs is not None:
-            compared.append("inputs")
-            problems += same_inputs(inputs, stored, dict(zip(wiring.names, contracts)))
-        if problems:
-            raise JournalError(directory, problems)
-        past = ReplayLog(record_file, self.store, wiring, stored)
-        sources, recorded = sources_of(tasks), header["sources"]
-        unsure = [name for name, now in sources.items() if None in (now, recorded.get(name))]
-        unknown.update((f"sources.{name}", "its source is not known") for name in unsure)
-        changed = [n for n, now in sources.items() if n not in unsure and now != recorded[n]]
-        reused = [name for name in changed if name in past.finished]
-        if reused:
-            warnings.warn(
-                f"resume: the source of {listed(reused, 10)} has changed; recorded results are "
-                "reused",
-                DagProfilerWarning,
-                stacklevel=3,
-            )
-        self._complete = past.totals is not None
-        if not self._complete:
-            self._first = past.resume(
-                {"compared": compared, "not_compared": unknown, "changed": changed}
-            )
-        return past
+    def _open(self) -> LineFile:
+        try:
+            os.makedirs(self.directory, exist_ok=True)
+            self._file = LineFile(os.path.join(self.directory, LINES))
+        except OSError as error:
+            problem = f"cannot be written: {describe(error)}"
+            raise JournalError(self.directory, [problem]) from error
+        return self._file
 
     def run_started(self, run: RunInfo) -> None:
-        """Write the header; in a journal that is resumed, drop an incomplete last record."""
+        """Write the header, or the line of a resumption."""
         self._log = run.log
-        if self._complete:
-            return
-        if self._first is not None:
-            self._first["executor"] = run.log.executor
-            self._of_run.cut()
-            return
-        directory = self.store.directory
-        path = os.path.join(directory, _RECORDS)
-        try:
-            if os.path.exists(path):
-                raise FileExistsError(path)
-            self.store.create()
-            self._record_file = RecordFile.create(path, self._header(run), self.store.new_file)
-        except OSError as error:
-            why = f"cannot be written: {describe(error)}"
-            if os.path.exists(path):
-                why = f"it holds a journal already: dag.resume({directory!r}), or use another one"
-            raise JournalError(directory, [why]) from error
-
-    @property
-    def _of_run(self) -> RecordFile:
-        if self._record_file is None:
-            raise JournalError(self.store.directory, ["it records no run"])
-        return self._record_file
+        if self.past is None:
+            file = self._open()
+            if file.lines or file.torn_bytes:
+                hint = f"dag.resume({self.directory!r}), or use another one"
+                raise JournalError(self.directory, [f"it holds a journal already: {hint}"])
+            self._append(self._header(run))
+        elif self.past.totals is None:
+            resumed = {**self.past.resumed[-1], "executor": run.log.executor}
+            self._append({"resumed": resumed})
 
     def _header(self, run: RunInfo) -> dict[str, Any]:
-        options = run.options
-        store = self.store.open()
-        store.begin()
-        inputs = {name: store.put(fields) for name, fields in run.inputs.items()}
-        store.close()
-        return {
-            "key": self.store.key,
-            "timestamp": run.log.timestamp,
-            "at_ms": (perf_counter() - run.log.started) * 1e3,
-            "executor": run.log.executor,
-            "seed": options.seed,
-            "rounds": options.rounds.to_dict(),
-            "meters": _packed_meters(options.meters, self.store.directory),
-            "keep": options.keep,
-            "on_error": options.on_error,
-            "config": packed_config(run.config),
-            "inputs": inputs,
-            "sources": sources_of(run.tasks),
-            "rules": list(run.rules),
-            "graph": graph_of(run.contracts, run.log.wiring),
+        options, log = run.options, run.log
+        try:
+            meters = pickle.dumps(options.meters)
+        except Exception as error:
+            problem = f"the meters cannot be recorded: {describe(error)}"
+            raise JournalError(self.directory, [problem]) from error
+        names = log.wiring.names
+        values = {
+            "meters": meters,
+            "config": pickled(run.config),
+            "inputs": {name: _picklable(fields) for name, fields in run.inputs.items()},
             "bound": {
-                name: packed_bound(contract.bound)
-                for name, contract in zip(run.log.wiring.names, run.contracts)
+                name: pickled(contract.bound)
+                for name, contract in zip(names, run.contracts)
                 if contract.bound
             },
         }
+        return {
+            "format": FORMAT,
+            "timestamp": log.timestamp,
+            "executor": log.executor,
+            "seed": options.seed,
+            "rounds": options.rounds.to_dict(),
+            "keep": options.keep,
+            "on_error": options.on_error,
+            "sources": sources_of(run.tasks),
+            "rules": list(run.rules),
+            "graph": {
+                name: declaration(i, contract, log.wiring)
+                for i, (name, contract) in enumerate(zip(names, run.contracts))
+            },
+            "values": self._own.append(values),
+        }
 
     def task_finished(self, record: TaskRecord) -> None:
-        """Append the record of a task."""
+        """Append the line of a task."""
         log, i = self._log, self._number(record.task)
         round_log = log.rounds[record.round]
+        self._begin(record.round)
         ahead_s = log.ahead_s(round_log.ran_on[i])
         worker = record.worker
         if worker is not None and ahead_s:
             worker = {**worker, "clock_ahead_ms": round(ahead_s * 1e3, 6)}
-        entry = {
+        line = {
             **round_log.entry(i, log.started + ahead_s),
-            "round": record.round,
-            **_of_round(log, round_log),
             "worker": worker,
             "stored": round_log.stored.pop(i),
+            "total_s": round_log.total_s,
             "costs_s": [round_log.meters_s, round_log.garbage_s, round_log.store_s],
         }
-        if round_log.growth is not None:
-            names, added_s = log.wiring.names, round_log.growth.added_s[i]
-            entry["added_ms"] = log.since_start_ms([added_s])[0] if added_s else None
-            entry["after"] = [names[source] for source in log.wiring.predecessors(i)]
-            entry["bound"] = packed_bound(log.contracts[i].bound)
-        self._append(entry)
+        if round_log.growth is not None and i >= log.wiring.given:  # type: ignore[attr-defined]
+            line.update(self._added(round_log.growth.added_s[i], i))
+        self._append(line)
+
+    def _added(self, added_s: float, i: int) -> dict[str, Any]:
+        """Return what the line of a task holds in addition if a rule has added the task."""
+        log, contract = self._log, self._log.contracts[i]
+        return {
+            "added_ms": log.since_start_ms([added_s])[0],
+            "declared": declaration(i, contract, log.wiring),
+            "bound": contract.bound and self._own.append(pickled(contract.bound)),
+        }
 
     def _number(self, task: str) -> int:
         names = self._log.wiring.names
@@ -265,73 +218,192 @@ class Journal(Hook):
             self._numbers.update(zip(names[known:], range(known, len(names))))
         return self._numbers[task]
 
+    def _begin(self, number: int) -> None:
+        """Append the line of a round that begins, unless there is one."""
+        if number < self._rounds_begun:
+            return
+        round_log = self._log.rounds[number]
+        began_ms = self._log.since_start_ms([round_log.started_s])[0]
+        self._append({"kind": round_log.kind, "columns": round_log.columns, "began_ms": began_ms})
+        self._rounds_begun = number + 1
+
     def round_finished(self, number: int) -> None:
-        """Append the record of a round, and sync all records to disk."""
+        """Append the line of a complete round."""
         log = self._log
         round_log, names = log.rounds[number], log.wiring.names
-        self._append(
-            {
-                "round": number,
-                **_of_round(log, round_log),
-                "tasks": sum(map(round_log.succeeded, range(len(names)))),
-                "ended_ms": log.since_start_ms([round_log.ended_s])[0],
-                "waited_s": round_log.waited_s,
-                "legacy_generators": round_log.legacy_generators,
-                "attempts": {names[i]: list(lost) for i, lost in round_log.attempts.items()},
-            }
-        )
-        self._of_run.sync()
+        self._begin(number)
+        ended = {
+            "ended_ms": log.since_start_ms([round_log.ended_s])[0],
+            "total_s": round_log.total_s,
+            "waited_s": round_log.waited_s,
+            "legacy_generators": round_log.legacy_generators,
+            "attempts": {names[i]: list(lost) for i, lost in round_log.attempts.items()},
+        }
+        self._append({"ended": ended})
 
     def run_finished(self, profile: Profile) -> None:  # noqa: ARG002  (the log has it all)
         """Append the totals of a complete run, which resuming it returns."""
         log = self._log
-        if self._complete or log.reason is not None:
-            return
-        at_ms = log.since_start_ms([perf_counter()])[0]
-        totals = {**{name: getattr(log, name) for name in TOTALS}, "environment": log.environment}
-        self._append({"at_ms": at_ms, "totals": totals})
-        self._of_run.sync()
+        if log.reason is None and (self.past is None or self.past.totals is None):
+            totals = {name: getattr(log, name) for name in TOTALS}
+            self._append({"totals": {**totals, "environment": log.environment}})
 
-    def _append(self, record: Mapping[str, Any]) -> None:
-        if self._first is not None:
-            first, self._first = self._first, None
-            self._of_run.append({"at_ms": record["at_ms"], "resumed": first})
-        self._of_run.append(record)
+    def _append(self, line: Mapping[str, Any]) -> None:
+        at_ms = self._log.since_start_ms([perf_counter()])[0]
+        self._file.append({"at_ms": at_ms, **line})  # type: ignore[union-attr]  # open in a run
 
     def close(self) -> None:
-        """Close the file of records; warn if it is not in its place any more."""
-        record_file, self._record_file = self._record_file, None
-        if record_file is None:
+        """Close the file."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+
+def holds_journal(directory: str) -> bool:
+    """Tell whether there is a journal in a directory."""
+    return os.path.exists(os.path.join(directory, LINES))
+
+
+class LineFile:
+    """The lines of a journal, each a JSON object; one run at a time appends to them.
+
+    Parameters
+    ----------
+    path
+        The file; it is created if it does not exist.
+
+    Attributes
+    ----------
+    lines
+        The complete lines that the file held.
+    torn_bytes
+        Size of an incomplete last line, which the next one replaces; 0 if there is none.
+
+    Raises
+    ------
+    JournalError
+        If another run is writing to the file, or it is not a journal.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.realpath(path)
+        with _guard:
+            if self.path in _in_use:
+                raise JournalError(path, ["another run in this process is writing to it"])
+            _in_use.add(self.path)
+        try:
+            self._file = FileIO(path, "a+")
+        except BaseException:
+            _in_use.discard(self.path)
+            raise
+        try:
+            self._lock()
+            self._file.seek(0)
+            content = self._file.readall()
+            self._end = content.rfind(b"\n") + 1
+            self.torn_bytes = len(content) - self._end
+            self.lines = self._parsed(content[: self._end].split(b"\n")[:-1])
+        except BaseException:
+            self.close()
+            raise
+
+    def _lock(self) -> None:
+        """Keep other processes out as long as the file is open."""
+        try:
+            # Unlike with flock(), forked workers do not keep the lock of a driver that was killed.
+            from fcntl import LOCK_EX, LOCK_NB, lockf
+        except ImportError:
             return
-        there = record_file.is_there()
-        record_file.close()
-        if not there:
-            warnings.warn(
-                f"journal {record_file.path!r}: the file was removed or replaced during the run, "
-                "which therefore cannot be resumed",
-                DagProfilerWarning,
-                stacklevel=2,
-            )
+        try:
+            lockf(self._file, LOCK_EX | LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            raise JournalError(self.path, ["another process is writing to it"]) from error
+        except OSError:
+            # A file system without locks.
+            return
+
+    def _parsed(self, texts: Sequence[bytes]) -> list[dict[str, Any]]:
+        try:
+            lines = [json.loads(text) for text in texts]
+        except ValueError as error:
+            raise JournalError(self.path, [f"it is damaged, or no journal: {error}"]) from error
+        if not all(isinstance(line, dict) for line in lines):
+            raise JournalError(self.path, ["it is no journal: not all its lines are objects"])
+        return lines
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Append a line; it survives a kill of this process.
+
+        Raises
+        ------
+        JournalError
+            If it cannot be written; what there is of it is dropped when the run is resumed.
+        """
+        rest = memoryview(_encode(line).encode("ascii") + b"\n")
+        try:
+            if self.torn_bytes:
+                self._file.truncate(self._end)
+                self.torn_bytes = 0
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise JournalError(self.path, [f"cannot be written: {describe(error)}"]) from error
+
+    def close(self) -> None:
+        """Close the file, and give up the lock."""
+        self._file.close()
+        _in_use.discard(self.path)
 
 
-def _packed_meters(meters: Any, directory: str) -> Any:
-    """Return the argument of ``run(meters=...)`` as JSON."""
-    if meters is None or isinstance(meters, str):
-        return meters
-    try:
-        return {"pickled": packed(meters)}
-    except Exception as error:
-        problem = f"the meters cannot be recorded: {describe(error)}"
-        raise JournalError(directory, [problem]) from error
+class OutputFile:
+    """The file to which one worker appends the outputs of its tasks, pickled.
+
+    Parameters
+    ----------
+    directory
+        That of the journal.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        # Other hosts and containers may have the same names and numbers.
+        self._name = f"{HOSTNAME}-{os.getpid()}-{os.urandom(4).hex()}.pickle".replace(os.sep, "_")
+
+    def begin(self) -> None:
+        """Raise a JournalError if this worker does not reach the journal."""
+        if not holds_journal(self._directory):
+            raise self._unwritten("there is no journal on this worker")
+
+    def put(self, encoded: Mapping[str, Any]) -> list[Any]:
+        """Append the serialized outputs of a task; return their place as :meth:`append`."""
+        return self.append(_picklable(encoded))
+
+    def append(self, value: Any) -> list[Any]:
+        """Append a value; return the file, and where the value begins and ends in it.
+
+        Raises
+        ------
+        JournalError
+            If it cannot be written; what there is of it is never read.
+        """
+        try:
+            # Opened for each task: a worker's thread ends without notice.
+            with open(os.path.join(self._directory, self._name), "ab") as file:
+                begin = file.tell()
+                pickle.dump(value, file, 5)
+                end = file.tell()
+        except OSError as error:
+            raise self._unwritten(describe(error)) from error
+        return [self._name, begin, end]
+
+    def _unwritten(self, why: str) -> JournalError:
+        problem = f"worker {HOSTNAME} (process {os.getpid()}) cannot write there: {why}"
+        return JournalError(self._directory, [problem])
 
 
-def _of_round(log: RunLog, round_log: RoundLog) -> dict[str, Any]:
-    """Return the fields of a round that each of its records holds."""
-    at_ms, began_ms = log.since_start_ms([perf_counter(), round_log.started_s])
+def _picklable(encoded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return serialized values in a form that pickle accepts without copying them."""
     return {
-        "at_ms": at_ms,
-        "kind": round_log.kind,
-        "began_ms": began_ms,
-        "columns": round_log.columns,
-        "total_s": round_log.total_s,
+        field: FrameList(data) if isinstance(data, list) else picklable(data, 5)
+        for field, data in encoded.items()
     }

@@ -72,9 +72,8 @@ class Instrumentation(NamedTuple):
     hash_outputs
         Whether to hash the serialized outputs of a task.
     store
-        Where to store them: an object whose ``open()`` returns one with ``begin()``, called
-        before each task, ``put(encoded)``, which returns the location, and ``close()``. None
-        for no store.
+        Where to store them: called in the worker, it returns an object with ``begin()``, called
+        before each task, and ``put(encoded)``, which returns the location. None for no store.
     tracing
         What to record inside of tasks in addition to annotations; a
         :class:`~dagprofiler.tracing.collection.Tracing`, None for nothing.
@@ -110,7 +109,7 @@ class Instruments:
     """The open instruments of one worker, used by one task after the other."""
 
     def __init__(self, instrumentation: Instrumentation, *, alone: bool = True) -> None:
-        self._store = instrumentation.store and instrumentation.store.open()
+        self._store = instrumentation.store and instrumentation.store()
         self._tracing = instrumentation.tracing and instrumentation.tracing.open()
         self._meters = instrumentation.meters.open(alone=alone)
         self._metering = False
@@ -181,10 +180,8 @@ class Instruments:
             self._garbage.close()
 
     def close(self) -> None:
-        """Close the meters and the store, and unfreeze objects."""
+        """Close the meters, and unfreeze objects."""
         self.rest()
-        if self._store is not None:
-            self._store.close()
         self._meters.close()
 
 

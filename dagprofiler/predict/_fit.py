@@ -28,7 +28,7 @@ from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
 #: Fewest values of a parameter.
-LEAST = 3
+_LEAST = 3
 
 #: Least uncertainty of a time, relative to it: machines differ by that from minute to minute.
 _DRIFT = 0.03
@@ -166,7 +166,7 @@ class _Values:
         self, points: Sequence[Sequence[float]], names: Sequence[str], bytes_of: CostModel | None
     ) -> CostModel | None:
         present = [*self.typical]
-        if len(present) < LEAST:
+        if len(present) < _LEAST:
             return None
         sizes = {} if self.sizes is None else {k: self.sizes.typical[k] for k in present}
         used = self.low if self.unit == "ms" and not sizes else self.typical
@@ -235,7 +235,7 @@ def _unforeseen(times: Mapping[tuple[float, ...], float], noise: float) -> float
     """Return how far off sizes are from what smaller ones predict: a logarithm a doubling."""
     points, values = [*times], [*times.values()]
     off, doublings = [], [1e-9]
-    for k in range(LEAST, len(points)):
+    for k in range(_LEAST, len(points)):
         guess = fit_points(points[:k], values[:k], noise, line=True).form(points[k])
         if guess and values[k]:
             off.append(log(values[k] / guess))
@@ -418,8 +418,8 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
             raise refused(f"fit: expected profiles, got {short_repr(run)}")
         if "prediction" in run.sections:
             raise refused(f"fit: the profile with {run.config!r} is predicted, not measured")
-    if len(runs) < LEAST:
-        raise refused(f"fit: at least {LEAST} configurations are needed, got {len(runs)}")
+    if len(runs) < _LEAST:
+        raise refused(f"fit: at least {_LEAST} configurations are needed, got {len(runs)}")
     parameters = _varied(runs)
     names = [*parameters]
     points = [[float(run.config[name]) for name in names] for run in runs]
@@ -469,12 +469,12 @@ def _check_design(names: Sequence[str], points: Sequence[Sequence[float]]) -> li
     """Refuse designs that cannot tell the parameters apart; return what they leave open."""
     for p, name in enumerate(names):
         line = longest_line(points, p)
-        if len(line) < LEAST:
+        if len(line) < _LEAST:
             fixed = {other: points[line[0]][q] for q, other in enumerate(names) if q != p}
             at = ", ".join(f"{other}={value:g}" for other, value in fixed.items())
             have = ", ".join(f"{points[k][p]:g}" for k in line)
             raise refused(
-                f"fit: {name!r} needs {LEAST} values{f' with {at}' if at else ''}, got {have}"
+                f"fit: {name!r} needs {_LEAST} values{f' with {at}' if at else ''}, got {have}"
             )
     least, most = ([of(values) for values in zip(*points)] for of in (min, max))
     open_pairs = []

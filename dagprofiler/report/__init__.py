@@ -13,10 +13,20 @@ from string import Template
 from typing import Any
 
 from dagprofiler._document.table import Column
-from dagprofiler._util.html import Drawing, Markup, cut_table, details, paragraph, text, view
+from dagprofiler._util.html import (
+    Drawing,
+    Markup,
+    cut_table,
+    details,
+    markup,
+    paragraph,
+    text,
+    view,
+)
 from dagprofiler._util.json import plain_number
-from dagprofiler._util.text import number, quantity
+from dagprofiler._util.text import BYTES, number, quantity
 from dagprofiler.analysis.compare import ProfileComparison
+from dagprofiler.analysis.makespan import makespan_blocks, makespan_of
 from dagprofiler.analysis.summary import origin
 from dagprofiler.errors import counted, listed
 from dagprofiler.formats import Export
@@ -135,12 +145,17 @@ def _table(
         order = sorted(order, key=lambda i: costs[i] or 0, reverse=True)
     shown = figures[:_COLUMNS]
     rows: list[Sequence[Any]] = [(what, *map(_headed, shown))]
-    rows += [(names[i], *(number(column.values[i]) for column in shown)) for i in order]
+    rows += [(names[i], *(_figure(column, i) for column in shown)) for i in order]
     return details(counted(len(names), what), cut_table(rows, f"{what}s"))
 
 
+def _figure(figures: Column, i: int) -> str:
+    value = figures.values[i]
+    return quantity(value, BYTES) if figures.unit == "bytes" else number(value)
+
+
 def _headed(figures: Column) -> str:
-    has_unit = not figures.unit or figures.unit in figures.label
+    has_unit = figures.unit in ("", "bytes", None) or figures.unit in figures.label
     return figures.label if has_unit else f"{figures.label}, {figures.unit}"
 
 
@@ -186,7 +201,9 @@ class Report:
             return view(paragraph(repr(profile)), about)
         subject = ReportSource(profile)
         picture = draw(sketch(subject), _NODES).markup()
-        return view(*_head(subject), about, picture, *_flags(subject), *_tables(subject))
+        shown = makespan_of(profile, subject.analysis)
+        run = [] if shown is None else map(markup, makespan_blocks(shown))
+        return view(*_head(subject), about, picture, *run, *_flags(subject), *_tables(subject))
 
 
 def _losses(data: dict[str, Any]) -> Iterator[str]:

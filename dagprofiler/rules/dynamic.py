@@ -1226,16 +1226,7 @@ class DynamicGraph:
         set of tuple
             Their contracts, by identity, each with the inputs that arrive.
         """
-        first_items = {
-            (source, field): self._wiring.add_items(self.index[source], field, len(encoded))
-            for (source, field), encoded in editor.items.items()
-        }
-        #: Task of a map to the task whose output has its item, the slot of the item, and its input.
-        items = {
-            name: (self.index[source], slot, into)
-            for source, field, members, into in editor.maps
-            for slot, name in enumerate(members, first_items[source, field])
-        }
+        items = self._place_items(editor) if editor.maps else {}
         #: Slots of older tasks whose edges have been checked.
         checked: set[int] = set()
         kinds: set[tuple[Any, ...]] = set()
@@ -1243,6 +1234,18 @@ class DynamicGraph:
             fields = self._place_one(editor, name, contract, items.get(name), checked)
             kinds.add((id(contract), *fields))
         return kinds
+
+    def _place_items(self, editor: GraphEditor) -> dict[str, tuple[int, int, str]]:
+        """Add the slots of items; return for each task of a map source, slot and input."""
+        first_items = {
+            (source, field): self._wiring.add_items(self.index[source], field, len(encoded))
+            for (source, field), encoded in editor.items.items()
+        }
+        return {
+            name: (self.index[source], slot, into)
+            for source, field, members, into in editor.maps
+            for slot, name in enumerate(members, first_items[source, field])
+        }
 
     def _place_one(
         self,

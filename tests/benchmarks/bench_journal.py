@@ -7,10 +7,11 @@ import os
 import tempfile
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 
 from harness import CACHE, either, in_turns, print_rows, timed, times, turns, us
 
-from dagprofiler import DAG, Hook, Journal, task
+from dagprofiler import DAG, Journal, task
 
 SIZES = {"100 bytes": 100, "10 kB": 10_000, "1 MB": 1_000_000, "20 MB": 20_000_000}
 
@@ -20,28 +21,16 @@ def data(value):
     return {"x": value}
 
 
-class Beside(Hook):
-    """Writes and syncs the same bytes by itself, in turns with the journal, and times it."""
-
-    def __init__(self, path, data):
-        self.data = data
-        self.took_s = []
-        self._file = path.open("xb")
-
-    def task_finished(self, record):
-        self.took_s.append(timed(self._write))
-
-    def _write(self):
-        self._file.write(self.data)
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def close(self):
-        self._file.close()
+@task(outputs=["x"])
+def busy():
+    end = perf_counter() + 1e-3
+    while perf_counter() < end:
+        pass
+    return {"x": 1}
 
 
 class Timed(Journal):
-    """A journal that times its records."""
+    """A journal that times its lines."""
 
     def __init__(self, directory):
         super().__init__(directory)
@@ -51,27 +40,36 @@ class Timed(Journal):
         self.took_s.append(timed(lambda: Journal.task_finished(self, record)))
 
 
-def cost(nbytes, count):
-    """Return the seconds a task of a journal, of its records alone, and of writing bare."""
-    dag = DAG({f"t{i:04}": data.bind(value=os.urandom(nbytes)) for i in range(count)})
+def journaled(dag):
+    """Run a DAG with a new journal; return the profile and the journal."""
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        encoded = next(iter(dag.tasks.values())).serialize({"x": os.urandom(nbytes)})
-        bare, journal = Beside(Path(folder, "bare"), encoded), Timed(Path(folder, "journal"))
-        profile = dag.run(hooks=[journal, bare])
+        journal = Timed(Path(folder, "journal"))
+        return dag.run(hooks=[journal]), journal
+
+
+def running():
+    """Time a run with a journal, against the same without."""
+    count = either(2_000, 200)
+    dag = DAG(dict.fromkeys((f"t{i:04}" for i in range(count)), busy))
+    without, ours = in_turns(9, dag.run, lambda: journaled(dag))
+    yield f"{count:,} tasks of 1 ms, against a run without a journal", "1.3 x", times(ours, without)
+
+
+def cost(nbytes, count):
+    """Return the seconds a task for its outputs, and for its line."""
+    dag = DAG({f"t{i:04}": data.bind(value=os.urandom(nbytes)) for i in range(count)})
+    profile, journal = journaled(dag)
     outputs_s = profile.sections["run"]["overhead"]["journal_ms"] / 1e3
-    records_s = sum(journal.took_s)
-    return (outputs_s + records_s) / count, records_s / count, sum(bare.took_s) / count
+    return outputs_s / count, sum(journal.took_s) / count
 
 
 def writing():
-    """Time what a journal writes of a task, beside the same bytes written and synced."""
+    """Time what a journal writes of a task."""
     for name, nbytes in SIZES.items():
         count = max(2, min(100, 160_000_000 // nbytes) // either(1, 4))
-        ours, records, bare = zip(*(cost(nbytes, count) for _ in turns(9)))
-        work = f"a task that makes {name}, against an fsync of them"
-        yield work, "1.5 x", times(ours, bare)
-        each_ms = ", ".join(f"{median(took) * 1e3:.2f}" for took in (bare, ours, records))
-        yield "… a task: bare, ours, of that its record", "-", f"{each_ms} ms"
+        costs = zip(*(cost(nbytes, count) for _ in turns(9)))
+        each_ms = " and ".join(f"{median(took) * 1e3:.3f}" for took in costs)
+        yield f"a task that makes {name}: its outputs and its line", "-", f"{each_ms} ms"
 
 
 def resuming():
@@ -83,12 +81,12 @@ def resuming():
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         dag.run(hooks=[Journal(folder)])
         runs, resumed = in_turns(9, dag.run, lambda: dag.resume(folder))
-        size = sum(file.stat().st_size for file in Path(folder).glob("journal"))
+        size = Path(folder, "journal.jsonl").stat().st_size
     work = f"{count:,} tasks taken over from a journal, against running them when they do nothing"
     yield work, "-", f"{times(resumed, runs)}; {us(resumed, count)} us a task"
-    yield "… its records, a task", "-", f"{size / count:.0f} bytes"
+    yield "… its lines, a task", "-", f"{size / count:.0f} bytes"
 
 
 if __name__ == "__main__":
     CACHE.mkdir(parents=True, exist_ok=True)
-    print_rows(__doc__, [writing, resuming])
+    print_rows(__doc__, [running, writing, resuming])

@@ -31,7 +31,7 @@ def test_the_json_of_every_command_is_as_documented(printed, shelf, folder):
     unlike = "pipeline_of_tests.py:unlike", "--rounds", "2"
     printed("run", *unlike, "-o", f"{folder}/u.json", code=2)
     printed("run", shelf.target, "--journal", f"{folder}/journal")
-    printed("resume", f"{folder}/journal")
+    printed("resume", f"{folder}/journal", shelf.target)
     for path in (shelf.profile, "p.json", "f.partial.json", "u.partial.json"):
         printed("show", Path(folder, path))
     printed("show", shelf.profile, "--part", "path")

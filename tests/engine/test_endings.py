@@ -1,6 +1,5 @@
 """However a run ends, its profile can be loaded, and no time in it is negative."""
 
-import os
 import shutil
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -12,7 +11,7 @@ import pytest
 from steps import Notes
 
 from dagprofiler import DAG, Config, Hook, Journal, Profile, Rounds, RunError, Task
-from dagprofiler.journal import _records as segments
+from dagprofiler.journal import OutputFile
 
 TASKS = ("a", "b", "c", "d")
 EDGES = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
@@ -69,9 +68,10 @@ class Ends(Hook):
 @pytest.fixture(autouse=True)
 def _slow_disk(monkeypatch):
     """Let storing outputs take longer than the tasks do."""
-    monkeypatch.setattr(segments, "_sync", lambda _: time.sleep(0.001))
-    # All else has nothing to do with a disk.
-    monkeypatch.setattr(os, "fsync", lambda _: None)
+    append = OutputFile.append
+    monkeypatch.setattr(
+        OutputFile, "append", lambda file, value: time.sleep(0.001) or append(file, value)
+    )
 
 
 def executor(where):

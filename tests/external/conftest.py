@@ -7,6 +7,8 @@ DAGPROFILER_CHROMIUM
     Chromium, or another browser of its family, if it is not in PATH as ``chromium``.
 DAGPROFILER_NETWORKX_PYTHONS
     Interpreters that have a networkx each, separated as in PATH.
+DAGPROFILER_PICTURES
+    A folder for pictures of the pages that a browser shows, at three widths, light and dark.
 DAGPROFILER_EXTERNAL
     ``required``: what is missing fails a test instead of skipping it.
 

@@ -1,14 +1,12 @@
-"""What all tests of journals share: sources are read once, and no disk is waited for."""
+"""What all tests of journals share: sources are read once."""
 
 import functools
 import inspect
-import os
 
 import pytest
 from journal_tasks import ran
 
 from dagprofiler import Journal
-from dagprofiler.journal import _records
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -30,10 +28,3 @@ def journal(tmp_path, request):
     request.module.program().run(**request.module.ASKED, hooks=[Journal(tmp_path / "journal")])
     ran.clear()
     return tmp_path / "journal"
-
-
-@pytest.fixture(autouse=True)
-def _disk_that_is_not_waited_for(monkeypatch):
-    """Only a loss of power would tell the difference."""
-    monkeypatch.setattr(_records, "_sync", lambda _: None)
-    monkeypatch.setattr(os, "fsync", lambda _: None)

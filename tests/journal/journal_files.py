@@ -1,48 +1,41 @@
-"""What tests do to the records of a journal."""
+"""What tests do to the files of a journal."""
 
 import json
-import os
 import shutil
 from pathlib import Path
-from zlib import crc32
 
 
-def records(directory):
-    """Return the lines that hold the header and the records."""
-    with open(Path(directory, "journal"), "rb") as file:
-        return file.read().splitlines(keepends=True)
+def lines(directory):
+    """Return the lines of a journal."""
+    return Path(directory, "journal.jsonl").read_bytes().splitlines(keepends=True)
 
 
 def parsed(directory):
-    """Return the header and the records."""
-    return [json.loads(line[9:]) for line in records(directory)]
-
-
-def cut_after(directory, count):
-    """Leave the header and so many more records."""
-    Path(directory, "journal").write_bytes(b"".join(records(directory)[: count + 1]))
-
-
-def chained(kept, *, numbered=True):
-    """Return the lines that hold records; `numbered` numbers them anew."""
-    lines, checksum = [], 0
-    for number, record in enumerate(kept):
-        if numbered and isinstance(record, dict) and "record" in record:
-            record["record"] = number
-        text = json.dumps(record, separators=(",", ":")).encode()
-        checksum = crc32(text, checksum)
-        lines.append(b"%08x %b\n" % (checksum, text))
-    return lines
+    """Return the lines of a journal as objects."""
+    return [json.loads(line) for line in lines(directory)]
 
 
 def rewrite(directory, kept):
-    """Replace the records by others, numbered and chained."""
-    Path(directory, "journal").write_bytes(b"".join(chained(kept)))
+    """Replace the lines of a journal."""
+    text = "".join(json.dumps(line) + "\n" for line in kept)
+    Path(directory, "journal.jsonl").write_text(text)
 
 
-def segment(directory):
-    """Return the largest file of outputs."""
-    return max(directory.glob("*.segment"), key=os.path.getsize)
+def cut_after(directory, count):
+    """Leave the header and so many more lines; those of a round's beginning do not count."""
+    header, *others = parsed(directory)
+    kept = [header]
+    for line in others:
+        count -= "kind" not in line
+        if count < 0:
+            break
+        kept.append(line)
+    rewrite(directory, kept)
+
+
+def outputs_file(directory):
+    """Return the file to which the worker of the first task wrote."""
+    return next(directory / line["stored"][0] for line in parsed(directory) if "task" in line)
 
 
 def copied(directory, target):

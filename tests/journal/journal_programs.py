@@ -1,6 +1,7 @@
 """What the tests of journals run; as a program it runs until it is killed, and then goes on.
 
-``python journal_programs.py DIRECTORY EXECUTOR ROUNDS``: EXECUTOR is ``serial`` or ``pool``.
+``python journal_programs.py DIRECTORY EXECUTOR ROUNDS``: EXECUTOR is ``serial``, ``pool`` or
+``dask``.
 Every task leaves a line in DIRECTORY/marks; the outputs are in DIRECTORY/outputs at the end.
 """
 
@@ -55,19 +56,30 @@ def main(directory: str, executor: str, rounds: int) -> None:
     folder = Path(directory)
     journal = folder / "journal"
     dag, pool = grid(str(folder / "marks")), None
+    where = None
     if executor == "pool":
         pool = ProcessPoolExecutor(2)
         pool.submit(int).result()
+        where = pool
+    elif executor == "dask":
+        from distributed import Client
+
+        from dagprofiler.executors.dask import DaskExecutor
+
+        # Workers in threads: those in processes take seconds to start.
+        pool = Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
+        where = DaskExecutor(pool)
     begun = time.monotonic()
     # Kills are to come while tasks run, not while modules are loaded.
     load_generators()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    if (journal / "journal").exists():
-        profile = dag.resume(journal, executor=pool)
+    lines = journal / "journal.jsonl"
+    if lines.exists() and lines.stat().st_size:
+        profile = dag.resume(journal, executor=where)
     else:
         asked = Rounds(rounds, warmup=0)
-        profile = dag.run(7, rounds=asked, executor=pool, hooks=[Journal(journal)])
+        profile = dag.run(7, rounds=asked, executor=where, hooks=[Journal(journal)])
     (folder / "took_s").write_text(str(time.monotonic() - begun))
     profile.save(folder / "profile.json")
     (folder / "outputs").write_text(repr(profile.outputs))

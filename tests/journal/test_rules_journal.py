@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 from handmade import edge_bytes
-from journal_files import cut_after, segment
+from journal_files import cut_after, outputs_file
 from journal_tasks import last, ran
 
 from dagprofiler import DAG, Config, Executor, Journal, Profile, Rounds, rng, task
@@ -149,7 +149,7 @@ def test_outputs_that_were_cut_off_are_made_again_and_all_that_was_made_of_them(
     whole = program().run(**ASKED)
     ran.clear()
     cut_after(journal, TASKS)
-    path = segment(journal)
+    path = outputs_file(journal)
     os.truncate(path, path.stat().st_size // 2)
     profile = program().resume(journal)
     assert 0 < sum(ran.values()) < TASKS

@@ -26,7 +26,6 @@ from dagprofiler import DAG, Task
 from dagprofiler.config import Config
 from dagprofiler.errors import ValidationError
 from dagprofiler.executors.serial import SerialExecutor
-from dagprofiler.journal._records import OutputStore
 from dagprofiler.measure import meters as metering
 from dagprofiler.measure.instruments import Instrumentation
 from dagprofiler.measure.meters import ALLOCATION, METER_SETS, select
@@ -268,10 +267,8 @@ def test_ctrl_c_during_a_collection_ends_the_run(ctrl_c, meters):
     assert gc.callbacks == []
 
 
-def test_ctrl_c_while_closed_meters_are_collected_is_not_lost(ctrl_c, tmp_path):
-    store = OutputStore(str(tmp_path), "key")
-    store.create()
-    instruments = Instrumentation(select("full"), store=store).open()
+def test_ctrl_c_while_closed_meters_are_collected_is_not_lost(ctrl_c):
+    instruments = Instrumentation(select("full")).open()
     instruments.begin([], pickle.dumps)
     instruments.close()
     closed = iter([instruments])

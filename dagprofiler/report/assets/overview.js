@@ -16,8 +16,8 @@ addSection("overview", "Overview", null, (root) => {
   if (about.state === "partial") root.append(failureInWords(about));
   if (base) root.append(...verdictInWords(report.comparison));
   root.append(warningsInWords(), element("dl", { class: "figures" }, headline(summary, base)));
-  const advice = (report.makespan || {}).advice || adviceWithoutTimes(summary);
-  const items = advice.map(adviceInWords);
+  const ofRun = report.makespan ? report.makespan.advice : [];
+  const items = (ofRun.length ? ofRun : adviceWithoutTimes(summary)).map(adviceInWords);
   if (items.length) {
     root.append(element("h2", { class: "minor first" }, "What to do first"),
       element(items.length > 1 ? "ol" : "div", { class: "advice" }, items.map((words) => element(items.length > 1 ? "li" : "p", {}, words))));
@@ -193,7 +193,7 @@ function gainTable({ bottlenecks, unit }) {
     const rows = [...of("task").map((one) => [one.name, amount(one.cost, unit), amount(one.gain, unit)]), ...edges];
     return plainTable("Gains", ["task or edge", "cost", "with enough workers"], rows.slice(0, 5), [1, 2]);
   }
-  const here = (ms) => `${time(ms)}, ${percent(ms / run.makespan_ms)}`;
+  const here = (ms) => element("span", { class: "pairs" }, element("span", {}, time(ms), ","), " ", element("span", {}, percent(ms / run.makespan_ms)));
   const called = ({ name, tasks }) => (tasks > 1 ? `${name} × ${whole.format(tasks)}` : name);
   const rows = run.gains.slice(0, 6).map((row) => [called(row), time(row.cost_ms), here(row.gain_ms), time(row.gain_enough_ms)]);
   return plainTable("Gains", ["task or edge", "cost", `on ${count(run.workers, "worker")}`, "with enough workers"],

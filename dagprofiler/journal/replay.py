@@ -1,0 +1,573 @@
+"""PastRun: the state at which earlier attempts left a run, read from its journal."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from time import perf_counter
+from typing import Any
+
+from dagprofiler._document.rounds import MEASURED, Rounds
+from dagprofiler._util.json import utc_text
+from dagprofiler.config import Config, same_value
+from dagprofiler.engine.log import RunLog
+from dagprofiler.engine.options import RunOptions
+from dagprofiler.engine.run import Frontier, Round
+from dagprofiler.errors import DagProfilerWarning, JournalError, describe, listed, short_repr
+from dagprofiler.graph.wiring import Wiring
+from dagprofiler.measure.pipeline import Contract
+from dagprofiler.task import Task
+
+#: The file of a journal that holds its lines.
+LINES = "journal.jsonl"
+
+#: Times of a complete run in its log, in seconds.
+TOTALS = ("prepare_s", "hooks_s", "garbage_s", "total_s")
+
+#: The most tasks that a message names.
+_MOST = 10
+
+
+@dataclass
+class PastRound:
+    """One round that earlier attempts began.
+
+    Attributes
+    ----------
+    kind
+        The purpose of the round.
+    columns
+        Names of the columns that its meters measured.
+    began_ms
+        When it began, in milliseconds from the run's start.
+    tasks
+        Name of each task that finished to its line, in the order of their ends.
+    ended
+        The totals of the round; None if it is not complete.
+    """
+
+    kind: str
+    columns: list[str]
+    began_ms: float
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ended: dict[str, Any] | None = None
+
+
+class PastRun:
+    """The state at which earlier attempts left a run.
+
+    Parameters
+    ----------
+    directory
+        That of the journal.
+    lines
+        The lines of the journal.
+    torn_bytes
+        Size of an incomplete last line.
+
+    Attributes
+    ----------
+    options
+        What was asked of the run; inputs are serialized.
+    rounds
+        The rounds that were begun.
+    earlier_s
+        Time that was spent on the run, in seconds.
+    resumed
+        The profile's entry for each resumption of the run, this one included.
+    totals
+        The times and the environment of a complete run; None if it is not complete.
+    """
+
+    def __init__(self, directory: str, lines: Sequence[Mapping[str, Any]], torn_bytes: int) -> None:
+        header = self._header = lines[0]
+        self.directory = directory
+        self.rounds: list[PastRound] = []
+        self.resumed: list[dict[str, Any]] = []
+        self.totals: dict[str, Any] | None = None
+        self._executor: str = header["executor"]
+        self._torn_bytes = torn_bytes
+        for line in lines[1:]:
+            self._add(line)
+        self._at_ms: float = lines[-1]["at_ms"]
+        self.earlier_s = self._at_ms / 1e3
+        self._lost = self._lost_tasks()
+        self._drop(self._lost)
+        self._values = values = read_outputs(directory, header["values"])
+        rounds = Rounds(**header["rounds"])
+        meters = pickle.loads(values["meters"])
+        options = header["seed"], values["inputs"], rounds, meters, header["keep"]
+        self.options = RunOptions(*options, header["on_error"])
+
+    def _add(self, line: Mapping[str, Any]) -> None:
+        if "task" in line:
+            self.rounds[-1].tasks[line["task"]] = dict(line)
+        elif "kind" in line:
+            self.rounds.append(PastRound(line["kind"], line["columns"], line["began_ms"]))
+        elif "ended" in line:
+            self.rounds[-1].ended = line["ended"]
+        elif "totals" in line:
+            self.totals = line["totals"]
+        else:
+            entry = dict(line["resumed"])
+            self._executor = entry.pop("executor")
+            self._drop(entry["dropped"])
+            self.resumed.append(entry)
+
+    def _lost_tasks(self) -> list[str]:
+        """Return the tasks of the last round whose outputs are not all there, and what followed."""
+        sizes, whole = dict[str, int](), set[str]()
+        tasks = self.rounds[-1].tasks if self.rounds else {}
+        # The predecessors of a task finished before it.
+        for name, line in tasks.items():
+            after = (self._header["graph"].get(name) or line["declared"])["after"]
+            file, _, end = line["stored"]
+            if file not in sizes:
+                path = os.path.join(self.directory, file)
+                sizes[file] = os.path.getsize(path) if os.path.exists(path) else 0
+            if whole.issuperset(after) and end <= sizes[file]:
+                whole.add(name)
+        return [name for name in tasks if name not in whole]
+
+    def _drop(self, tasks: Iterable[str]) -> None:
+        """Remove the lines of tasks of the last round, which run again."""
+        for name in tasks:
+            del self.rounds[-1].tasks[name]
+            self.rounds[-1].ended = self.totals = None
+
+    @property
+    def kinds(self) -> list[str]:
+        """The purpose of each round that was begun."""
+        return [past.kind for past in self.rounds]
+
+    @property
+    def measured_s(self) -> float:
+        """Time since the first measured round began, in seconds."""
+        began_ms = [past.began_ms for past in self.rounds if past.kind == MEASURED]
+        return self.earlier_s - began_ms[0] / 1e3 if began_ms else 0.0
+
+    def compare(
+        self,
+        tasks: Mapping[str, Task],
+        wiring: Wiring,
+        contracts: Sequence[Contract],
+        *,
+        config: Config,
+        seed: int | None,
+        inputs: Mapping[str, Mapping[str, Any]] | None,
+        rules: Sequence[str],
+    ) -> None:
+        """Raise a JournalError that lists all differences to another run, if there are any.
+
+        Adds the entry of this resumption.
+        """
+        header, names = self._header, wiring.names
+        graph = {name: declaration(i, contracts[i], wiring) for i, name in enumerate(names)}
+        problems = list(graph_differences(graph, header["graph"]))
+        if rules != header["rules"]:
+            problems.append(
+                f"rules: {short_repr(rules)}, in the journal {short_repr(header['rules'])}"
+            )
+        where = "config: parameter"
+        found, unknown = differences(config, self._values["config"], "config", where)
+        problems += found
+        for name, contract in zip(names, contracts):
+            bound = self._values["bound"].get(name, {})
+            where = f"task {name!r}: bound"
+            found, more = differences(contract.bound, bound, f"bound.{name}", where)
+            problems += found
+            unknown.update(more)
+        compared = ["dag", "config", "sources"]
+        if seed is not None:
+            compared.append("seed")
+            if seed != header["seed"]:
+                then = short_repr(header["seed"])
+                problems.append(f"seed: {short_repr(seed)}, in the journal {then}")
+        if inputs is not None:
+            compared.append("inputs")
+            before = self._values["inputs"]
+            problems += input_differences(inputs, before, dict(zip(names, contracts)))
+        if problems:
+            raise JournalError(self.directory, problems)
+        changed = self._changed_sources(sources_of(tasks), unknown)
+        if self.totals is None:
+            self._resume({"compared": compared, "not_compared": unknown, "changed": changed})
+
+    def _changed_sources(
+        self, sources: Mapping[str, str | None], unknown: dict[str, str]
+    ) -> list[str]:
+        """Return the tasks whose source has changed; warn of those that do not run again."""
+        before = self._header["sources"]
+        unsure = [name for name, source in sources.items() if None in (source, before[name])]
+        unknown.update((f"sources.{name}", "its source is not known") for name in unsure)
+        changed = [n for n, source in sources.items() if n not in unsure and source != before[n]]
+        finished = {name for past in self.rounds for name in past.tasks}
+        reused = [name for name in changed if name in finished]
+        if reused:
+            warnings.warn(
+                f"resume: the source of {listed(reused, _MOST)} has changed; recorded results "
+                "are reused",
+                DagProfilerWarning,
+                stacklevel=4,
+            )
+        return changed
+
+    def _resume(self, compared: Mapping[str, Any]) -> None:
+        """Add the entry of this resumption."""
+        last = self.rounds[-1] if self.rounds else None
+        going_on = last is not None and last.ended is None
+        before = self.resumed[-1] if self.resumed else {**self._header, "at_ms": 0.0}
+        now = utc_text()
+        away_ms = (_moment(now) - _moment(before["timestamp"])).total_seconds() * 1e3
+        self.resumed.append(
+            {
+                "timestamp": now,
+                "at_ms": self._at_ms,
+                "gap_ms": round(max(0.0, away_ms - (self._at_ms - before["at_ms"])), 6),
+                "round": len(self.rounds) - going_on,
+                "tasks": len(last.tasks) if last and going_on else 0,
+                "executor_before": self._executor,
+                "torn_bytes": self._torn_bytes,
+                "dropped": self._lost,
+                **compared,
+            }
+        )
+
+    def frontier(self, inner: Callable[[int], Frontier]) -> Callable[[int], Frontier]:
+        """Return a function from a round's number to its frontier, which takes finished tasks over.
+
+        Parameters
+        ----------
+        inner
+            Returns the frontier of a round without earlier attempts, by its number.
+        """
+        rounds = self.rounds
+
+        def replayed(number: int) -> Frontier:
+            if number >= len(rounds):
+                return inner(number)
+            last = number + 1 == len(rounds)
+            return Replayed(inner(number), rounds[number], self.directory, is_last=last)
+
+        return replayed
+
+    def continue_clock(self, log: RunLog) -> None:
+        """Shift the log of the run to the clock of the earlier attempts."""
+        log.timestamp = self._header["timestamp"]
+        log.started -= self.earlier_s
+        log.earlier_s = self.earlier_s
+        log.resumed = self.resumed
+
+    def finish(self, log: RunLog) -> None:
+        """Enter the totals of a complete run into its log, which runs nothing any more."""
+        if self.totals is not None:
+            log.executor = self._executor
+            for name, value in self.totals.items():
+                setattr(log, name, value)
+
+
+class Replayed:
+    """What to run next in a round that earlier attempts began: what they did not finish.
+
+    Parameters
+    ----------
+    inner
+        What to run next without earlier attempts.
+    past
+        The round, as the journal has it.
+    directory
+        That of the journal.
+    is_last
+        Whether it is the last round that was begun.
+    """
+
+    def __init__(self, inner: Frontier, past: PastRound, directory: str, *, is_last: bool) -> None:
+        self.wiring = inner.wiring
+        self.done: Callable[[int], None] | None
+        self._inner = inner
+        self._past = past
+        self._directory = directory
+        self._is_last = is_last
+        #: Lines of the tasks that are still to be taken over.
+        self._left = dict(past.tasks)
+        self._current: Round
+        self._busy: list[tuple[float, float]] = []
+
+    def begin(self, current: Round) -> None:
+        """Enter what the journal has of the round, and begin with the rest."""
+        self._current = current
+        log, past = current.log, self._past
+        if log.columns != past.columns:
+            why = f"the meters measure {log.columns}, in the journal {past.columns}"
+            raise JournalError(self._directory, [why])
+        log.started_s = current.run.started + past.began_ms / 1e3
+        for line in past.tasks.values():
+            log.total_s = line["total_s"]
+            log.meters_s, log.garbage_s, log.store_s = line["costs_s"]
+        if self.wiring.grows:
+            current.added_s = self._added_s
+        else:
+            # All at once, so that they are in the profile even if the run fails early.
+            for i, name in enumerate(self.wiring.names):
+                if name in past.tasks:
+                    self._enter(i, past.tasks[name])
+        current.start_clock(perf_counter())
+        self._inner.begin(current)
+        self._pop, self.done = self._inner.pop, self._inner.done
+
+    def pop(self) -> int | None:
+        """Take over the tasks that are ready and have finished; return one that has not."""
+        number = self._pop()
+        while number is not None:
+            line = self._left.pop(self.wiring.names[number], None)
+            if line is None:
+                break
+            self._take_over(number, line)
+            if self.done is not None:
+                self.done(number)
+            number = self._pop()
+        return number
+
+    def _enter(self, i: int, line: Mapping[str, Any]) -> None:
+        """Enter a task into the log of the round; what it consumed is not needed any more."""
+        current = self._current
+        log = current.log
+        log.ran_on[i] = current.executor.recall(line["worker"])
+        log.enter(i, line, current.run.started)
+        begin_s, *_, end_s = log.times_of(i)
+        self._busy.append((begin_s, end_s))
+        current.slots.release(slot for _, slot in self.wiring.feeds(i))
+
+    def _take_over(self, i: int, line: Mapping[str, Any]) -> None:
+        """Load the outputs of a task that others, rules or the profile still need."""
+        current, wiring = self._current, self.wiring
+        if wiring.grows:
+            if "declared" in line:
+                self._check(i, line)
+            self._enter(i, line)
+        slots, name = current.slots, wiring.names[i]
+        numbered = enumerate(wiring.outputs[i], wiring.first_slot[i])
+        needed = [(slot, output) for slot, output in numbered if slots.uses[slot]]
+        kept = slots.kept[i] and self._is_last
+        if not (needed or kept):
+            return
+        outputs = read_outputs(self._directory, line["stored"], name)
+        for slot, output in needed:
+            slots.handles[slot] = current.executor.put(outputs[output])
+        if kept:
+            decode = current.contracts[i].decode
+            try:
+                decoded = {output: decode(frames) for output, frames in outputs.items()}
+            except Exception as error:
+                why = f"outputs of task {name!r} cannot be decoded: {describe(error)}"
+                raise JournalError(self._directory, [why]) from error
+            current.results.outputs[i] = decoded
+
+    def _check(self, i: int, line: Mapping[str, Any]) -> None:
+        """Raise a JournalError if a task that a rule added differs from the one in the journal."""
+        contract, name = self._current.contracts[i], self.wiring.names[i]
+        declared = {name: declaration(i, contract, self.wiring)}
+        problems = list(graph_differences(declared, {name: line["declared"]}))
+        bound = line["bound"] and read_outputs(self._directory, line["bound"], name)
+        problems += differences(contract.bound, bound or {}, "bound", f"task {name!r}: bound")[0]
+        if problems:
+            raise JournalError(self._directory, problems)
+
+    def _added_s(self, tasks: Iterable[str]) -> float | None:
+        """Return when tasks were added, if any of them has finished before; else None."""
+        for name in tasks:
+            if name in self._left:
+                added_ms: float = self._left[name]["added_ms"]
+                return self._current.run.started + added_ms / 1e3
+        return None
+
+    def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
+        """Mark a task as failed, and the tasks that depend on it as skipped."""
+        self._inner.failed(task, skipped, stops=stops)
+
+    def finish(self, *, ended: bool) -> None:
+        """Complete the log; raise a JournalError if rules no longer add tasks that finished."""
+        current, ended_before = self._current, self._past.ended
+        results, log = current.results, current.log
+        missing = list(self._left) if ended else []
+        if results.errors or results.rule_failures:
+            missing = []
+        self._inner.finish(ended=ended and not missing)
+        log.waited_s = _covered_s(self._busy)
+        if ended_before is not None:
+            numbers = {name: i for i, name in enumerate(self.wiring.names)}
+            attempts = ended_before["attempts"].items()
+            log.attempts = {numbers[name]: lost for name, lost in attempts if name in numbers}
+            log.total_s, log.waited_s = ended_before["total_s"], ended_before["waited_s"]
+            log.ended_s = current.run.started + ended_before["ended_ms"] / 1e3
+            log.legacy_generators = ended_before["legacy_generators"]
+        if missing:
+            why = f"no rule has added tasks that finished before: {listed(missing, _MOST)}"
+            raise JournalError(self._directory, [why])
+
+
+def _covered_s(spans: Sequence[tuple[float, float]]) -> float:
+    """Return the total time that the union of several intervals covers, in seconds."""
+    covered = until = 0.0
+    for begin, end in sorted(spans):
+        covered += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return covered
+
+
+def _moment(timestamp: str) -> datetime:
+    return datetime.strptime(timestamp, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc)
+
+
+def read_outputs(directory: str, place: Sequence[Any], task: str = "") -> Any:
+    """Return what is stored at a place: the serialized outputs of a task, or other values.
+
+    Raises
+    ------
+    JournalError
+        If it cannot be read.
+    """
+    name, begin, _ = place
+    path = os.path.join(directory, name)
+    try:
+        with open(path, "rb") as file:
+            file.seek(begin)
+            return pickle.load(file)
+    except Exception as error:
+        what = f"outputs of task {task!r}" if task else "the arguments of the run"
+        raise JournalError(path, [f"{what} cannot be read: {describe(error)}"]) from error
+
+
+def declaration(i: int, contract: Contract, wiring: Wiring) -> dict[str, Any]:
+    """Return what a task declares and its incoming edges, as JSON."""
+    names = wiring.names
+    feeds = [
+        [name, names[wiring.owner[slot]], wiring.field_of(slot)] for name, slot in wiring.feeds(i)
+    ]
+    return {
+        "inputs": contract.inputs,
+        "outputs": contract.outputs,
+        "gathers": contract.gathers,
+        "serializer": str(contract.serializer),
+        # The order matters to a task that gathers; rules may add edges in another one.
+        "fed with": feeds if contract.gathers and not wiring.grows else sorted(feeds),
+        "after": sorted(names[source] for source in wiring.predecessors(i)),
+    }
+
+
+def graph_differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the differences between declarations and those in the journal."""
+    for what, names in (
+        ("the DAG lacks", [name for name in then if name not in now]),
+        ("the journal lacks", [name for name in now if name not in then]),
+    ):
+        if names:
+            yield f"{what} task{'s' * (len(names) > 1)} {listed(names, _MOST)}"
+    differing = [name for name in now if name in then and now[name] != then[name]]
+    for name in differing[:_MOST]:
+        for part, new in now[name].items():
+            old = then[name][part]
+            if new != old:
+                yield f"task {name!r}: {part}: {short_repr(new)}, in the journal {short_repr(old)}"
+    if differing[_MOST:]:
+        yield f"more that differ: {listed(differing[_MOST:], _MOST)}"
+
+
+def pickled(values: Mapping[str, Any]) -> dict[str, bytes | None]:
+    """Return each value pickled; None if it cannot be."""
+    texts: dict[str, bytes | None] = {}
+    for name, value in values.items():
+        try:
+            texts[name] = pickle.dumps(value)
+        except Exception:  # noqa: BLE001  (a value's own __reduce__ may raise anything)
+            texts[name] = None
+    return texts
+
+
+def differences(
+    now: Mapping[str, Any], then: Mapping[str, bytes | None], kind: str, where: str
+) -> tuple[list[str], dict[str, str]]:
+    """Return what differs from values in the journal, and why others cannot be compared.
+
+    Parameters
+    ----------
+    now, then
+        The values, and those in the journal as :func:`pickled` returned them.
+    kind, where
+        What they are, in the keys of what cannot be compared and in messages.
+    """
+    problems, unknown = [], {}
+    for name in {**now, **then}:
+        which = f"{where} {name!r}"
+        if name not in then:
+            problems.append(f"{which} is not in the journal")
+        elif name not in now:
+            problems.append(f"{which} is in the journal only")
+        elif (text := then[name]) is None:
+            unknown[f"{kind}.{name}"] = "it could not be pickled"
+        else:
+            try:
+                old = pickle.loads(text)
+                # Objects without an __eq__ are equal if their pickles are.
+                same = same_value(old, now[name]) or pickle.dumps(now[name]) == text
+            except Exception as error:  # noqa: BLE001  (code of users)
+                unknown[f"{kind}.{name}"] = describe(error)
+                continue
+            if not same:
+                problems.append(
+                    f"{which}: {short_repr(now[name])}, in the journal {short_repr(old)}"
+                )
+    return problems, unknown
+
+
+def input_differences(
+    now: Mapping[str, Mapping[str, Any]],
+    then: Mapping[str, Mapping[str, Any]],
+    contracts: Mapping[str, Contract],
+) -> Iterator[str]:
+    """Yield the inputs from outside the graph that differ from the serialized ones `then`."""
+    for name in {**now, **then}:
+        new, old = now.get(name, {}), then.get(name, {})
+        for input_ in {**new, **old}:
+            where = f"inputs: {input_!r} of task {name!r}"
+            if input_ not in old:
+                yield f"{where} is not in the journal"
+            elif input_ not in new:
+                yield f"{where} is in the journal only"
+            elif name in contracts and contracts[name].encode(new[input_]) != old[input_]:
+                yield f"{where} differs from the one in the journal"
+
+
+def sources_of(tasks: Mapping[str, Task]) -> dict[str, str | None]:
+    """Return a hash of the source of each task: of its function, or its classes; None if unknown.
+
+    The source of functions that they call is not included.
+    """
+    hashes: dict[Any, str | None] = {}
+    sources = {}
+    for name, task in tasks.items():
+        kind = type(task)
+        written = vars(task).get("__wrapped__") or vars(kind).get("__wrapped__") or kind
+        if id(written) not in hashes:
+            hashes[id(written)] = _source_of(written)
+        sources[name] = hashes[id(written)]
+    return sources
+
+
+def _source_of(written: Any) -> str | None:
+    import inspect
+    from hashlib import blake2b
+
+    parts = [written]
+    if isinstance(written, type):
+        ours = ("dagprofiler", "builtins", "abc")
+        parts = [base for base in written.__mro__ if base.__module__.partition(".")[0] not in ours]
+    try:
+        text = "\n".join([inspect.getsource(part) for part in parts])
+    except Exception:  # noqa: BLE001  (inspect reads a file that may have changed)
+        return None
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
