@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from operator import index
 from typing import Any, Callable
 
 from dagprofiler.errors import did_you_mean, refused, short_repr
@@ -63,11 +62,10 @@ def integer(
     Traceback (most recent call last):
     dagprofiler.errors.ValidationError: workers must be an integer of at least 1, got 0
     """
-    try:
-        # Before Python 3.10 the index of True is True.
-        number = None if isinstance(value, bool) else int(index(value))
-    except TypeError:
-        number = None
+    from numbers import Integral
+
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    number = int(value) if is_integer else None
     if number is None or not least <= number <= (_INTEGERS - 1 if most is None else most):
         upper = "2**63 - 1" if most == _INTEGERS - 1 else most
         limits = f"of at least {least}" if most is None else f"from {least} to {upper}"
