@@ -96,7 +96,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise _NotJson
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str.__str__(key): _plain(item) for key, item in value.items()}
     numpy = imported("numpy")
     if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
         python = value.tolist()
@@ -138,7 +138,10 @@ def check_plain(document: Mapping[str, Any]) -> None:
 
 
 def plain_document(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a deep copy of a document that is plain JSON; errors as :func:`check_plain`."""
+    """Return a deep copy of a document that is plain JSON; errors as :func:`check_plain`.
+
+    Keys that are numbers become text, as :mod:`json` writes them.
+    """
     return {name: json.loads(_plain_text(name, part)) for name, part in document.items()}
 
 

@@ -20,6 +20,7 @@ from dagprofiler.stats import FEWEST_ROUNDS, median
 from dagprofiler.stats.ranktests import (
     DIFFERENCE,
     FASTER,
+    GATE_APART,
     INCONCLUSIVE,
     SLOWER,
     RankResult,
@@ -135,7 +136,9 @@ def compare_profiles(
     "inconclusive" if the two profiles cannot be compared: different machines or conditions, too
     few rounds, rounds of one process; a task's, if the speed of the machine changed in between
     and may account for the difference. The DAG is judged as a task is, next to the mean of its
-    tasks' kernels, and is neither faster nor slower if no task and no edge has a verdict.
+    tasks' kernels, and is neither faster nor slower if no task and no edge has a verdict. Waits
+    for a core are measured in ``compute()`` alone, so the DAG and its edges have no verdict if the
+    share of them differs by over 5 % between profiles that were taken apart.
     ``ratio`` is present in any case. Ratio and interval are
     None if a sample is 0, or so far from 1 that its ratios overflow a float.
     """
@@ -250,6 +253,8 @@ class _Pair(NamedTuple):
     mine: Measured
     theirs: Measured
     kernels: tuple[Measured, Measured] = ((), ())
+    #: Why a difference is none that can be relied on, or "".
+    doubt: str = ""
 
 
 class _Side:
@@ -315,6 +320,20 @@ class _Side:
             means.append(sum(time * kernel for time, kernel in pairs) / whole_ms if pairs else None)
         return means
 
+    @cached_property
+    def waited(self) -> float | None:
+        """Share of the tasks' wall time that they waited for a core; None if it is not known."""
+        times = [
+            (wall_ms, corrected_ms)
+            for row in self.tasks.values()
+            for wall_ms, corrected_ms in zip(
+                self.measured(row, "wall_ms"), self.measured(row, "corrected_ms")
+            )
+            if wall_ms is not None and corrected_ms is not None
+        ]
+        whole_ms = sum(wall_ms for wall_ms, _ in times)
+        return sum(wall - corrected for wall, corrected in times) / whole_ms if whole_ms else None
+
 
 def _known(samples: Measured) -> Measured:
     """Return samples; an empty list if all are None."""
@@ -325,7 +344,18 @@ def _whole(mine: _Side, theirs: _Side) -> _Pair:
     quantity, times = "corrected_ms", (mine.corrected_total_ms(), theirs.corrected_total_ms())
     if not all(times):
         quantity, times = "total_ms", (mine.total_ms, theirs.total_ms)
-    return _Pair(quantity, *times, (mine.kernel_ms, theirs.kernel_ms))
+    return _Pair(quantity, *times, (mine.kernel_ms, theirs.kernel_ms), _waits_differ(mine, theirs))
+
+
+def _waits_differ(mine: _Side, theirs: _Side) -> str:
+    """Return why waits may account for a difference of what lies between the tasks, or ""."""
+    shares = theirs.waited, mine.waited
+    if None in shares or abs(shares[1] - shares[0]) <= GATE_APART:  # type: ignore[operator]
+        return ""
+    return (
+        "tasks waited for a core in {:.0%} of their time in the base and in {:.0%} now, and such "
+        "waits are not measured between the tasks".format(*shares)
+    )
 
 
 def _task_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
@@ -342,7 +372,8 @@ def _task_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
 def _edge_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
     for name, row in mine.edges.items():
         times = _transfer_ms(mine, row), _transfer_ms(theirs, theirs.edges.get(name, {}))
-        yield name, _Pair("transfer_ms", *times, (mine.kernel_ms, theirs.kernel_ms))
+        doubt = _waits_differ(mine, theirs)
+        yield name, _Pair("transfer_ms", *times, (mine.kernel_ms, theirs.kernel_ms), doubt)
 
 
 def _transfer_ms(side: _Side, row: Mapping[str, Any]) -> Measured:
@@ -425,7 +456,11 @@ class _Judge(NamedTuple):
         times: Any = [time for time, _ in mine], [time for time, _ in theirs]
         compare = compare_interleaved if self.paired else compare_apart
         scaled = [time * self.factor for time in times[0]]
-        return compare(scaled, times[1], kernels if known else None)
+        result = compare(scaled, times[1], kernels if known else None)
+        # Rounds in turns wait alike.
+        return (
+            result._replace(p=1.0, doubt=pair.doubt) if pair.doubt and not self.paired else result
+        )
 
     def _entry(self, pair: _Pair, result: RankResult, verdict: Verdict) -> dict[str, Any]:
         sides = ([ms for ms in side if ms is not None] for side in (pair.theirs, pair.mine))

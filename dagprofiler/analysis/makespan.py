@@ -54,12 +54,32 @@ _SHOWN, _WORTH = 0.001, 0.05
 _BAR = 24
 
 
+class _TaskMoments(NamedTuple):
+    """When one task was ready and in which phase; of a failed one, as far as it came.
+
+    Attributes
+    ----------
+    waited_ms
+        Run-queue delay in ``compute()``.
+    between_ms
+        Time between the phases, which serializes nothing.
+    """
+
+    ready_ms: float
+    begun_ms: float
+    computing_ms: float
+    computed_ms: float
+    ended_ms: float
+    waited_ms: float
+    between_ms: float
+    worker: int
+
+
 class _Round(NamedTuple):
     """The measured round whose time is nearest to the median: its number and its tasks."""
 
     number: int
-    #: The moments of each task, its wait for a core, the time between its phases, its worker.
-    rows: list[list[Any]]
+    tasks: list[_TaskMoments]
     #: The most workers that had a task in a measured round.
     workers: int
 
@@ -72,7 +92,7 @@ def parts_of(profile: ProfileData, workers: int = 1) -> dict[str, float] | None:
     typical = _median_round(profile)
     if typical is None:
         return None
-    return _split(typical.rows, max(workers, len({row[-1] for row in typical.rows})))
+    return _split(typical.tasks, max(workers, len({task.worker for task in typical.tasks})))
 
 
 def _median_round(profile: ProfileData) -> _Round | None:
@@ -82,45 +102,62 @@ def _median_round(profile: ProfileData) -> _Round | None:
         return None
     samples = profile.sections.get("samples", {"tasks": {}})
     kinds = samples.get("rounds")
-    places = [columns.index(name) for name in _MOMENTS]
-    rounds: dict[int, list[list[Any]]] = {}
+    ready, begun, computing, computed, ended = (columns.index(name) for name in _MOMENTS)
+    read, write = (columns.index(name) if name in columns else None for name in _INNER)
+    rounds: dict[int, list[_TaskMoments]] = {}
     for record in timeline["records"]:
-        row = [record[place] for place in places]
-        if None not in row and (kinds is None or kinds[record[1]] == MEASURED):
-            rounds.setdefault(record[1], []).append([*row, record, record[2]])
+        task, number = record[0], record[1]
+        if record[computed] is None or (kinds is not None and kinds[number] != MEASURED):
+            continue
+        delays = samples["tasks"].get(task, {}).get("delay_ms")
+        between_ms = 0.0
+        if read is not None and record[read] is not None:
+            between_ms += record[computing] - record[read]
+        if write is not None and record[write] is not None:
+            between_ms += record[write] - record[computed]
+        rounds.setdefault(number, []).append(
+            _TaskMoments(
+                record[ready],
+                record[begun],
+                record[computing],
+                record[computed],
+                # A task that failed has serialized nothing.
+                record[computed] if record[ended] is None else record[ended],
+                (delays[number] if delays else None) or 0.0,
+                between_ms,
+                record[2],
+            )
+        )
     if not rounds:
         return None
-    spans = {
-        n: max(row[4] for row in rows) - min(row[0] for row in rows) for n, rows in rounds.items()
-    }
     totals = samples.get("total_ms", ())
-    spans = {n: totals[n] if n < len(totals) and totals[n] else ms for n, ms in spans.items()}
+    spans = {
+        n: totals[n]
+        if n < len(totals) and totals[n]
+        else max(task.ended_ms for task in tasks) - min(task.ready_ms for task in tasks)
+        for n, tasks in rounds.items()
+    }
     middle = median([*spans.values()])
     n = min(spans, key=lambda n: abs(spans[n] - middle))
-    workers = max(len({row[-1] for row in rows}) for rows in rounds.values())
-    inner = [columns.index(name) if name in columns else None for name in _INNER]
-    for row in rounds[n]:
-        record = row[5]
-        delays = samples["tasks"].get(record[0], {}).get("delay_ms")
-        read, write = (None if place is None else record[place] for place in inner)
-        between_ms = 0.0 if read is None else row[2] - read
-        between_ms += 0.0 if write is None else write - row[3]
-        row[5:6] = (delays[n] if delays else None) or 0.0, between_ms
+    workers = max(len({task.worker for task in tasks}) for tasks in rounds.values())
     return _Round(n, rounds[n], workers)
 
 
-def _split(rows: Sequence[Sequence[Any]], workers: int) -> dict[str, float]:
+def _split(tasks: Sequence[_TaskMoments], workers: int) -> dict[str, float]:
     """Return the parts of one round: the time of all workers, divided by their number."""
-    begin, end = min(row[0] for row in rows), max(row[4] for row in rows)
-    between = sum(row[6] for row in rows)
+    begin, end = min(task.ready_ms for task in tasks), max(task.ended_ms for task in tasks)
+    between = sum(task.between_ms for task in tasks)
+    whole = sum(task.ended_ms - task.begun_ms for task in tasks)
+    computing = sum(task.computed_ms - task.computing_ms for task in tasks)
+    waited = sum(task.waited_ms for task in tasks)
     spent: dict[str, float] = {
-        "tasks": sum(row[3] - row[2] - row[5] for row in rows),
-        "cores": sum(row[5] for row in rows),
-        "transfers": sum((row[2] - row[1]) + (row[4] - row[3]) for row in rows) - between,
+        "tasks": computing - waited,
+        "cores": waited,
+        "transfers": whole - computing - between,
     }
     # Steps of the number of tasks that are ready and wait, and of workers that work.
-    waits = sorted([(row[0], 1, 0) for row in rows] + [(row[1], -1, 0) for row in rows])
-    works = sorted([(row[1], 0, 1) for row in rows] + [(row[4], 0, -1) for row in rows])
+    waits = sorted([(t.ready_ms, 1, 0) for t in tasks] + [(t.begun_ms, -1, 0) for t in tasks])
+    works = sorted([(t.begun_ms, 0, 1) for t in tasks] + [(t.ended_ms, 0, -1) for t in tasks])
     engine, ready, working, at = 0.0, 0, 0, begin
     for moment, waiting, busy in merge(waits, works):
         engine += (moment - at) * min(max(0, ready), max(0, workers - working))
@@ -161,13 +198,15 @@ def makespan_of(profile: ProfileData, found: Analysis | None) -> dict[str, Any] 
     typical = _median_round(profile)
     if typical is None:
         return None
-    parts = _split(typical.rows, typical.workers)
+    parts = _split(typical.tasks, typical.workers)
     samples = profile.sections.get("samples", {})
     totals = samples.get("total_ms")
     total_ms = totals[typical.number] if totals else profile.metrics.total_time_ms
     if total_ms:
         # The makespan begins with the first task, and not when it was ready.
         parts["engine"] += total_ms - sum(parts.values())
+        if parts["engine"] < 0:
+            parts["waiting"] += parts["engine"]
     parts = {part: max(0.0, round(parts[part], 6)) for part in LABELS}
     shown: dict[str, Any] = {
         "workers": typical.workers,
@@ -209,9 +248,9 @@ class _TimedRun:
         work = [a + b for a, b in zip(computing, moving)]
         if workers == 1 or len(work) > _SIMULATED:
             return sum(work) / workers
-        graph, speeds = self.graph, [1.0] * len(self.orders or range(workers))
         orders = self.orders if workers == self.workers else None
-        return replay(*graph[2:], Demands(work), speeds, orders=orders).makespan_ms
+        speeds = [1.0] * (len(orders) if orders else workers)
+        return replay(*self.graph[2:], Demands(work), speeds, orders=orders).makespan_ms
 
     def alone_ms(self, workers: int) -> float:
         """Return the makespan with free edges; Graham's bound is close where tasks are many."""
@@ -386,7 +425,8 @@ class _Adviser(NamedTuple):
             where = f"the machine has {counted(cores, 'core')}, and the run did not wait for them"
         instead = f"{quantity(then_ms, 'ms')} instead of {quantity(now_ms, 'ms')}"
         gain = self._in_words(now_ms - then_ms)
-        why = f"tasks alone, edges not counted, would take {instead}, {gain} less; {where}"
+        why = f"tasks alone, without edges and what a pool costs, would take {instead}, {gain} less"
+        why += f"; {where}"
         return self._advice(now_ms - then_ms, f"use {counted(more, 'worker')}", why)
 
     def _waiting(self) -> Any:

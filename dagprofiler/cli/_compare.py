@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil, isfinite, log
@@ -217,28 +217,35 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
     with measuring(arguments, partial(save_each, lambda profiles: zip(profiles, files))):
         base = load_dag(names[0], arguments.config)
         new = load_dag(names[1], [*arguments.config, *arguments.new_config])
+        _check_common(names, base.tasks, new.tasks)
         found = compare_runs(
             base, new, rounds=rounds, seed=arguments.seed, meters=meters(arguments), progress=True
         )
     _output.keep(zip((found.base, found.new), written))
     compared = _compared(found.new, found.base, names, paired=True, difference=difference)
     if arguments.report is not None:
-        with _output.writing_to(arguments.report):
-            RunComparison(found.base, found.new, compared).report(arguments.report)
+        unsaved = (found.base, found.new)[len(written) :]
+        report = RunComparison(found.base, found.new, compared).report
+        _output.write_report(report, arguments.report, unsaved)
         written.append(arguments.report)
     for path in written:
         _output.note(f"written: {path}")
     return [compared]
 
 
-def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -> ProfileComparison:
-    """Return the comparison of two profiles that have a task in common."""
-    if not {*new.dag_structure["nodes"]} & {*base.dag_structure["nodes"]}:
+def _check_common(names: tuple[str, str], base: Iterable[str], new: Iterable[str]) -> None:
+    """Raise a CommandError unless two DAGs have a task in common."""
+    if not {*base} & {*new}:
         raise CommandError(
-            f"{names[0]} and {names[1]} have no task in common: they are profiles of different "
-            "DAGs; compare profiles of one DAG, with the same task names",
+            f"{names[0]} and {names[1]} have no task in common: they are different DAGs; "
+            "compare versions of one DAG, with the same task names",
             _NOT_COMPARABLE,
         )
+
+
+def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -> ProfileComparison:
+    """Return the comparison of two profiles that have a task in common."""
+    _check_common(names, new.dag_structure["nodes"], base.dag_structure["nodes"])
     if names[0] == names[1]:
         names = f"{names[0]} (base)", f"{names[1]} (new)"
     return compare_profiles(new, base, names=names, **how)

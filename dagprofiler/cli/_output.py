@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
@@ -244,10 +244,40 @@ def reason_of(error: Exception) -> str:
     return getattr(error, "strerror", None) or describe(error)
 
 
+def write_report(
+    write: Callable[[str], Sequence[str]], path: str, unsaved: Sequence[Profile]
+) -> None:
+    """Write a page and print what it leaves out; if that fails, save its profiles elsewhere.
+
+    Raises
+    ------
+    CommandError
+        If it cannot be written; the message says where the profiles are.
+    KeyboardInterrupt
+        If a signal ended it; the same.
+    """
+    try:
+        with ENDING.saving():
+            losses = write(path)
+    except KeyboardInterrupt as interrupt:
+        place = "lost" if unsaved else "saved by -o"
+        raise KeyboardInterrupt(
+            f"report {path!r} was not written; what was measured is {place}"
+        ) from interrupt
+    except Exception as error:
+        places = [f"the profile is {placed(profile)}" for profile in unsaved]
+        where = "; ".join(places) or "the profile is saved by -o"
+        raise CommandError(
+            f"report {path!r}: cannot be written: {reason_of(error)}; {where}"
+        ) from error
+    note_left_out(losses)
+
+
 def placed(profile: Profile) -> str:
     """Save a profile whose file cannot be written; return its place in words."""
     try:
-        return f"in {second_place(profile.save)}"
+        with ENDING.saving():
+            return f"in {second_place(profile.save)}"
     except OSError as error:
         profile.save(sys.stdout.buffer)
         return f"printed, since it cannot be saved to any file ({reason_of(error)})"

@@ -238,7 +238,6 @@ def _saved(profile: Profile, output: str | None) -> str:
             path = output
             if profile.sections["run"]["state"] == "partial":
                 path = "{}.partial{}".format(*os.path.splitext(output.removesuffix(COMPRESSED)))
-        # The user did not choose this name, so a link must not be followed.
         with ENDING.saving(), replacing(path) as file:
             profile.save(file)
     except OSError:
@@ -255,13 +254,7 @@ def written_of(profile: Profile, arguments: argparse.Namespace) -> dict[str, str
         _output.keep([(profile, arguments.output)])
         written["profile"] = arguments.output
     if arguments.report is not None:
-        try:
-            losses = profile.report(arguments.report)
-        except Exception as error:
-            place = "saved by -o" if written else _output.placed(profile)
-            why = f"cannot be written: {_output.reason_of(error)}; the profile is {place}"
-            raise CommandError(f"report {arguments.report!r}: {why}") from error
-        _output.note_left_out(losses)
+        _output.write_report(profile.report, arguments.report, [] if written else [profile])
         written["report"] = arguments.report
     return written
 
@@ -279,7 +272,7 @@ def deliver(profile: Profile, arguments: argparse.Namespace, *, quiet: bool = Fa
     if arguments.json:
         _output.print_json({"written": written, **shown})
         return
-    lines = [_output.text(shown, ("summary", "tasks", "path"), _TASKS), ""]
+    lines = [_output.text(shown, ("summary", "makespan", "tasks", "path"), _TASKS), ""]
     lines += [f"{what}: {path}" for what, path in written.items()]
     if "profile" not in written:
         lines.append("the profile was not saved: use -o profile.json")

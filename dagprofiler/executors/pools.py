@@ -75,7 +75,8 @@ class PoolExecutor(Executor):
     @property
     def capacity(self) -> int:
         """Two tasks for each worker."""
-        return JOBS_PER_WORKER * (self.workers or os.cpu_count() or 1)
+        workers = self.workers
+        return JOBS_PER_WORKER * ((os.cpu_count() or 1) if workers is None else workers)
 
     @property
     def enforces_timeout(self) -> bool:

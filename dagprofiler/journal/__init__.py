@@ -260,8 +260,9 @@ class Journal(Hook):
 
 
 def holds_journal(directory: str) -> bool:
-    """Tell whether there is a journal in a directory."""
-    return os.path.exists(os.path.join(directory, LINES))
+    """Tell whether there is a journal in a directory; an empty file is none yet."""
+    path = os.path.join(directory, LINES)
+    return os.path.exists(path) and os.path.getsize(path) > 0
 
 
 class LineFile:
@@ -339,14 +340,17 @@ class LineFile:
         JournalError
             If it cannot be written; what there is of it is dropped when the run is resumed.
         """
-        rest = memoryview(_encode(line).encode("ascii") + b"\n")
+        content = memoryview(_encode(line).encode("ascii") + b"\n")
+        written = 0
         try:
             if self.torn_bytes:
                 self._file.truncate(self._end)
                 self.torn_bytes = 0
-            while rest:
-                rest = rest[self._file.write(rest) :]
+            while written < len(content):
+                written += self._file.write(content[written:])
+            self._end += written
         except OSError as error:
+            self.torn_bytes = written
             raise JournalError(self.path, [f"cannot be written: {describe(error)}"]) from error
 
     def close(self) -> None:

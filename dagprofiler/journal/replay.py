@@ -112,11 +112,13 @@ class PastRun:
             self.rounds[-1].ended = line["ended"]
         elif "totals" in line:
             self.totals = line["totals"]
-        else:
+        elif "resumed" in line:
             entry = dict(line["resumed"])
             self._executor = entry.pop("executor")
             self._drop(entry["dropped"])
             self.resumed.append(entry)
+        else:
+            raise JournalError(self.directory, [f"it is no journal: a line has {listed([*line])}"])
 
     def _lost_tasks(self) -> list[str]:
         """Return the tasks of the last round whose outputs are not all there, and what followed."""

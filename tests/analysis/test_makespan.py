@@ -5,6 +5,7 @@ from handmade import handmade
 
 from dagprofiler import Profile, TaskMetrics
 from dagprofiler._document.rounds import MOMENTS
+from dagprofiler.analysis.makespan import makespan_of
 from dagprofiler.analysis.summary import figures
 
 
@@ -144,3 +145,12 @@ def test_one_advice_is_given_for_each_cause_the_largest_gain_first():
     waited = {name: {"delay_ms": [5.0]} for name in "bc"}
     busy = {"samples": {"rounds": ["measured"], "tasks": waited}}
     assert advice(run_of(*ROWS, **busy)) == [cheaper, "end what else runs on the machine", data]
+
+
+def test_the_time_of_a_task_that_failed_is_computing():
+    columns = ["ready_ms", "deserialize_start_ms", "compute_start_ms", "compute_end_ms"]
+    timeline = {"workers": [{}], "columns": ["task", "round", "worker", *columns]}
+    timeline["columns"].append("serialize_end_ms")
+    timeline["records"] = [["a", 0, 0, 0.0, 0.0, 0.0, 300.0, None]]
+    profile = handmade("a", [], total_ms=300.0, sections={"timeline": timeline})
+    assert makespan_of(profile, None)["parts"]["tasks"] == 300.0

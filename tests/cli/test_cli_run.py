@@ -242,7 +242,6 @@ def test_a_profile_is_printed_if_no_file_can_hold_it(
     cli, shelf, folder, second_places, monkeypatch, target, code
 ):
     pytest.importorskip("resource")
-    monkeypatch.setenv("HOME", folder)
     with limited_files(100):
         target = f"pipeline_of_tests:{target}"
         done = cli("run", target, "-q", "-o", f"{folder}/p.json", code=code)

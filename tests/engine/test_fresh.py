@@ -16,7 +16,7 @@ from platforms import needs_two_cores
 from processes import alive_in, children, processes, until
 from steps import Notes
 
-from dagprofiler import DAG, Profile, Rounds, compare_runs, task
+from dagprofiler import DAG, Config, Profile, Rounds, compare_runs, task
 from dagprofiler.errors import DagProfilerError, SerializationError
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at /proc")
@@ -194,7 +194,7 @@ def test_samples_statistics_and_file_are_as_of_rounds_in_one_process(measured, t
 
 @pytest.mark.slow
 def test_two_dags_in_turns_have_processes_of_their_own(program):
-    found = compare_runs(program.dag(), {"log": str(program.log), "other": 1}, rounds=FRESH)
+    found = compare_runs(program.dag(), Config(log=str(program.log), other=1), rounds=FRESH)
     assert len(set(program.pids())) == 6
     outputs = [profile.final_outputs["x"] for profile in (found.base, found.new)]
     # The third turn begins with the first DAG again.

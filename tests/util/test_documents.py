@@ -17,6 +17,10 @@ class Colour(enum.IntEnum):
     RED = 3
 
 
+class Letter(str, enum.Enum):
+    A = "a"
+
+
 class Dictable:
     def __repr__(self):
         return "Dictable()"
@@ -64,6 +68,7 @@ def test_the_collector_stays_paused_until_the_outermost_pause_ends_in_an_error_t
         (np.zeros((0, 2)), []),
         ([np.arange(2), np.int8(1)], [[0, 1], 1]),
         (Dictable(), {"scale": 0.5, "steps": [1, 2]}),
+        ({Letter.A: 1}, {"a": 1}),
     ],
     ids=repr,
 )

@@ -137,7 +137,7 @@ function headline(summary, base) {
   return figures.map(([label, key, unit, note]) => element("div", {},
     element("dt", {}, label),
     element("dd", { class: "value" }, text(summary, key, unit)),
-    element("dd", {}, base && base[key] ? `base: ${text(base, key, unit)}${summary[key] ? ` (${inPercent(summary[key] / base[key])})` : ""}` : note)));
+    element("dd", {}, base && base[key] ? `base: ${text(base, key, unit)}${summary[key] ? ` (${inPercent(summary[key] / base[key])}${key === "total_ms" ? ", waits for a core included" : ""})` : ""}` : note)));
 }
 
 function mostExpensive(summary) {
