@@ -217,6 +217,11 @@ def test_a_finished_run_has_a_second_place_if_its_disk_is_full(
     assert "the profile is saved by -o" in line
     assert saved(folder, "q.json").dag_structure["nodes"] == ["read", "add", "show"]
     assert list(second_places.folder.iterdir()) == []
+    options = ["--run", "--rounds", "2", "--report", "/dev/full"]
+    line = refused("compare", shelf.target, shelf.target, *options)
+    places = list(second_places.folder.iterdir())
+    assert len(places) == 2
+    assert all(str(place) in line for place in places)
 
 
 @with_full_disk

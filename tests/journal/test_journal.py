@@ -416,7 +416,7 @@ def test_what_is_finished_is_not_run_again_wherever_lines_were_cut_off(made, tmp
     torn_bytes = 0
     if whole < 0:
         os.truncate(directory / "journal.jsonl", data.draw(st.integers(0, ends[0] - 1)))
-        with pytest.raises(JournalError, match="ended before it began|there is no journal"):
+        with pytest.raises(JournalError, match=r"ended before it began|there is no journal"):
             program().resume(directory)
         return
     if ends[whole + 1]:
