@@ -65,7 +65,8 @@ _UNEXPLAINED = "no task and no edge has a verdict, so that nothing explains the 
 #: What the figures of a row are.
 MEANING = (
     "times are medians of the rounds, without waits for a core where these are known; ratio and "
-    "interval are of rounds at equal speed of the machine, so a ratio may not be the medians'"
+    "interval compare single rounds, and leave out changes of the machine's speed, so a ratio can "
+    "differ from that of the medians"
 )
 
 #: Verdicts on a difference.
