@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from heapq import merge
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from math import ceil, log2
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from dagprofiler._util.text import BYTES, Block, class_of, number, printable, qu
 from dagprofiler.analysis.critical_path import Analysis
 from dagprofiler.errors import counted
 from dagprofiler.graph.replay import Demands, replay
-from dagprofiler.graph.wiring import numbered
+from dagprofiler.graph.wiring import NumberedGraph, numbered
 from dagprofiler.stats import median
 
 #: Parts of the makespan, and what they are.
@@ -156,11 +156,13 @@ def _split(tasks: Sequence[_TaskMoments], workers: int) -> dict[str, float]:
         "transfers": whole - computing - between,
     }
     # Steps of the number of tasks that are ready and wait, and of workers that work.
-    waits = sorted([(t.ready_ms, 1, 0) for t in tasks] + [(t.begun_ms, -1, 0) for t in tasks])
-    works = sorted([(t.begun_ms, 0, 1) for t in tasks] + [(t.ended_ms, 0, -1) for t in tasks])
+    steps = [(t.ready_ms, 1, 0) for t in tasks]
+    steps += [(t.begun_ms, -1, 1) for t in tasks]
+    steps += [(t.ended_ms, 0, -1) for t in tasks]
     engine, ready, working, at = 0.0, 0, 0, begin
-    for moment, waiting, busy in merge(waits, works):
-        engine += (moment - at) * min(max(0, ready), max(0, workers - working))
+    for moment, waiting, busy in sorted(steps):
+        if ready > 0 and working < workers:
+            engine += (moment - at) * min(ready, workers - working)
         at, ready, working = moment, ready + waiting, working + busy
     idle = workers * (end - begin) - sum(spent.values()) - between
     spent.update(engine=engine + between, waiting=idle - engine)
@@ -229,18 +231,25 @@ class _TimedRun:
     def __init__(self, profile: ProfileData, found: Analysis, workers: int) -> None:
         self.workers, self.found = workers, found
         self.paths = found.with_communication or found.without_communication
-        self.graph = graph = numbered(profile.dag_structure["nodes"], edges_of(profile))
-        self.computing = [float(found.weights.values[name]) for name in graph.names]
+        self.profile = profile
+        #: In the order in which they are numbered.
+        self.names = sorted(profile.dag_structure["nodes"])
+        self.computing = [float(found.weights.values[name]) for name in self.names]
         entries = entries_of_tasks(profile)
         self.moving = [
             (entry.serialize_time_ms or 0.0) + (entry.deserialize_time_ms or 0.0)
             if (entry := entries.get(name))
             else 0.0
-            for name in graph.names
+            for name in self.names
         ]
-        number = {name: i for i, name in enumerate(graph.names)}
+        number = {name: i for i, name in enumerate(self.names)}
         schedule = profile.sections.get("schedule")
         self.orders = schedule and [[number[name] for name in row] for row in schedule.values()]
+
+    @cached_property
+    def graph(self) -> NumberedGraph:
+        """The tasks and edges, numbered in the order of the names."""
+        return numbered(self.names, edges_of(self.profile))
 
     def makespan_ms(
         self, computing: Sequence[float], moving: Sequence[float], workers: int
@@ -260,7 +269,7 @@ class _TimedRun:
 
     def gains(self) -> list[dict[str, Any]]:
         """Return what the classes of tasks that cost most gain, and what serializing does."""
-        names, workers = self.graph.names, self.workers
+        names, workers = self.names, self.workers
         members = grouped((class_of(name), i) for i, name in enumerate(names))
         if len(members) == 1:
             members = {name: [i] for i, name in enumerate(names)}
@@ -280,27 +289,39 @@ class _TimedRun:
                 rows.append({"name": name, "tasks": tasks, **figures})
 
         for name in sorted(costs, key=lambda name: -costs[name])[:most]:
-            free = {*members[name]}
-            computing = [0.0 if i in free else ms for i, ms in enumerate(self.computing)]
-            without_ms = self.makespan_ms(computing, self.moving, workers)
-            called = names[members[name][0]] if len(free) == 1 else name
-            enough_ms = self._enough_ms([names[i] for i in members[name]], computing)
-            add(called, len(free), costs[name], without_ms, enough_ms)
+            tasks = members[name]
+            without_ms = whole_ms - costs[name]
+            if workers > 1:
+                without_ms = self.makespan_ms(self._without(tasks), self.moving, workers)
+            called = names[tasks[0]] if len(tasks) == 1 else name
+            add(called, len(tasks), costs[name], without_ms, self._enough_ms(tasks))
         if any(self.moving) and most > 1:
             without_ms = self.makespan_ms(self.computing, [0.0] * len(names), workers)
             enough_ms = self.paths.span - self.found.span
             add(MOVING, 0, sum(self.moving), without_ms, enough_ms)
         return sorted(rows, key=lambda row: (-row["gain_ms"], -row["gain_enough_ms"]))
 
-    def _enough_ms(self, tasks: Sequence[str], computing: Sequence[float]) -> float:
-        """Return how much shorter the critical path is without tasks; `computing` is without."""
-        path = {item.name: item.gain for item in self.paths.bottlenecks if item.kind == "task"}
-        on_path = [name for name in tasks if name in path]
+    def _without(self, tasks: Iterable[int]) -> list[float]:
+        """Return the times of all tasks where some take none."""
+        computing = self.computing.copy()
+        for i in tasks:
+            computing[i] = 0.0
+        return computing
+
+    @cached_property
+    def _gains_on_path(self) -> dict[str, float]:
+        return {item.name: item.gain for item in self.paths.bottlenecks if item.kind == "task"}
+
+    def _enough_ms(self, tasks: Sequence[int]) -> float:
+        """Return how much shorter the critical path is without tasks."""
+        path = self._gains_on_path
+        on_path = [self.names[i] for i in tasks if self.names[i] in path]
         if len(tasks) == 1 or not on_path:
             return path[on_path[0]] if on_path else 0.0
+        computing = self._without(tasks)
         _, order, targets, first_target = self.graph
         communication = self.found.communication or {}
-        names, begin, longest_ms = self.graph.names, [0.0] * len(order), 0.0
+        names, begin, longest_ms = self.names, [0.0] * len(order), 0.0
         for i in order:
             end_ms = begin[i] + computing[i]
             longest_ms = max(longest_ms, end_ms)
