@@ -317,7 +317,7 @@ def test_0_1_0_loads_our_files_and_we_load_what_it_makes_of_them(tmp_path, measu
             assert metrics[name] == getattr(profile.metrics, name)
         assert (seed, timestamp, hostname) == (profile.seed, profile.timestamp, profile.hostname)
         rewritten = Profile.load(path)
-        assert rewritten.metadata == {"dagprofiler_version": "0.1.0"}
+        assert rewritten.metadata == {"dagprofiler_version": "0.1.0", "schema_version": 1}
         assert rewritten.metrics.task_metrics == profile.metrics.task_metrics
     assert len(lines) == len(profiles)
 
