@@ -22,11 +22,11 @@ PACKAGE = ROOT / "dagprofiler"
 
 #: Text of guards and of dense code, its pattern, and how often it may stand in the package.
 GUARDS_AND_TRICKS = {
-    "except Exception": (r"except Exception", 63),
-    "except BaseException": (r"except BaseException", 31),
-    "map(": (r"(?<!\.)\bmap\(", 175),
-    "noqa": (r"noqa", 135),
-    "short_repr(": (r"\bshort_repr\(", 245),
+    "except Exception": (r"except Exception", 60),
+    "except BaseException": (r"except BaseException", 28),
+    "map(": (r"(?<!\.)\bmap\(", 140),
+    "noqa": (r"noqa", 130),
+    "short_repr(": (r"\bshort_repr\(", 230),
 }
 
 LIMITS = {
@@ -39,8 +39,8 @@ LIMITS = {
     "modules in import circles": 0,
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
-    "lines of code": 24_799,
-    "lines of tests": 34_100,
+    "lines of code": 24_300,
+    "lines of tests": 34_000,
     "parameters of Run": 6,
     "attributes of Run": 15,
     "methods of Run": 15,
@@ -49,7 +49,7 @@ LIMITS = {
     "modules that importing the package loads": 38,
     "switches of file in a plain serial run": 65,
     "longest function, in lines of code": 206,
-    "functions over 50 lines of code": 16,
+    "functions over 50 lines of code": 14,
     "most fields of a class": 46,
     **{f"uses of {text}": most for text, (_, most) in GUARDS_AND_TRICKS.items()},
 }
