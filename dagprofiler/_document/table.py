@@ -150,13 +150,8 @@ class ProfileTable(Shown):
         return len(next(iter(self.columns.values())).values)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return self.rows(range(len(self)))
-
-    def rows(self, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
-        """Yield some rows, by their numbers."""
-        columns = list(self.columns.values())
-        for i in numbers:
-            yield {column.key: column.values[i] for column in columns}
+        columns = [column.values for column in self.columns.values()]
+        return (dict(zip(self.columns, row)) for row in zip(*columns))
 
     def __repr__(self) -> str:
         return f"<ProfileTable: {counted(len(self), 'row')} of {', '.join(self.columns)}>"

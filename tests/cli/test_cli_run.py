@@ -244,7 +244,7 @@ def test_a_finished_run_has_a_second_place_if_standard_output_takes_nothing(shel
 
 @pytest.mark.parametrize(("target", "code"), [("dag", 2), ("failing", 4)])
 def test_a_profile_is_printed_if_no_file_can_hold_it(
-    cli, shelf, folder, second_places, monkeypatch, target, code
+    cli, shelf, folder, second_places, target, code
 ):
     pytest.importorskip("resource")
     with limited_files(100):
