@@ -233,7 +233,7 @@ _encode = json.JSONEncoder(**_STRICT, separators=(",", ":")).encode
 _encode_lines = json.JSONEncoder(**_STRICT, separators=("\n", ":")).encode
 
 
-_encode_event = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain_number).encode
+_encode_event = json.JSONEncoder(ensure_ascii=False, **_STRICT).encode
 
 
 def trace_json(value: Any) -> str:
