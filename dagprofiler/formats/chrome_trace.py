@@ -14,7 +14,7 @@ from dagprofiler._util.json import trace_events, trace_json
 from dagprofiler.analysis.critical_path import analyze
 from dagprofiler.errors import CycleError, WeightError, counted
 from dagprofiler.formats import Export
-from dagprofiler.formats._graph import left_out, legible, predicted
+from dagprofiler.formats._graph import left_out, predicted
 from dagprofiler.profile import Profile
 
 
@@ -35,7 +35,7 @@ def _events(kind: str, span: _Seen, place: str, numbers: Iterator[int]) -> list[
     if kind == "span":
         return [f'{{"ph": "X", {what}{times(span.start, span.end)}{args}}}']
     if kind.startswith("async"):
-        what += f'"id": {trace_json(legible(span.id or f"overlapping {next(numbers)}"))}, '
+        what += f'"id": {trace_json(span.id or f"overlapping {next(numbers)}")}, '
     return trace_events(kind, what, str(span.start / 1000), str(span.end / 1000), args)
 
 
@@ -83,7 +83,7 @@ class ChromeTrace:
         }
         text = (
             '{"displayTimeUnit": "ms", '
-            f'"otherData": {trace_json({k: legible(str(v)) for k, v in other.items() if v})}, '
+            f'"otherData": {trace_json({k: str(v) for k, v in other.items() if v})}, '
             '"traceEvents": [\n' + ",\n".join(trace.events) + "\n]}\n"
         )
         return Export(text, tuple(_losses(profile, timeline, spans)))
@@ -135,7 +135,7 @@ class _Trace:
     def _add_span(self, span: TaskSpan, place: str) -> None:
         add, words = self.events.append, trace_json(self._words_of(span))
         add(
-            f'{{"ph": "X", "name": {trace_json(legible(span.task))}, "cat": "task", {place}, '
+            f'{{"ph": "X", "name": {trace_json(span.task)}, "cat": "task", {place}, '
             f'{times(span.start, span.end)}, "args": {words}}}'
         )
         self._homes[span.task, span.round] = span, place
@@ -156,7 +156,7 @@ class _Trace:
             "ready_ms": span.ready_ms,
             "critical_path": span.task in self._critical or None,
             "state": failure.get("state"),
-            "error": legible(failure["error"]) if "error" in failure else None,
+            "error": failure.get("error"),
         }
         return {key: value for key, value in words.items() if value is not None}
 
@@ -177,8 +177,7 @@ class _Trace:
         without one being in the other become asynchronous.
         """
         names = [
-            f'"name": {trace_json(legible(label["name"]))}, '
-            f'"cat": {trace_json(legible(label["category"]))}'
+            f'"name": {trace_json(label["name"])}, "cat": {trace_json(label["category"])}'
             for label in traced["labels"]
         ]
         by_place: dict[str, list[_Seen]] = {}
@@ -227,14 +226,14 @@ class _Trace:
         """Return process and thread, as text, of a thread other than the tasks'."""
         info = {} if thread["worker"] is None else workers[thread["worker"]]
         process = self._process(info.get("host", "unknown worker"), info.get("pid"))
-        return self._thread(process, legible(f"{thread['name']} ({thread['id']})"), 0)
+        return self._thread(process, f"{thread['name']} ({thread['id']})", 0)
 
     def _process(self, host: Any, pid: Any) -> int:
         number = self._processes.get((host, pid))
         if number is None:
             number = self._processes[host, pid] = next(self._numbers)
             words = f"{host or 'unknown host'}{'' if pid is None else f', pid {pid}'}"
-            name = f'"args": {{"name": {trace_json(legible(words))}}}'
+            name = f'"args": {{"name": {trace_json(words)}}}'
             self.events.append(f'{{"ph": "M", "name": "process_name", "pid": {number}, {name}}}')
         return number
 
