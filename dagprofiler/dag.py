@@ -200,7 +200,7 @@ class DAG(Shown):
     ----------
     tasks
         Name to task, or to a task class, which is instantiated. Names
-        are non-empty strings without ``->``.
+        are printable, non-empty strings (``str.isprintable()``) without ``->``.
     edges
         Each ``(source, target)``, which carries the outputs of the source
         that have the name of an input of the target, or all its outputs if

@@ -340,24 +340,16 @@ def check_ends(executor: EndsTasks, which: str) -> None:
         )
 
 
-def check_names(names: Mapping[Any, Any]) -> None:
-    """Raise a GraphError unless all task names are non-empty strings without ``->``."""
-    try:
-        # One search for all names; the loop below finds the wrong one.
-        joined = "\0".join(names)
-        # A subclass of str may count two equal texts as two names; readers of a profile do not.
-        several = len({*map(str.__str__, names)}) < len(names)
-        if "->" not in joined and "" not in names and not several:
-            return
-    except TypeError:
-        pass
-    known: set[str] = set()
+def check_names(names: Iterable[Any]) -> None:
+    """Raise a GraphError unless each name is a printable, non-empty string without ``->``."""
     for name in names:
         if not isinstance(name, str) or not name:
             raise GraphError(f"task name {short_repr(name)}: expected a non-empty string")
-        if str.__str__(name) in known:
-            raise GraphError(f"task name {short_repr(name)} stands twice")
-        known.add(str.__str__(name))
+        if not name.isprintable():
+            character = next(letter for letter in name if not letter.isprintable())
+            raise GraphError(
+                f"task name {short_repr(name)} holds {character!a}, which cannot be printed"
+            )
         if "->" in name:
             raise GraphError(
                 f"task name {short_repr(name)} holds '->', which joins names in edge weights"

@@ -416,8 +416,7 @@ class GraphEditor(GraphView):
         """
         if not self._open:
             raise self._late()
-        if type(name) is not str or not name or "->" in name:
-            check_names({name: None})
+        check_names([name])
         if name in self._growing.index or name in self.tasks_added:
             raise GraphError(f"task {name!r} exists already")
         made = self._made(name, task)
@@ -501,7 +500,7 @@ class GraphEditor(GraphView):
             raise GraphError(f"tasks {name!r}: input {into!r} {problem}")
         count = self._encode_items(source, field)
         names = [f"{name}[{i}]" for i in range(count)]
-        check_names(dict.fromkeys(names[:1]))
+        check_names(names[:1])
         if count and not self._growing.index.keys().isdisjoint(names):
             existing = next(item for item in names if item in self._growing.index)
             raise GraphError(f"task {short_repr(existing)} exists already")

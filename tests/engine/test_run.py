@@ -21,7 +21,7 @@ from dagprofiler.executors.serial import SerialExecutor
 # A brute-force reference in plain dicts, and random programs for it.
 
 FIELDS = "pqrst"
-NAMES = st.text("ab-> é\n.", min_size=1, max_size=3).filter(lambda name: "->" not in name)
+NAMES = st.text("ab-> é.", min_size=1, max_size=3).filter(lambda name: "->" not in name)
 
 
 class Node(Task):

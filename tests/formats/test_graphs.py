@@ -140,15 +140,10 @@ def test_edges_have_the_weights_of_the_profile_and_only_what_is_known():
     assert edge == {"weight": 8, "size_bytes": 1}
 
 
-def test_losses_name_sections_left_out_and_names_that_changed():
+def test_losses_name_the_sections_that_are_left_out():
     (loss,) = exporter("graphml").render(golden_profile()).losses
     left_out = loss.rpartition(": ")[2].split(", ")
     assert set(left_out) == {"configuration", "run", "weight_sources", "timeline"}
-    for count, end in ((8, "and 3 more"), (5, r"'\x05' is '\\u0005'")):
-        profile = profile_of([chr(i) for i in range(1, count + 1)])
-        (loss,) = [loss for loss in exporter("dot").render(profile).losses if "names with" in loss]
-        assert r"'\x01' is '\\u0001'" in loss
-        assert loss.endswith(end)
 
 
 def test_fields_of_edges_are_a_json_list_and_sizes_have_their_units():
@@ -193,8 +188,8 @@ def outside(text):
 def test_no_name_breaks_out_of_its_quotes(tasks):
     plain = profile_of([f"t{i}" for i in range(len(tasks))])
     assert outside(rendered("dot", profile_of(tasks))) == outside(rendered("dot", plain))
-    text = rendered("dot", profile_of(["\\N\n&lt;"]))
-    assert 'label="\\\\N\\n&amp;lt;\\n1 instructions"' in text
+    text = rendered("dot", profile_of(["\\N &lt;"]))
+    assert 'label="\\\\N &amp;lt;\\n1 instructions"' in text
 
 
 # Mermaid

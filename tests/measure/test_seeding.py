@@ -42,7 +42,7 @@ def independent(*names):
 
 
 def test_numbers_follow_from_the_seed_and_the_task_in_every_generator():
-    dag = independent("a", "b", "ü", "a:b", "\udcff", "task with spaces")
+    dag = independent("a", "b", "ü", "a:b", "日本", "task with spaces")
     numbers = drawn(dag, 42)
     random.seed(1)
     np.random.seed(1)
