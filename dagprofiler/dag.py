@@ -34,7 +34,7 @@ from dagprofiler.engine.options import (
     ranking,
 )
 from dagprofiler.engine.run import Frontier, HookCalls, Plan, ReadyQueue, Run, Workload
-from dagprofiler.engine.sections import is_precise
+from dagprofiler.engine.samples import is_precise
 from dagprofiler.errors import (
     DagProfilerError,
     DeclarationError,
