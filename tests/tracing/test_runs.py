@@ -404,15 +404,13 @@ def test_a_run_inside_a_task_has_a_tracer_of_its_own():
     assert sys.getprofile() is None
 
 
-def test_what_did_not_fit_is_counted_and_told_where_it_is_missed(tmp_path):
+def test_what_did_not_fit_is_counted_and_told_where_it_is_missed():
     profile = chain(coroutines=9).run(hooks=[Tracer(limit=2)])
     assert counted(profile)["wait"] == {"Wait.one": 2}
     assert profile.sections["spans"]["dropped"] == {"load": 2, "wait": 7}
     found = analyze(profile, cost="wall_time")
     assert found.critical_spans.dropped == 9
     assert "there was no room for 9 spans: Tracer(limit=...)" in str(found)
-    losses = profile.export(tmp_path / "p.trace.json")
-    assert "9 spans inside tasks had no room in the profile" in losses
     assert "no room" not in str(analyze(chain().run(), cost="wall_time"))
 
 
