@@ -670,7 +670,6 @@ class DAG(Shown):
             options.executor,
             config=self.config,
             seed=options.seed,
-            collects=options.collects,
             timeout_s=options.timeout,
         )
 
