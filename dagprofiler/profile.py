@@ -679,7 +679,7 @@ def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
     # Most invalid documents are profiles; trying all importers takes a while.
     if not isinstance(data, dict) or "dag_structure" in data:
         return error
-    formats, _ = plugins.recognizing(data)
+    formats = plugins.recognizing(data)
     if not formats:
         return error
     return ProfileError(f"not a profile but {' or '.join(formats)}, which import_profile() reads")
