@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol, Union
 
 from dagprofiler._util.interpreter import here, sink
 from dagprofiler.config import Config
-from dagprofiler.errors import OutputError, SerializationError, describe, short_repr
+from dagprofiler.errors import OutputError, SerializationError, describe
 from dagprofiler.measure.random import Streams, leave_stream
 from dagprofiler.serializers import PICKLED_AS_COUNTED, FrameList, frames_bytes, payload_bytes
 
@@ -346,7 +346,7 @@ def _failure(
 ) -> tuple[Times, BaseException]:
     """Return the times of a task whose last phase ends now by an error, and what to report."""
     t0, t1, t2, t3, t4, t5 = times
-    where = f"task {short_repr(work[0])}:"
+    where = f"task {work[0]!r}:"
     if t0 is not None and t1 is None:
         t1 = perf_counter()
         error = _wrapped(error, f"{where} input {field!r} cannot be decoded")
@@ -371,27 +371,27 @@ def _perform_by_run(work: WorkFields, frames: list[Any], config: Config | None) 
         if field in contract.gathers:
             inputs[field].append(decode(data))
         else:
-            own = data if decode == contract.decode else contract.encode(decode(data))
-            inputs[field] = FrameList(own) if type(own) is list else own
+            encoded = data if decode == contract.decode else contract.encode(decode(data))
+            inputs[field] = FrameList(encoded) if type(encoded) is list else encoded
     frames.clear()
     begun = perf_counter()
     result = task.run(inputs, config)
     took = perf_counter() - begun
     outputs, metrics = result["outputs_raw"], result["metrics"]
-    made = result.get("outputs", {})
+    serialized = result.get("outputs", {})
     for field in contract.outputs:
         if field not in outputs:
             raise _missing_outputs(name, contract.outputs, outputs)
-    encoded = {
-        field: made[field] if field in made else contract.encode(value)
+    wire_frames = {
+        field: serialized[field] if field in serialized else contract.encode(value)
         for field, value in outputs.items()
     }
     reported_ms = (metrics.deserialize_time_ms, metrics.compute_time_ms, metrics.serialize_time_ms)
     ends = [begun + min(total_ms / 1e3, took) for total_ms in accumulate(reported_ms)]
-    wire = {field: _length(name, field, data) for field, data in encoded.items()}
+    wire = {field: _length(name, field, data) for field, data in wire_frames.items()}
     payload = _payload(outputs, wire) if contract.counts_payload else wire
     times = (begun, ends[0], ends[0], ends[1], ends[1], ends[2])
-    return times, payload, wire, encoded, outputs if keep else None, None, None, None
+    return times, payload, wire, wire_frames, outputs if keep else None, None, None, None
 
 
 def encoded_size(contract: Contract, value: Any, frames: Any) -> tuple[int, int]:
@@ -420,19 +420,18 @@ def _length(name: str, field: str, frames: Any) -> int:
         return frames_bytes(frames)
     except TypeError as error:
         raise SerializationError(
-            f"task {short_repr(name)}: serialize() of output {field!r} returned "
+            f"task {name!r}: serialize() of output {field!r} returned "
             f"{type(frames).__name__}, expected bytes or a list of buffers"
         ) from error
 
 
 def _not_metered(name: str) -> str:
-    which = short_repr(name)
-    return f"task {which} is run by its own run(), around parts of which nothing can be metered"
+    return f"task {name!r} is run by its own run(), around parts of which nothing can be metered"
 
 
 def _no_mapping(name: str, declared: list[str], outputs: Any) -> OutputError:
     return OutputError(
-        f"task {short_repr(name)}: compute() returned {type(outputs).__name__}, expected a mapping "
+        f"task {name!r}: compute() returned {type(outputs).__name__}, expected a mapping "
         f"of its outputs ({_named('declared', declared)})"
     )
 
@@ -440,7 +439,7 @@ def _no_mapping(name: str, declared: list[str], outputs: Any) -> OutputError:
 def _missing_outputs(name: str, declared: list[str], outputs: Mapping[str, Any]) -> OutputError:
     missing = [field for field in declared if field not in outputs]
     return OutputError(
-        f"task {short_repr(name)}: compute() returned no {_quoted(missing)} "
+        f"task {name!r}: compute() returned no {_quoted(missing)} "
         f"({_named('declared', declared)}; {_named('returned', outputs)})"
     )
 
