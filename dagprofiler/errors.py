@@ -152,8 +152,8 @@ class RunError(DagProfilerError, RuntimeError):
 
 
 def portable(error: BaseException) -> BaseException:
-    """Return `error`, or a substitute with its text if it cannot be pickled."""
-    return error if _pickled(error) else DagProfilerError(describe(error))
+    """Return a copy of `error` without its causes, or a substitute with its text; both pickle."""
+    return _unpickled(_pickled(error), describe(error))
 
 
 def _pickled(error: BaseException) -> bytes | None:
