@@ -422,7 +422,7 @@ _UNRELIABLE = "the counter was not reliable: it counted less than the meters the
 
 #: Types of plain numbers; integers of a profile fit 64 bits.
 _PLAIN = frozenset({int, float})
-_INTEGERS = 2**63
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 class _OpenMeter:
@@ -436,19 +436,20 @@ class _OpenMeter:
         What the meter counts without a task, which is no part of its values.
     """
 
-    __slots__ = ("_failure", "_meter", "column", "idle", "reason")
+    __slots__ = ("_failure", "_meter", "_start", "_stop", "column", "idle", "reason")
 
     def __init__(self, column: str, meter: Any) -> None:
         self.column = column
         self.reason = self._failure = ""
         self.idle: Number = 0
         self._meter = meter
+        self._start, self._stop = meter.start, meter.stop
 
     def begin(self) -> None:
         """Start the meter."""
+        self._failure = ""
         try:
-            self._meter.start()
-            self._failure = ""
+            self._start()
         except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
             self._failure = f"start() raised {describe(error)}"
 
@@ -457,28 +458,32 @@ class _OpenMeter:
         value: Any = None
         if not self._failure:
             try:
-                value = self._meter.stop()
+                value = self._stop()
             except Exception as error:  # noqa: BLE001  (the same)
                 self._failure = f"stop() raised {describe(error)}"
-        if self._failure:
-            self.reason = f"task {task!r}: {self._failure}"
-            return None
         # Most values are plain already, which is faster to see than to make them so.
-        plain = type(value) in _PLAIN and -_INTEGERS <= value < _INTEGERS
+        plain = type(value) in _PLAIN and _LEAST <= value <= _MOST
         number = value if plain else plain_number(value)
-        if number is not None and (not self.idle or number > self.idle):
+        if number is None:
+            self.reason = self._why_none(value, task)
+        elif not self.idle:
+            return number
+        elif number > self.idle:
             return number - self.idle
-        if number is not None:
-            self.reason = _UNRELIABLE
-        elif value is None:
-            reason = getattr(self._meter, "reason", None)
-            self.reason = str(reason or "its meter returned None and no reason")
         else:
-            self.reason = (
-                f"task {task!r}: stop() returned {short_repr(value)}, expected None or a finite "
-                "number (an integer of at most 64 bits)"
-            )
+            self.reason = _UNRELIABLE
         return None
+
+    def _why_none(self, value: Any, task: str) -> str:
+        if self._failure:
+            return f"task {task!r}: {self._failure}"
+        if value is None:
+            reason = getattr(self._meter, "reason", None)
+            return str(reason or "its meter returned None and no reason")
+        return (
+            f"task {task!r}: stop() returned {short_repr(value)}, expected None or a finite number "
+            "(an integer of at most 64 bits)"
+        )
 
 
 def _open_built_in(name: str, files: KernelFiles, opened: ExitStack, *, alone: bool) -> Any:
