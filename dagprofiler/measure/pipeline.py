@@ -88,9 +88,9 @@ class Parameters:
         return cls(frozenset(required - {"cfg"}), frozenset(optional - {"cfg"}), any_, takes_cfg)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contract:
-    """What a task declares, as needed to wire and run it.
+    """What a task declares, as needed to wire and run it; tasks that are alike share one.
 
     Attributes
     ----------
@@ -115,9 +115,9 @@ class Contract:
     """
 
     parameters: Parameters
-    inputs: list[str]
-    outputs: list[str]
-    gathers: list[str]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    gathers: tuple[str, ...]
     encode: Codec
     decode: Codec
     serializer: str
