@@ -429,14 +429,14 @@ def _not_metered(name: str) -> str:
     return f"task {name!r} is run by its own run(), around parts of which nothing can be metered"
 
 
-def _no_mapping(name: str, declared: list[str], outputs: Any) -> OutputError:
+def _no_mapping(name: str, declared: Sequence[str], outputs: Any) -> OutputError:
     return OutputError(
         f"task {name!r}: compute() returned {type(outputs).__name__}, expected a mapping "
         f"of its outputs ({_named('declared', declared)})"
     )
 
 
-def _missing_outputs(name: str, declared: list[str], outputs: Mapping[str, Any]) -> OutputError:
+def _missing_outputs(name: str, declared: Sequence[str], outputs: Mapping[str, Any]) -> OutputError:
     missing = [field for field in declared if field not in outputs]
     return OutputError(
         f"task {name!r}: compute() returned no {_quoted(missing)} "
