@@ -158,8 +158,10 @@ class Profile(Shown):
     ) -> Profile:
         """Return the profile of a run that has just ended; `tables` builds its parts when used."""
         metadata = None if name is None else {"name": name}
-        nothing = DAGMetrics([], [], {}, {}, 0.0)
-        profile = cls(config, {}, nothing, final_outputs, seed, outputs=outputs, metadata=metadata)
+        later: Any = None
+        profile = cls(
+            config, later, later, final_outputs, seed, "", outputs=outputs, metadata=metadata
+        )
         profile._tables = tables
         # The cached properties below take their place.
         del profile.dag_structure, profile.metrics, profile.timestamp, profile.sections
