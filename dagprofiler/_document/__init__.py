@@ -263,8 +263,8 @@ class Environment:
 
     Attributes
     ----------
-    python, os, cpu
-        Version of Python; the operating system; the model of the processor.
+    python, os, machine, cpu
+        Version of Python; the operating system; architecture and model of the processor.
     cores, cores_usable, cores_quota
         Of the machine; those the process may run on; the limit of its control group.
     memory_bytes
@@ -281,6 +281,7 @@ class Environment:
 
     python: str | None = None
     os: str | None = None
+    machine: str | None = None
     cpu: str | None = None
     cores: int | None = None
     cores_usable: int | None = None
