@@ -216,6 +216,8 @@ def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> d
         if name in entries:
             low_ms, high_ms = predicted.get(name, (None, None))
             times[name] = TaskTime(entries[name].compute_time_ms, low_ms, high_ms, "wall_ms")
+        if not statistics and not samples.tasks:
+            continue
         summaries = statistics.get(name, {})
         for column in ("corrected_ms", "wall_ms"):
             if column in summaries:

@@ -236,7 +236,8 @@ def analyze(
         weights = _at_speed(weights, instructions_per_s)
         communication = _communication_of(profile, pairs, weights, bandwidth_bits_per_s, size)
         with collector_paused():
-            found = _analysis(weights, pairs, communication)
+            order = profile.dag_structure["execution_order"]
+            found = _analysis(weights, order, pairs, communication)
     except OverflowError as error:
         reason = "together with communication they make more than a float holds"
         raise WeightError(weights.source, [], reason) from error
@@ -286,9 +287,12 @@ def _at_speed(weights: Weights, instructions_per_s: float | None) -> Weights:
 
 
 def _analysis(
-    weights: Weights, pairs: Mapping[tuple[str, str], str], communication: _Communication
+    weights: Weights,
+    order: Sequence[str],
+    pairs: Mapping[tuple[str, str], str],
+    communication: _Communication,
 ) -> Analysis:
-    graph = _WeightedGraph(list(weights.values), pairs)
+    graph = _WeightedGraph(list(weights.values), order, pairs)
     times = communication.times or {}
     whole = {int} >= {*map(type, weights.values.values()), *map(type, times.values())}
     per_unit = 1 if whole else _PER_MS
@@ -387,9 +391,11 @@ class Paths:
         ]
         # Sorting is stable: on a tie the order of the path remains.
         gains.sort(key=itemgetter(0, 1), reverse=True)
-        unit = self._per_unit
+        per_unit = self._per_unit
+        if per_unit == 1:
+            return tuple(Bottleneck(name, kind, cost, gain) for gain, cost, name, kind in gains)
         return tuple(
-            Bottleneck(name, kind, _in_units(cost, unit), _in_units(gain, unit))
+            Bottleneck(name, kind, cost / per_unit, gain / per_unit)
             for gain, cost, name, kind in gains
         )
 
@@ -487,10 +493,15 @@ class _WeightedGraph:
         For each task the largest number of edges on a path to it.
     """
 
-    def __init__(self, nodes: Sequence[str], pairs: Mapping[tuple[str, str], str]) -> None:
-        self.names = kahn_order(nodes, pairs)
-        self._place = place = {name: i for i, name in enumerate(self.names)}
-        self._nodes = nodes
+    def __init__(
+        self, nodes: Sequence[str], order: Sequence[str], pairs: Mapping[tuple[str, str], str]
+    ) -> None:
+        place = {name: i for i, name in enumerate(order)}
+        # A profile that was edited, or whose run ended early, may have no order of all tasks.
+        if place.keys() != {*nodes} or any(place[a] >= place[b] for a, b in pairs):
+            order = kahn_order(nodes, pairs)
+            place = {name: i for i, name in enumerate(order)}
+        self.names, self._place, self._nodes = order, place, nodes
         self.edges = sorted((place[a], place[b], key) for (a, b), key in pairs.items())
         edges_from = Counter(source for source, _, _ in self.edges)
         self.first_edge = list(accumulate((edges_from[i] for i in range(len(nodes))), initial=0))
@@ -546,14 +557,14 @@ def _critical(
     task = min(entries, key=names.__getitem__)
     path = _Path([task], [])
     while not graph.is_exit(task):
-        begin, end = graph.first_edge[task], graph.first_edge[task + 1]
-        _, task, edge = min(
-            (names[target], target, k)
-            for k, (_, target, _) in enumerate(graph.edges[begin:end], begin)
-            if delays[k] + bottom[target] == below[task]
-        )
+        nearest, first = "", -1
+        for k in range(graph.first_edge[task], graph.first_edge[task + 1]):
+            _, target, _ = graph.edges[k]
+            if delays[k] + bottom[target] == below[task] and (first < 0 or names[target] < nearest):
+                nearest, first = names[target], k
+        task = graph.edges[first][1]
         path.tasks.append(task)
-        path.edges.append(edge)
+        path.edges.append(first)
     return path
 
 

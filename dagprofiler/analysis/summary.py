@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from heapq import nsmallest
 from typing import Any
 
 from dagprofiler._document import ProfileData
@@ -105,8 +106,8 @@ def _first(
 ) -> list[Any]:
     """Return the first items in the order of their values, or all of them for 0."""
     keys = [-(value or 0) for value in values] if down else values
-    order = sorted(range(len(items)), key=keys.__getitem__)
-    return [items[i] for i in order[: top or None]]
+    count = len(items)
+    return [items[i] for i in nsmallest(top or count, range(count), key=keys.__getitem__)]
 
 
 def _summary(profile: ProfileData, found: Analysis | None, edges: int) -> dict[str, Any]:
