@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, Rounds
+from dagprofiler._util.interpreter import TaskSpans
 from dagprofiler._util.json import utc_text
 from dagprofiler.errors import GraphError, short_repr
 from dagprofiler.executors import RoundReport
@@ -29,7 +30,6 @@ from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Readings
-    from dagprofiler.tracing.collection import Few, Packed
 
 Number = Union[int, float, None]
 Column = list[Optional[float]]
@@ -286,7 +286,7 @@ class RoundLog:
     meters_s: float = 0.0
     garbage_s: float = 0.0
     store_s: float = 0.0
-    spans: dict[int, Packed | Few] = field(default_factory=dict)
+    spans: dict[int, TaskSpans] = field(default_factory=dict)
     stored: dict[int, Any] = field(default_factory=dict)
     ended_s: float | None = None
     waited_s: float | None = None
@@ -346,7 +346,7 @@ class RoundLog:
         return {
             "task": wiring.names[i],
             "times_ms": since_ms(self.times_of(i), zero_s),
-            "spans": None if spans is None else spans.packed().shifted(-zero_s).to_dict(),
+            "spans": None if spans is None else spans.shifted(-zero_s),
             "bytes": {
                 name: [wire[slot], self.payload_bytes.get(slot, wire[slot])] for slot, name in slots
             },
@@ -365,9 +365,7 @@ class RoundLog:
         self.extend_columns()
         self.times[6 * i : 6 * i + 6] = [zero_s + ms / 1e3 for ms in entry["times_ms"]]
         if entry["spans"] is not None:
-            from dagprofiler.tracing.collection import Packed
-
-            self.spans[i] = Packed.of(entry["spans"]).shifted(zero_s)
+            self.spans[i] = TaskSpans(*entry["spans"]).shifted(zero_s)
         for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
             self.wire_bytes[slot], payload = entry["bytes"][name]
             if payload != self.wire_bytes[slot]:
@@ -408,7 +406,7 @@ class RoundLog:
                 None if moment is None else moment - ahead_s[k // 6]
                 for k, moment in enumerate(self.times)
             ]
-            self.spans = {i: spans.packed().shifted(-ahead_s[i]) for i, spans in self.spans.items()}
+            self.spans = {i: spans.shifted(-ahead_s[i]) for i, spans in self.spans.items()}
 
     @property
     def complete(self) -> bool:

@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, MIN_ROUNDS, WARM_UP
-from dagprofiler._util.interpreter import asked_for, recording, sink
+from dagprofiler._util.interpreter import asked_for, owner, recording
 from dagprofiler.config import Config
 from dagprofiler.engine.hooks import NO_HOOKS, Hook, RunInfo, hooks_of
 from dagprofiler.engine.log import Results, RoundLog, RunLog, environment
@@ -177,9 +177,9 @@ def is_traced(kind: str, instrumentation: Instrumentation | None) -> bool:
     """Tell whether the profile includes the spans of a round."""
     if kind == ALLOCATION:
         return False
-    return (instrumentation is not None and instrumentation.tracing is not None) or (
-        not recording.off
-    )
+    if instrumentation is not None and instrumentation.tracing is not None:
+        return True
+    return recording.enabled
 
 
 class Slots:
@@ -277,16 +277,15 @@ class Round:
         log = self.log
         log.started_s = perf_counter()
         self.start_clock(log.started_s)
-        token, ended = None, False
+        ended = False
+        # Spans are those of the tasks, not of a collection around the run.
+        token = owner.set(None)
         try:
-            if recording.tracing is not None:
-                token = sink.set(recording.tracing.place())
             self._frontier.begin(self)
             self._loop()
             ended = True
         finally:
-            if token is not None:
-                sink.reset(token)
+            owner.reset(token)
             try:
                 self._frontier.finish(ended=ended)
             finally:

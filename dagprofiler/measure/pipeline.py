@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol
 
-from dagprofiler._util.interpreter import here, sink
+from dagprofiler._util.interpreter import Collection, TaskSpans, TaskThread, here, owner
 from dagprofiler.config import Config
 from dagprofiler.errors import OutputError, SerializationError, describe
 from dagprofiler.measure.random import Streams, leave_stream
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from inspect import Signature
 
     from dagprofiler.measure.instruments import Instruments, Readings
-    from dagprofiler.tracing.collection import Few, Packed
-
-    Spans = Union[Packed, Few, None]
 
 
 #: One half of a serializer: value to frames, or frames to value.
@@ -188,14 +185,21 @@ class Record(NamedTuple):
     outputs: Mapping[str, Any] | None
     error: BaseException | None
     readings: Readings | None
-    spans: Spans
+    spans: TaskSpans | None
 
 
 #: The fields of a :class:`Work` and of a :class:`Record`, as bare tuples: making named ones takes
 #: a tenth of the time of a run of small tasks.
 WorkFields = tuple[str, Computes, Contract, Sequence[str], Sequence[Codec], bool]
 RecordFields = tuple[
-    Times, Sizes, Sizes, dict[str, Any], Any, "BaseException | None", "Readings | None", "Spans"
+    Times,
+    Sizes,
+    Sizes,
+    dict[str, Any],
+    Any,
+    "BaseException | None",
+    "Readings | None",
+    "TaskSpans | None",
 ]
 
 
@@ -224,8 +228,8 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
     instruments
         What to measure in addition to the phases.
     beside
-        Whether other tasks may run in this process, so that threads which this one starts
-        need its context to record into it.
+        Whether other tasks may run in this process, so that copies of this one's context
+        record into it.
 
     Returns
     -------
@@ -234,7 +238,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
     """
     name, task, contract, inputs, decoders, keep = work
     declared, encode = contract.outputs, contract.encode
-    t0 = t1 = t2 = t3 = t4 = t5 = readings = spans = outer = token = None
+    t0 = t1 = t2 = t3 = t4 = t5 = readings = spans = token = None
     field = data = outputs = None
     try:
         if contract.overrides_run:
@@ -275,13 +279,13 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         if streams is not None:
             streams.enter(name)
         compute = task.compute
-        worker = here.worker
+        thread = here.thread or TaskThread()
+        outer, collection = thread.task, thread.spare
+        if beside or outer is not None:
+            collection = Collection()
+            token = owner.set(collection)
+        thread.task = collection
         try:
-            if worker.busy:
-                outer, worker = worker, worker.inner()
-            worker.busy = True
-            if beside and worker.spans is not None:
-                token = sink.set(worker.spans.sink)
             if instruments is not None:
                 instruments.start()
             t2 = perf_counter()
@@ -291,14 +295,11 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
                 instruments.stop(name)
         finally:
             if token is not None:
-                sink.reset(token)
-            worker.busy = False
-            if outer is not None:
-                here.worker = outer
-            # The task itself may have imported tracing.
-            held = worker.spans
-            if held is not None and (held.own or held.others):
-                spans = held.take()
+                owner.reset(token)
+            thread.task = outer
+            if collection.lists or token is not None:
+                spans = collection.end()
+                thread.spare = Collection()
         if streams is not None:
             leave_stream()
         del arguments
