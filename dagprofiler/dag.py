@@ -679,7 +679,7 @@ class DAG(Shown):
     ) -> Callable[[int], Frontier]:
         """Return what returns the frontier of a round, by its number."""
         if self._rules is None:
-            orders = None if schedule is None else orders_of(schedule, self._wiring)
+            orders = [] if schedule is None else orders_of(schedule, self._wiring)
             return lambda _: ReadyQueue(self._wiring, ranked, orders)
         if schedule is not None:
             raise refused("schedule: not available for a graph that grows")

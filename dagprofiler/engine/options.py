@@ -5,7 +5,7 @@ Nothing that was not given is checked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import ceil
 from operator import index, is_
