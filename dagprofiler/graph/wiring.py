@@ -405,7 +405,7 @@ class Wiring:
 
     def _resolve(self) -> Edges:
         """Return the edges of a graph that has grown."""
-        edges = Edges(len(self.names), [], [], [])
+        edges = Edges(len(self.names))
         # Most edges carry the same fields: they share one tuple.
         shared: dict[tuple[Route, ...], tuple[Route, ...]] = {}
         for target in range(edges.count):
