@@ -33,7 +33,7 @@ from dagprofiler.engine.options import (
     ranking,
 )
 from dagprofiler.engine.run import Frontier, HookCalls, Plan, ReadyQueue, Run, Workload
-from dagprofiler.engine.sections import is_precise
+from dagprofiler.engine.samples import is_precise
 from dagprofiler.errors import (
     DagProfilerError,
     DeclarationError,
@@ -573,7 +573,6 @@ class DAG(Shown):
             options.executor,
             config=self.config,
             seed=options.seed,
-            collects=options.collects,
             timeout_s=options.timeout,
         )
 

@@ -24,7 +24,6 @@ from dagprofiler.config import Config
 from dagprofiler.engine.hooks import NO_HOOKS, Hook, RunInfo, hooks_of
 from dagprofiler.engine.log import Results, RoundLog, RunLog, environment
 from dagprofiler.engine.options import RunOptions
-from dagprofiler.engine.sections import Tables
 from dagprofiler.errors import (
     GraphError,
     RunError,
@@ -841,6 +840,9 @@ class Run:
             self._hooks.tell("round_finished", len(self._log.rounds) - 1)
 
     def _profile(self) -> Profile:
+        # Loaded when the tasks are done: a program that is not profiled yet need not wait for it.
+        from dagprofiler.engine.sections import Tables
+
         log, work = self._log, self._work
         log.end()
         several = self._options.several
