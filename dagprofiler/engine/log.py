@@ -15,7 +15,7 @@ from dagprofiler._util.interpreter import TaskSpans
 from dagprofiler._util.json import utc_text
 from dagprofiler.errors import GraphError, short_repr
 from dagprofiler.executors import RoundReport
-from dagprofiler.graph.wiring import GrowableWiring, Wiring
+from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.machine import (
     blas_threads,
     command_line,
@@ -35,7 +35,7 @@ Number = Union[int, float, None]
 Column = list[Optional[float]]
 
 
-def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int | None] | None:
+def renumber(round_log: RoundLog, new: Wiring) -> list[int | None] | None:
     """Give the tasks of a round, in which the graph grew, the numbers that they have in `new`.
 
     Rules may fire in another order in each round. Of a round that failed, tasks that the other
@@ -51,7 +51,7 @@ def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int | None] | Non
     GraphError
         If the round succeeded and its graph is another one.
     """
-    old: GrowableWiring = round_log.wiring  # type: ignore[assignment]
+    old = round_log.wiring
     if new.same_as(old):
         round_log.wiring = new
         return None
@@ -85,7 +85,7 @@ def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int | None] | Non
     return tasks
 
 
-def _check_same(here: GrowableWiring, first: GrowableWiring) -> None:
+def _check_same(here: Wiring, first: Wiring) -> None:
     """Raise a GraphError unless a round had the tasks, outputs and edges of the first round."""
     of_here, of_first = here.by_name(), first.by_name()
     differing = sorted(of_here.keys() ^ of_first.keys()) or [
@@ -104,7 +104,7 @@ def _check_same(here: GrowableWiring, first: GrowableWiring) -> None:
 
 
 def _places(
-    old: GrowableWiring, new: GrowableWiring, tasks: list[int | None], slots: list[int | None]
+    old: Wiring, new: Wiring, tasks: list[int | None], slots: list[int | None]
 ) -> list[int | None]:
     """Return the position of each input of a wiring in another."""
     places = []
@@ -658,13 +658,13 @@ class RunLog:
         numbers = None
         if first is not round_log:
             try:
-                numbers = renumber(round_log, first.wiring)  # type: ignore[arg-type]
+                numbers = renumber(round_log, first.wiring)
             except GraphError:
                 self.rounds.remove(round_log)
                 self.wiring = first.wiring
                 raise
         self.wiring = wiring = first.wiring
-        given: int = wiring.given  # type: ignore[attr-defined]
+        given = wiring.given
         self.nodes = [*self.nodes[:given], *wiring.names[given:]]
         self.estimates.update(round_log.growth.estimates)  # type: ignore[union-attr]
         return numbers

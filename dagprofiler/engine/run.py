@@ -35,7 +35,7 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.executors.serial import SerialExecutor
-from dagprofiler.graph.wiring import Wiring, ready_queue, ready_queue_along, ready_queue_by
+from dagprofiler.graph.wiring import ReadyTasks, Wiring
 from dagprofiler.measure.pipeline import Contract
 from dagprofiler.measure.random import current_stream, generators_restored
 from dagprofiler.profile import Profile
@@ -98,14 +98,14 @@ class ReadyQueue:
         All task numbers by decreasing priority: of several ready tasks, the first one
         starts first. None for Kahn's order.
     orders
-        The task numbers of each node of a schedule, in order; None without one.
+        The task numbers of each node of a schedule, in order.
     """
 
     def __init__(
         self,
         wiring: Wiring,
         ranked: Sequence[int] | None = None,
-        orders: Sequence[Sequence[int]] | None = None,
+        orders: Sequence[Sequence[int]] = (),
     ) -> None:
         self.wiring = wiring
         self.pop: Callable[[], int | None]
@@ -114,19 +114,14 @@ class ReadyQueue:
 
     def begin(self, current: Round) -> None:
         """Prepare the two operations."""
-        wiring, ranked = self.wiring, self._ranked
+        wiring = self.wiring
         if current.executor.serial:
             # Kahn's order, without the tasks that are skipped.
             left = filterfalse(current.log.skipped.__contains__, wiring.order)
             self.pop = partial(next, left, None)
             return
-        graph = wiring.targets, wiring.first_target
-        if self._orders is not None:
-            self.pop, self.done = ready_queue_along(self._orders, *graph)
-            return
-        self.pop, self.done = (
-            ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
-        )
+        ready = ReadyTasks(wiring.targets, wiring.first_target, self._ranked, self._orders)
+        self.pop, self.done = ready.pop, ready.done
 
     def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
         """Do nothing: successors of a failed task never become ready."""

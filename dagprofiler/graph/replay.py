@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
-from dagprofiler.graph.wiring import JOBS_PER_WORKER, ready_queue, ready_queue_along, ready_queue_by
+from dagprofiler.graph.wiring import JOBS_PER_WORKER, ReadyTasks
 
 #: How long a thread waits for the interpreter's lock until its holder has to release it.
 _SWITCH_MS = 5.0
@@ -145,16 +145,15 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     O(n log n) time for n tasks and edges.
     """
     count, workers = len(first_target) - 1, len(speeds)
+    ready = ReadyTasks(targets, first_target, ranked, orders or ())
+    pop, done = ready.pop, ready.done
     if orders is not None:
-        pop, done = ready_queue_along(orders, targets, first_target)
         home = [0] * count
         for worker, order in enumerate(orders):
             for i in order:
                 home[i] = worker
         capacity: float = inf
     else:
-        graph = targets, first_target
-        pop, done = ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
         home, capacity = [], JOBS_PER_WORKER * workers
     work_ms, core, gil, asks = demands
     gap_ms, beside_ms, always = overhead.gap_ms, overhead.worker_ms, overhead.always

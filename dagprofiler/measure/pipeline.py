@@ -44,8 +44,7 @@ def signature_of(function: Callable[..., Any], *, follow_wrapped: bool = True) -
     return signature(function, follow_wrapped=follow_wrapped, **options)
 
 
-@dataclass(frozen=True)
-class Parameters:
+class Parameters(NamedTuple):
     """Which keyword arguments a function takes.
 
     Attributes
@@ -85,7 +84,7 @@ class Parameters:
         return cls(frozenset(required - {"cfg"}), frozenset(optional - {"cfg"}), any_, takes_cfg)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Contract:
     """What a task declares, as needed to wire and run it; tasks that are alike share one.
 
