@@ -16,11 +16,11 @@ from dagprofiler._document.rounds import MEASURED, MOMENTS, measured_of
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import integer, names, number
 from dagprofiler._util.html import Shown, paragraph, table, view
-from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity, shortened
+from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity, shortened, some
 from dagprofiler.engine.options import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, refused, short_repr
 from dagprofiler.formats.saga import network_of
-from dagprofiler.graph.replay import ASKS, Demands, Overhead, Replay, replay
+from dagprofiler.graph.replay import Demands, Overhead, Replay, replay
 from dagprofiler.graph.wiring import NumberedGraph, numbered
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.predict._engine import Engine
@@ -77,8 +77,9 @@ class Simulation(Shown):
         by how slow another random round was as a whole, so that disturbances of single tasks
         and of the machine both count; contention varies between kinds of work. In addition
         comes how far predictions of single runs were off when the engine was calibrated. On
-        threads, tasks hold the interpreter's lock in every other simulation, unless the
-        profile has the meter ``gil`` or was taken on as many threads. With workers whose
+        threads, tasks wait for the interpreter's lock whenever they compute in every other
+        simulation, and only while they hold it in the others, unless the profile was taken on as
+        many threads. With workers whose
         allocator is set otherwise than the profile's, it reaches to where tasks do nothing but
         operate on arrays.
         """
@@ -154,8 +155,11 @@ CALIBRATE = "give calibrate_engine(executor)"
 #: Share of their time that tasks wait for a core from which on a machine is called busy.
 _BUSY = 0.05
 
-#: Share of the time of all tasks for which it may be unknown how long they hold the lock.
+#: Share of the mean task's time below which it does not matter how long a task holds the lock.
 _UNSEEN = 0.05
+
+#: Share of its time from which on a task that holds the lock lets others wait for it.
+_HOLDS = 0.2
 
 #: Error of predictions at the calibration from which on an engine is doubtful.
 _DOUBTFUL = 0.15
@@ -263,13 +267,9 @@ def simulate(
     times, ratios = _times(profile, graph, engine, _factors(graph.names, faster))
     known = [share for share in _shares(profile, graph.names, "cpu_ms") if share is not None]
     core = known if len(known) == len(times) else None
-    held = _shares(profile, graph.names, "gil_ms")
-    unseen_ms = sum(each.compute for each, share in zip(times, held) if share is None)
-    guessed = unseen_ms > _UNSEEN * sum(each.compute for each in times)
-    # What computes may hold the lock.
-    most = core or [1.0] * len(times)
-    locked = [each if share is None else share for share, each in zip(held, most)]
-    gil = locked if engine is not None and engine.shares_memory else None
+    lock = None
+    if engine is not None and engine.shares_memory:
+        lock = _locked(times, _shares(profile, graph.names, "gil_ms"), core)
     # Rounds on as many threads have the waits for the interpreter's lock in their times.
     threads = _threads(profile)
     budget = _SIMULATED_TASKS // len(counts)
@@ -279,8 +279,7 @@ def simulate(
         times,
         ratios,
         core=core,
-        gil=gil,
-        guessed=guessed,
+        lock=lock,
         engine=engine,
         nodes={},
         orders=orders,
@@ -289,7 +288,7 @@ def simulate(
         budget=budget,
     )
     cases = [
-        replace(case, nodes=several, gil=None if len(several) == threads else gil)
+        replace(case, nodes=several, lock=None if len(several) == threads else lock)
         for several in nodes
     ]
     return _simulated(cases[-1], tuple(map(_simulated, cases[:-1])))
@@ -302,9 +301,7 @@ def _simulated(case: _Case, others: tuple[Simulation, ...] = ()) -> Simulation:
         busy[worker] += ended - begun
     whole = found.makespan_ms or 1.0
     shares = {name: ms / whole for name, ms in zip(case.nodes, busy)}
-    return Simulation(
-        found.makespan_ms, shares, case.reasons(found.makespan_ms), case, found, others
-    )
+    return Simulation(found.makespan_ms, shares, case.reasons(), case, found, others)
 
 
 def _counts(workers: int | Iterable[int] | None) -> list[int | None]:
@@ -327,6 +324,53 @@ class _Times(NamedTuple):
     write: float
 
 
+class _Lock(NamedTuple):
+    """Shares of their time in which tasks hold the interpreter's lock, or wait for it.
+
+    Attributes
+    ----------
+    held
+        Of each task, as far as is known.
+    least, most
+        Between these it is. One that releases the lock while it computes, as numpy does, may have
+        to wait for it anew after each operation, and that it asks for it is not measured.
+    unknown
+        Tasks for which the two differ so much that it matters.
+    """
+
+    held: list[float]
+    least: list[float]
+    most: list[float]
+    unknown: list[int]
+
+    def ends(self) -> tuple[_Lock, _Lock]:
+        """Return the locks if all hold it for the least time, and for the most."""
+        return self._replace(held=self.least), self._replace(held=self.most)
+
+
+def _locked(
+    times: Sequence[_Times], held: Sequence[float | None], core: Sequence[float] | None
+) -> _Lock:
+    """Return how long tasks hold the lock, by its meter or by how long they compute."""
+    most = [*core] if core else [1.0] * len(times)
+    least = [share or 0.0 for share in held]
+    # Where no task holds it for long, none has to wait.
+    if None not in held and max(least, default=0.0) < _HOLDS:
+        most = least
+    most = [max(pair) for pair in zip(least, most)]
+    # What computes and is not metered is taken for Python, which holds it all the time.
+    typical = [
+        high if share is None else (low + high) / 2 for share, low, high in zip(held, least, most)
+    ]
+    whole_ms = sum(each.compute for each in times)
+    unknown = [
+        i
+        for i, each in enumerate(times)
+        if most[i] - least[i] > _HOLDS and each.compute > _UNSEEN * whole_ms / len(times)
+    ]
+    return _Lock(typical, least, most, unknown)
+
+
 @dataclass(frozen=True)
 class _Case:
     """What is simulated: a graph in numbers, its times, and the workers."""
@@ -337,9 +381,7 @@ class _Case:
     #: For each measured round the time of each task relative to its median.
     ratios: list[list[float]]
     core: list[float] | None
-    gil: list[float] | None
-    #: Whether it is not known how long tasks hold the lock.
-    guessed: bool
+    lock: _Lock | None
     engine: Engine | None
     #: Worker, or node of a schedule, to its speed.
     nodes: Mapping[str, float]
@@ -357,7 +399,6 @@ class _Case:
         self,
         factors: Callable[[int], float] = lambda _: 1.0,
         engine: Engine | None = None,
-        asks: float = ASKS,
     ) -> Replay:
         """Simulate the run; `factors` scale the time of each task."""
         work = [sum(times) * factors(i) for i, times in enumerate(self.times)]
@@ -365,7 +406,7 @@ class _Case:
         return replay(
             self.graph.targets,
             self.graph.first_target,
-            Demands(work, self.core, self.gil, asks),
+            Demands(work, self.core, self.lock and self.lock.held),
             [*self.nodes.values()],
             Overhead() if engine is None else engine.overhead,
             ranked=self.ranked,
@@ -385,8 +426,10 @@ class _Case:
         whole = [sum(times) for times in self.times]
         total = sum(whole) or 1.0
         slow = [sum(r * ms for r, ms in zip(row, whole)) / total or 1.0 for row in self.ratios]
-        # Where it is not known, tasks hold the interpreter's lock from never to all the time.
-        cases = [self, replace(self, gil=None)] if self.gil and self.guessed else [self]
+        # Where it is not known how long tasks wait for the lock, it is from seldom to always.
+        cases = [self]
+        if self.lock is not None and self.lock.unknown:
+            cases = [replace(self, lock=lock) for lock in self.lock.ends()]
         found = []
         for k in range(times):
             case = cases[k % len(cases)]
@@ -396,9 +439,7 @@ class _Case:
                 row = chance.randrange(self.rounds)
                 return common * self.ratios[row][i] / slow[row]
 
-            # Nor is how often they ask for it: from once in 5 ms to 20 times in one.
-            asks = ASKS * 10 ** chance.uniform(-1, 1)
-            found.append(case.play(factor, self._varied(chance), asks).makespan_ms)
+            found.append(case.play(factor, self._varied(chance)).makespan_ms)
         # Times are above 0 and disturbances multiply; with few rounds the spread is uncertain.
         centre = sum(found) / times
         deviation = hypot(*(ms - centre for ms in found)) / sqrt(times - 1) / (centre or 1.0)
@@ -439,7 +480,7 @@ class _Case:
         by = chance.uniform(*self.engine.contention_range) / [first, *others][-1]
         return replace(self.engine, contention=(1.0, *(max(1.0, factor * by) for factor in others)))
 
-    def reasons(self, makespan_ms: float) -> tuple[str, ...]:
+    def reasons(self) -> tuple[str, ...]:
         """Return why the prediction may not be trusted."""
         sections, engine = self.source.sections, self.engine
         found = list(sections.get("prediction", {}).get("reasons", ()))
@@ -477,19 +518,12 @@ class _Case:
                 f"{len(self.nodes)} workers, the engine was calibrated with {engine.workers}: what "
                 "more of them cost is not known"
             )
-        if self.gil and self.guessed and len(self.nodes) > 1:
+        if self.lock is not None and self.lock.unknown and len(self.nodes) > 1:
+            classes = [*dict.fromkeys(class_of(self.graph.names[i]) for i in self.lock.unknown)]
             found.append(
-                "threads: how long tasks wait for the interpreter's lock is not known; take the "
-                f"rounds on {len(self.nodes)} threads, or with meters=['default', 'gil']"
+                f"threads: how long {some(classes, 5)} wait for the interpreter's lock is not "
+                f"known; take the rounds on {len(self.nodes)} threads"
             )
-        elif self.gil and len(self.nodes) > 1:
-            seldom_ms = self.play(asks=ASKS / 10).makespan_ms
-            if makespan_ms > (1 + _DOUBTFUL) * seldom_ms:
-                found.append(
-                    "threads: how often tasks ask for the interpreter's lock is not known; if "
-                    f"seldom, the makespan is {quantity(seldom_ms, 'ms')}; take the rounds on "
-                    f"{len(self.nodes)} threads"
-                )
         return tuple(found)
 
     def profile_of(self, found: Replay, simulation: Simulation) -> Profile:
