@@ -19,8 +19,8 @@ class Demands(NamedTuple):
     work_ms
         Time on a worker of speed 1 that nothing else disturbs.
     core, gil
-        Share of that time in which it needs a core, or holds the interpreter's lock; from
-        0 to 1. None: a core all the time, and no lock that others wait for.
+        Cores that it needs, on average over that time, and the share of it in which it holds the
+        interpreter's lock. None: one core, and no lock that others wait for.
     """
 
     work_ms: Sequence[float]
@@ -127,7 +127,7 @@ class _Shared:
     Attributes
     ----------
     core, gil
-        Share of its time in which each needs a core, or the interpreter's lock.
+        Cores that each needs, and the share of its time in which it holds the interpreter's lock.
     computes
         How much each counts among the tasks that slow each other down.
     rate
@@ -224,7 +224,7 @@ class _Cores:
         if demand > self.cores:
             slow *= demand / self.cores
         for share in live:
-            share.rate /= 1.0 + share.core * (slow - 1.0)
+            share.rate /= 1.0 + min(1.0, share.core) * (slow - 1.0)
 
 
 class _Links:

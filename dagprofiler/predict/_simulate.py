@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, filterfalse
-from math import hypot, sqrt
+from math import hypot, inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,9 +79,10 @@ class Simulation(Shown):
         comes how far predictions of single runs were off when the engine was calibrated. On
         threads, tasks wait for the interpreter's lock whenever they compute in every other
         simulation, and only while they hold it in the others, unless the profile was taken on as
-        many threads. With workers whose
-        allocator is set otherwise than the profile's, it reaches to where tasks do nothing but
-        operate on arrays.
+        many threads. It reaches to where tasks do nothing but operate on arrays, with workers
+        whose allocator is set otherwise than the profile's; to where tasks take twice as long
+        beside others, without an engine; and to where each task uses all threads of numpy's BLAS,
+        if it has more than one and they have too few cores.
         """
         return self._case.interval_ms(self.makespan_ms)
 
@@ -167,6 +168,12 @@ _DOUBTFUL = 0.15
 #: Classes of tasks for which gains are simulated.
 _CLASSES = 10
 
+#: How many times longer tasks may take beside others, where that was not measured.
+_UNMEASURED_CONTENTION = 2.0
+
+#: What keeps BLAS to one core.
+_ONE_BLAS_THREAD = "set OPENBLAS_NUM_THREADS=1 before numpy is loaded, in the workers too"
+
 #: Fewest rounds for an interval.
 _LEAST_ROUNDS = 3
 
@@ -176,6 +183,7 @@ def simulate(
     *,
     workers: int | Iterable[int] | None = None,
     engine: Engine | None = None,
+    cores: int | None = None,
     speeds: Mapping[str, float] | None = None,
     bandwidth: Any = None,
     schedule: Mapping[str, Sequence[str]] | None = None,
@@ -194,6 +202,10 @@ def simulate(
     engine
         What the executor adds to the times of tasks; by default that of the profile's section
         ``engine``, or nothing.
+    cores
+        How many cores the workers share; by default those that `engine` says. Without an engine,
+        the usable cores of the machine that the profile was taken on for workers, while nodes of
+        `speeds` and `schedule` have a core each.
     speeds
         Node to its speed, above 0: a node of speed 2 takes half the time of the profile.
         A node is one worker. By default all have speed 1.
@@ -265,8 +277,8 @@ def simulate(
             raise refused("bandwidth: links are between the nodes of a schedule, and there is none")
         transfers = _transfers(profile, graph, nodes[-1], orders, bandwidth)
     times, ratios = _times(profile, graph, engine, _factors(graph.names, faster))
-    known = [share for share in _shares(profile, graph.names, "cpu_ms") if share is not None]
-    core = known if len(known) == len(times) else None
+    machine = _Machine.of(profile)
+    core = _cores_of_tasks(profile, graph.names, machine)
     lock = None
     if engine is not None and engine.shares_memory:
         lock = _locked(times, _shares(profile, graph.names, "gil_ms"), core)
@@ -281,6 +293,8 @@ def simulate(
         core=core,
         lock=lock,
         engine=engine,
+        overhead=_overhead(engine, cores, None if speeds or schedule else machine.cores),
+        machine=machine,
         nodes={},
         orders=orders,
         transfers=transfers,
@@ -322,6 +336,53 @@ class _Times(NamedTuple):
     compute: float
     serialize: float
     write: float
+
+
+class _Machine(NamedTuple):
+    """Where a profile was taken.
+
+    Attributes
+    ----------
+    cores
+        Those that the process could use; infinite if unknown.
+    blas_threads
+        Threads of numpy's BLAS; 1 if unknown.
+    workers
+        How many had tasks.
+    """
+
+    cores: float
+    blas_threads: int
+    workers: int
+
+    @classmethod
+    def of(cls, profile: Profile) -> _Machine:
+        environment = profile.sections.get("environment", {})
+        usable = environment.get("cores_usable") or environment.get("cores")
+        cores = min(usable or inf, environment.get("cores_quota") or inf)
+        workers = profile.sections.get("timeline", {}).get("workers", ())
+        if len({worker.get("host") for worker in workers}) > 1:
+            cores = inf
+        return cls(cores, environment.get("blas_threads") or 1, max(1, len(workers)))
+
+    def why_waits(self) -> str:
+        """Return why tasks had to wait for a core, and what helps."""
+        if self.workers * self.blas_threads <= self.cores:
+            return "other programs ran, and what they do to the run is not predicted"
+        words = f"{counted(self.workers, 'worker')} on {self.cores:g} cores"
+        if self.blas_threads > 1:
+            return f"{words}, with {self.blas_threads} threads of BLAS each; {_ONE_BLAS_THREAD}"
+        return f"{words}; measure on fewer"
+
+
+def _overhead(engine: Engine | None, cores: int | None, usable: float | None) -> Overhead:
+    """Return what the executor adds, and the cores that its workers share."""
+    if cores is not None:
+        usable = integer("cores", cores, 1)
+    elif engine is not None:
+        usable = engine.cores
+    overhead = Overhead() if engine is None else engine.overhead
+    return overhead._replace(cores=inf if usable is None else usable)
 
 
 class _Lock(NamedTuple):
@@ -383,6 +444,9 @@ class _Case:
     core: list[float] | None
     lock: _Lock | None
     engine: Engine | None
+    overhead: Overhead
+    #: Where the profile was taken.
+    machine: _Machine
     #: Worker, or node of a schedule, to its speed.
     nodes: Mapping[str, float]
     orders: list[list[int]] | None
@@ -398,17 +462,16 @@ class _Case:
     def play(
         self,
         factors: Callable[[int], float] = lambda _: 1.0,
-        engine: Engine | None = None,
+        overhead: Overhead | None = None,
     ) -> Replay:
         """Simulate the run; `factors` scale the time of each task."""
         work = [sum(times) * factors(i) for i, times in enumerate(self.times)]
-        engine = engine or self.engine
         return replay(
             self.graph.targets,
             self.graph.first_target,
             Demands(work, self.core, self.lock and self.lock.held),
             [*self.nodes.values()],
-            Overhead() if engine is None else engine.overhead,
+            overhead or self.overhead,
             ranked=self.ranked,
             orders=self.orders,
             transfers=self.transfers,
@@ -439,18 +502,14 @@ class _Case:
                 row = chance.randrange(self.rounds)
                 return common * self.ratios[row][i] / slow[row]
 
-            found.append(case.play(factor, self._varied(chance)).makespan_ms)
+            found.append(case.play(factor, self._sampled(chance)).makespan_ms)
         # Times are above 0 and disturbances multiply; with few rounds the spread is uncertain.
         centre = sum(found) / times
         deviation = hypot(*(ms - centre for ms in found)) / sqrt(times - 1) / (centre or 1.0)
         width = _T95[min(self.rounds - 1, len(_T95)) - 1] * sqrt(1 + 1 / self.rounds) * deviation
         off = 0.0 if self.engine is None else 1.96 * self.engine.error
         times_as_long = 1 + hypot(width, off)
-        ends = [makespan_ms, centre / times_as_long, centre * times_as_long]
-        if self._other_allocator and self.engine is not None:
-            arrays = self.engine.arrays
-            # How much of its time a task makes arrays is not known: from never to all the time.
-            ends.append(self.play(lambda _: arrays).makespan_ms)
+        ends = [makespan_ms, centre / times_as_long, centre * times_as_long, *self._worse()]
         return min(ends), max(ends)
 
     @property
@@ -472,13 +531,47 @@ class _Case:
             found[name] = shorter_ms / makespan_ms if makespan_ms else 0.0
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
-    def _varied(self, chance: random.Random) -> Engine | None:
-        """Return the engine with contention as of some kind of work."""
+    def _sampled(self, chance: random.Random) -> Overhead:
+        """Return what the executor adds, with contention as of some kind of work."""
         if self.engine is None:
-            return None
+            return self.overhead
         first, *others = self.engine.contention
         by = chance.uniform(*self.engine.contention_range) / [first, *others][-1]
-        return replace(self.engine, contention=(1.0, *(max(1.0, factor * by) for factor in others)))
+        contention = (1.0, *(max(1.0, factor * by) for factor in others))
+        return self.overhead._replace(contention=contention)
+
+    def _worse(self) -> Iterator[float]:
+        """Yield the makespans if what is not known costs as much as it may."""
+        if self.blas_may_wait:
+            count, threads = len(self.graph.names), self.machine.blas_threads
+            core = [share * threads for share in self.core or [1.0] * count]
+            yield replace(self, core=core).play().makespan_ms
+        if self.engine is None and self.on_one_machine:
+            contention = (1.0, _UNMEASURED_CONTENTION)
+            yield self.play(overhead=self.overhead._replace(contention=contention)).makespan_ms
+        if self._other_allocator and self.engine is not None:
+            # How much of its time a task makes arrays is not known: from never to all the time.
+            arrays = self.engine.arrays
+            yield self.play(lambda _: arrays).makespan_ms
+
+    @property
+    def on_one_machine(self) -> bool:
+        """Whether the workers share cores and memory; nodes without an engine do not."""
+        return self.overhead.cores < inf or not (self.orders or self.has_speeds)
+
+    @property
+    def has_speeds(self) -> bool:
+        return any(speed != 1.0 for speed in self.nodes.values())
+
+    @property
+    def blas_may_wait(self) -> bool:
+        """Whether threads of numpy's BLAS may take the cores of other workers."""
+        threads, workers = self.machine.blas_threads, len(self.nodes)
+        # The CPU time of the whole process tells what they do take.
+        is_known = any(share > 1.0 for share in self.core or ())
+        return (
+            min(threads, workers) > 1 and threads * workers > self.overhead.cores and not is_known
+        )
 
     def reasons(self) -> tuple[str, ...]:
         """Return why the prediction may not be trusted."""
@@ -488,7 +581,13 @@ class _Case:
         if delayed > _BUSY:
             found.append(
                 f"tasks waited {delayed:.0%} of their time for a core when they were measured: "
-                "other programs ran, and what they do to the run is not predicted"
+                f"{self.machine.why_waits()}"
+            )
+        if self.blas_may_wait:
+            found.append(
+                f"numpy's BLAS has {self.machine.blas_threads} threads in each of "
+                f"{len(self.nodes)} workers, on {self.overhead.cores:g} cores: tasks that multiply "
+                f"matrices wait for each other; {_ONE_BLAS_THREAD}"
             )
         if engine is None:
             found.append(
@@ -817,7 +916,20 @@ def _contended(engine: Engine, computing: float) -> float:
     return float(np.interp(computing, range(1, len(factors) + 1), factors))
 
 
-def _shares(profile: Profile, names: Sequence[str], column: str) -> list[float | None]:
+def _cores_of_tasks(
+    profile: Profile, names: Sequence[str], machine: _Machine
+) -> list[float] | None:
+    """Return how many cores each task needs, on average; None if that is not known of all."""
+    for column, most in (("process_cpu_ms", machine.blas_threads), ("cpu_ms", 1)):
+        shares = [share for share in _shares(profile, names, column, most) if share is not None]
+        if len(shares) == len(names):
+            return shares
+    return None
+
+
+def _shares(
+    profile: Profile, names: Sequence[str], column: str, most: float = 1.0
+) -> list[float | None]:
     """Return for each task the share of its time that a column has, as on a core; None: unknown."""
     samples = profile.sections.get("samples", {"rounds": (), "tasks": {}})
     sources, entries = profile.sections.get("weight_sources", {}), entries_of_tasks(profile)
@@ -837,7 +949,7 @@ def _shares(profile: Profile, names: Sequence[str], column: str) -> list[float |
             rows = [(entries[name].compute_time_ms, cpu_time_ms)]
         whole, parts = map(sum, zip(*rows)) if rows else (0.0, 0.0)
         # Tenths: tasks of equal shares are simulated together.
-        found.append(round(min(1.0, max(0.0, parts / whole)), 1) if whole else None)
+        found.append(round(min(most, max(0.0, parts / whole)), 1) if whole else None)
     return found
 
 
