@@ -649,8 +649,8 @@ class Profile(Shown):
             ``prediction``: only if one of the profiles is predicted, how far off its makespan
             is, and which parts; see
             :func:`dagprofiler.analysis.compare.prediction_error`; with its ``interval_ms``, or
-            None. ``in_intervals``: of predicted times, how many ``tasks`` of how many (``of``)
-            took a time in the predicted interval.
+            None. ``in_intervals``: how many ``tasks`` of how many (``of``) took times in their
+            predicted intervals, in ``compute()`` and, where it matters, to move values.
 
         Raises
         ------
