@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from time import perf_counter
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol
 
 from dagprofiler._util.interpreter import Collection, TaskSpans, TaskThread, here, owner
 from dagprofiler.config import Config
-from dagprofiler.errors import OutputError, SerializationError, describe
+from dagprofiler.errors import OutputError, SerializationError, describe, listed
 from dagprofiler.measure.random import Streams, leave_stream
 from dagprofiler.serializers import PICKLED_AS_COUNTED, FrameList, frames_bytes, payload_bytes
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from dagprofiler.measure.instruments import Instruments, Readings
 
+#: How many outputs a message names.
+_MOST_FIELDS = 20
 
 #: One half of a serializer: value to frames, or frames to value.
 Codec = Callable[[Any], Any]
@@ -305,12 +307,12 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         returned = outputs
         if type(outputs) is not dict:
             if not isinstance(outputs, Mapping):
-                raise _no_mapping(name, declared, outputs)
+                raise _wrong_outputs(name, declared, outputs)
             # Read once: what follows must not depend on what reading it again would do.
             outputs = dict(outputs)
         for field in declared:
             if field not in outputs:
-                raise _missing_outputs(name, declared, outputs)
+                raise _wrong_outputs(name, declared, outputs)
         encoded = {}
         t4 = perf_counter()
         for field in outputs:
@@ -381,7 +383,7 @@ def _perform_by_run(work: WorkFields, frames: list[Any], config: Config | None) 
     serialized = result.get("outputs", {})
     for field in contract.outputs:
         if field not in outputs:
-            raise _missing_outputs(name, contract.outputs, outputs)
+            raise _wrong_outputs(name, contract.outputs, outputs)
     wire_frames = {
         field: serialized[field] if field in serialized else contract.encode(value)
         for field, value in outputs.items()
@@ -429,24 +431,13 @@ def _not_metered(name: str) -> str:
     return f"task {name!r} is run by its own run(), around parts of which nothing can be metered"
 
 
-def _no_mapping(name: str, declared: Sequence[str], outputs: Any) -> OutputError:
-    return OutputError(
-        f"task {name!r}: compute() returned {type(outputs).__name__}, expected a mapping "
-        f"of its outputs ({_named('declared', declared)})"
-    )
-
-
-def _missing_outputs(name: str, declared: Sequence[str], outputs: Mapping[str, Any]) -> OutputError:
-    missing = [field for field in declared if field not in outputs]
-    return OutputError(
-        f"task {name!r}: compute() returned no {_quoted(missing)} "
-        f"({_named('declared', declared)}; {_named('returned', outputs)})"
-    )
-
-
-def _named(what: str, fields: Iterable[str]) -> str:
-    return f"{what}: {_quoted(fields) or 'none'}"
-
-
-def _quoted(fields: Iterable[str]) -> str:
-    return ", ".join([repr(field) for field in fields])
+def _wrong_outputs(name: str, declared: Sequence[str], outputs: Any) -> OutputError:
+    """Return the error for what is no mapping of outputs, or lacks some."""
+    expected = f"declared: {listed(declared, _MOST_FIELDS) or 'none'}"
+    if not isinstance(outputs, Mapping):
+        got = f"{type(outputs).__name__}, expected a mapping of its outputs ({expected})"
+    else:
+        missing = [field for field in declared if field not in outputs]
+        returned = listed(list(outputs), _MOST_FIELDS) or "none"
+        got = f"no {listed(missing, _MOST_FIELDS)} ({expected}; returned: {returned})"
+    return OutputError(f"task {name!r}: compute() returned {got}")
