@@ -10,13 +10,21 @@ import math
 import os
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from io import FileIO
 from time import process_time, time
 from typing import Any, Callable
 
-from dagprofiler._util.interpreter import HOSTNAME, Collection, ThreadSpans, imported, recording
+from dagprofiler._util.interpreter import (
+    HOSTNAME,
+    Collection,
+    ThreadSpans,
+    imported,
+    owner,
+    recording,
+)
 from dagprofiler._util.json import trace_json
 from dagprofiler.errors import TraceError, did_you_mean, short_repr
 from dagprofiler.tracing._events import SECTION, name_event, span_events
@@ -343,6 +351,32 @@ atexit.register(recorder.close)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=recorder.leave_to_parent)
 switch()
+
+
+@contextmanager
+def collecting(collection: Collection | None = None) -> Iterator[Collection]:
+    """Record the spans of this context in a collection while the body runs.
+
+    Also when tracing is off, and in copies of the context: coroutines, ``asyncio.to_thread``.
+    Other threads record into the trace of the process.
+
+    Examples
+    --------
+    >>> from dagprofiler.tracing import collecting, span
+    >>> with collecting() as collection:
+    ...     with span("load"):
+    ...         pass
+    >>> [span.name for span in collection.spans()]
+    ['load']
+    """
+    collection = Collection() if collection is None else collection
+    token = owner.set(collection)
+    switch(+1)
+    try:
+        yield collection
+    finally:
+        switch(-1)
+        owner.reset(token)
 
 
 def configure(**options: Any) -> Options:

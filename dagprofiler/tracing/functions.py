@@ -1,4 +1,4 @@
-"""Automatic mode: the functions of named modules, recorded without annotations."""
+"""Automatic mode: functions of named modules, recorded without annotations, also in tasks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import lru_cache
 from importlib.util import find_spec
 from types import CodeType, FrameType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util.checks import number
-from dagprofiler._util.interpreter import recording
+from dagprofiler._util.interpreter import SPANS_OF_A_TASK, Collection, recording
 from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
-from dagprofiler.tracing._state import clock, collection_here, record
+from dagprofiler.tracing._recorder import switch
+from dagprofiler.tracing._state import clock, collection_here, note, record
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -222,6 +224,70 @@ class FunctionCollector:
         monitoring.free_tool_id(self._tool)
         self._tool = None
         self._open = threading.local()
+
+
+class Tracing(NamedTuple):
+    """What to record inside of tasks; sent to workers, where :meth:`open` begins.
+
+    Attributes
+    ----------
+    limit
+        How many spans of each thread of a task are kept, the first ones; others are counted.
+    places
+        Paths of the code whose functions are recorded without annotations, and the names of
+        its modules.
+    floor_ms
+        Shorter calls of these functions are not recorded, in milliseconds.
+    """
+
+    limit: int
+    places: tuple[tuple[str, str], ...]
+    floor_ms: float
+
+    def open(self) -> OpenTracing:
+        """Return the recorder of the calling thread."""
+        return OpenTracing(self)
+
+
+class OpenTracing:
+    """Records what a Tracer requests in the tasks of one thread."""
+
+    def __init__(self, tracing: Tracing) -> None:
+        self._tracing = tracing
+        self._task: Collection | None = None
+
+    def start(self) -> None:
+        """Begin recording the task that is about to compute in this thread."""
+        self._task = task = collection_here()
+        task.limit = self._tracing.limit
+        switch(+1)
+        if self._tracing.places:
+            collector = _collector(self._tracing)
+            try:
+                collector.start()
+            except TraceError as error:
+                note("functions are not recorded", why=str(error))
+            else:
+                task.functions = collector
+
+    def stop(self) -> None:
+        """End recording the task, if it was begun."""
+        task, self._task = self._task, None
+        if task is not None:
+            switch(-1)
+            # It may be that of the next task, too.
+            task.limit = SPANS_OF_A_TASK
+            if task.functions is not None:
+                task.functions.stop()
+                task.functions = None
+
+
+@lru_cache(maxsize=16)
+def _collector(tracing: Tracing) -> FunctionCollector:
+    """Return the collector that all tasks of this process share."""
+    return FunctionCollector(
+        (), floor_ms=tracing.floor_ms, collected_only=True, places=tracing.places
+    )
 
 
 def _place_of(module: ModuleType | str) -> tuple[str, str]:
