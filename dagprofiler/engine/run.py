@@ -547,7 +547,7 @@ class HookCalls:
             return None, None
         tracing = self._only("tracing", "one Tracer records a run")
         if tracing is not None:
-            from dagprofiler.tracing.collection import Tracing
+            from dagprofiler.tracing.functions import Tracing
 
             if not isinstance(tracing, Tracing):
                 raise refused(

@@ -77,7 +77,7 @@ def spans_section(traced: Iterable[Traced]) -> dict[str, Any]:
     >>> from dagprofiler.tracing import collecting, span
     >>> with collecting() as collection, span("parse"):
     ...     pass
-    >>> section = spans_section([Traced("load", 0, None, collection.end(), 0.0)])
+    >>> section = spans_section([Traced("load", 0, None, collection.take(), 0.0)])
     >>> section["labels"]
     [{'kind': 'span', 'name': 'parse', 'category': 'span'}]
     """
