@@ -5,7 +5,7 @@ Nothing that was not given is checked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import ceil
 from operator import index, is_
@@ -430,7 +430,9 @@ class ContractReader:
         where = f"task {short_repr(name)}"
         check_declarations(task, where)
         parameters = self._parameters_of(task.compute, where)
-        contract = contract_of(task, parameters, self._default, self._fields)
+        contract = contract_of(task, parameters, self._default)
+        contract.inputs = self._fields.setdefault(contract.inputs, contract.inputs)
+        contract.outputs = self._fields.setdefault(contract.outputs, contract.outputs)
         if not declares and kind not in self._vary:
             if _speaks_for_instances(kind):
                 self._of_class[kind] = contract
