@@ -231,7 +231,7 @@ _encode_lines = json.JSONEncoder(**_STRICT, separators=(",\n", ":")).encode
 #: Types of values that hold no others.
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 
-_encode_event = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain_number).encode
+_encode_event = json.JSONEncoder(ensure_ascii=False, **_STRICT).encode
 
 
 def trace_json(value: Any) -> str:
