@@ -386,11 +386,6 @@ class RoundLog:
         """Time of measuring itself, in seconds, summed over the workers."""
         return self.meters_s + self.garbage_s + self.store_s
 
-    @property
-    def apart_s(self) -> float:
-        """Time by which measuring itself delayed the run loop, in seconds."""
-        return self.aside_s if self.waited_s is None else 0.0
-
     def conclude(self, report: RoundReport) -> None:
         """Add the executor's report, and shift all readings to this process's clock."""
         if report.waited_s is None:
