@@ -34,7 +34,7 @@ from dagprofiler.engine.options import (
     ranking,
 )
 from dagprofiler.engine.run import Frontier, HookCalls, Plan, ReadyQueue, Run, Workload
-from dagprofiler.engine.sections import is_precise
+from dagprofiler.engine.samples import is_precise
 from dagprofiler.errors import (
     DagProfilerError,
     DeclarationError,
@@ -200,7 +200,7 @@ class DAG(Shown):
     ----------
     tasks
         Name to task, or to a task class, which is instantiated. Names
-        are non-empty strings without ``->``.
+        are printable, non-empty strings (``str.isprintable()``) without ``->``.
     edges
         Each ``(source, target)``, which carries the outputs of the source
         that have the name of an input of the target, or all its outputs if
@@ -304,7 +304,8 @@ class DAG(Shown):
         self._nodes, self._given = list(self.tasks), list(self.tasks.values())
         names = sorted(self.tasks)
         self._wired = [self.tasks[name] for name in names]
-        self._contracts = ContractReader(serializer).read_all(names, self._wired)
+        reader = ContractReader(serializer)
+        self._contracts = [reader.read(name, self.tasks[name]) for name in names]
         self._wiring = Wiring(
             names,
             [contract.outputs for contract in self._contracts],
@@ -669,7 +670,6 @@ class DAG(Shown):
             options.executor,
             config=self.config,
             seed=options.seed,
-            collects=options.collects,
             timeout_s=options.timeout,
         )
 
@@ -928,7 +928,8 @@ class DAG(Shown):
                 if contract.outputs != outputs:
                     raise refused(
                         f"task {short_repr(name)} was replaced by one with other outputs: "
-                        f"{short_repr(contract.outputs)}, wired are {short_repr(outputs)}"
+                        f"{short_repr(list(contract.outputs))}, wired are "
+                        f"{short_repr(list(outputs))}"
                     )
                 self._contracts[i], self._wired[i] = contract, task
                 self._valid = False

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from operator import attrgetter, itemgetter
 from typing import IO, TYPE_CHECKING, Any, Protocol
 from warnings import warn
 
-from dagprofiler._document.table import (
-    Frames,
-    ProfiledTask,
-    ProfileTable,
-    edge_table,
-    profiled_task,
-    task_table,
+from dagprofiler._document import (
+    Environment,
+    Origins,
+    RunFacts,
+    Samples,
+    Spans,
+    Timeline,
+    section_of,
 )
 from dagprofiler._util import PathLike, plugins
 from dagprofiler._util.files import FOREIGN, write
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.json import (
-    Table,
-    batched,
     check_plain,
     collector_paused,
     file_name,
-    held,
     jsonable,
     load,
     parse,
@@ -38,10 +35,11 @@ from dagprofiler._util.text import printable
 from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.config import Config
 from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, refused, short_repr
-from dagprofiler.metrics import EDGE_COLUMNS, TASK_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
+from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
+    from dagprofiler._document.table import Frames, ProfiledTask, ProfileTable
     from dagprofiler.analysis.compare import ProfileComparison
     from dagprofiler.analysis.weights import Weights
 
@@ -55,23 +53,20 @@ _OUR_METADATA = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VE
 
 
 class RunTables(Protocol):
-    """Builds the sections of a profile from the log of a run."""
+    """Builds the parts of a profile from the log of a run."""
 
     @property
     def timestamp(self) -> str:
         """When the run started, as ISO 8601 text."""
 
-    def dag_structure(self) -> Any:
+    def dag_structure(self) -> dict[str, Any]:
         """Return the section ``dag_structure``."""
 
     def metrics(self) -> DAGMetrics:
         """Return the metrics of tasks and edges."""
 
-    def measured(self) -> Iterator[tuple[str, Any]]:
-        """Yield the sections that :meth:`metrics` holds."""
-
-    def sections(self) -> Iterator[tuple[str, Any]]:
-        """Yield the sections that have no attribute of their own."""
+    def sections(self) -> dict[str, Any]:
+        """Return the sections that have no attribute of their own."""
 
 
 class Profile(Shown):
@@ -121,7 +116,7 @@ class Profile(Shown):
     True
     """
 
-    #: In the profile of a run that has just ended: builds the sections.
+    #: In the profile of a run that has just ended: builds its parts.
     _tables: RunTables
 
     def __init__(
@@ -161,21 +156,15 @@ class Profile(Shown):
         *,
         name: str | None = None,
     ) -> Profile:
-        """Return the profile of a run that has just ended.
-
-        `tables` builds each section at its first use.
-        """
-        profile = cls.__new__(cls)
-        vars(profile).update(
-            config=config,
-            final_outputs=final_outputs,
-            outputs=outputs,
-            seed=seed,
-            hostname=HOSTNAME,
-            metadata={**_OUR_METADATA, **({} if name is None else {"name": name})},
-            _edges_are_known=True,
-            _tables=tables,
+        """Return the profile of a run that has just ended; `tables` builds its parts when used."""
+        metadata = None if name is None else {"name": name}
+        later: Any = None
+        profile = cls(
+            config, later, later, final_outputs, seed, "", outputs=outputs, metadata=metadata
         )
+        profile._tables = tables
+        # The cached properties below take their place.
+        del profile.dag_structure, profile.metrics, profile.timestamp, profile.sections
         return profile
 
     @property
@@ -183,8 +172,8 @@ class Profile(Shown):
         """Return what the profile is of: the name of the DAG, or of the command's target."""
         return self.metadata.get("name")
 
-    # In the profile of a run that has just ended, the next four are computed at
-    # their first use; in every other profile they are plain attributes.
+    # In the profile of a run that has just ended, the next four are built at their first use; in
+    # every other profile they are plain attributes.
 
     @cached_property
     def timestamp(self) -> str | None:
@@ -194,8 +183,7 @@ class Profile(Shown):
     @cached_property
     def dag_structure(self) -> dict[str, Any]:
         """Return ``nodes``, ``edges`` and ``execution_order``."""
-        structure: dict[str, Any] = held(self._tables.dag_structure())
-        return structure
+        return self._tables.dag_structure()
 
     @cached_property
     def metrics(self) -> DAGMetrics:
@@ -207,7 +195,47 @@ class Profile(Shown):
     def sections(self) -> dict[str, Any]:
         """Return the sections of the document that have no attribute of their own."""
         with collector_paused():
-            return {name: held(section) for name, section in self._tables.sections()}
+            return self._tables.sections()
+
+    @property
+    def run(self) -> RunFacts:
+        """How the run went: the section ``run`` as an object."""
+        return section_of(RunFacts, self.sections, "run")
+
+    @property
+    def samples(self) -> Samples:
+        """Every value that several rounds measured; empty for a plain run.
+
+        Examples
+        --------
+        >>> from dagprofiler import DAG, task
+        >>> @task(outputs=["x"])
+        ... def source():
+        ...     return {"x": 1}
+        >>> len(DAG({"source": source}).run(rounds=3).samples.of("source", "wall_ms"))
+        3
+        """
+        return section_of(Samples, self.sections, "samples")
+
+    @property
+    def timeline(self) -> Timeline:
+        """When each task ran, and where: the section ``timeline`` as an object."""
+        return section_of(Timeline, self.sections, "timeline")
+
+    @property
+    def spans(self) -> Spans:
+        """What was traced inside the tasks: the section ``spans`` as an object."""
+        return section_of(Spans, self.sections, "spans")
+
+    @property
+    def environment(self) -> Environment:
+        """The machine and the program: the section ``environment`` as an object."""
+        return section_of(Environment, self.sections, "environment")
+
+    @property
+    def origins(self) -> Origins:
+        """How the graph grew: the section ``origins`` as an object."""
+        return section_of(Origins, self.sections, "origins")
 
     def __getitem__(self, task: str) -> ProfiledTask:
         """Return what the profile holds about one task: times, sizes, samples, flags, spans.
@@ -226,6 +254,8 @@ class Profile(Shown):
         >>> DAG({"source": source}).run(rounds=3)["source"].statistics["wall_ms"]["n"]
         3
         """
+        from dagprofiler._document.table import profiled_task
+
         return profiled_task(self, task)
 
     @property
@@ -242,11 +272,15 @@ class Profile(Shown):
         >>> tasks["state"], tasks.columns["time_ms"].unit
         (['succeeded'], 'ms')
         """
+        from dagprofiler._document.table import task_table
+
         return task_table(self)
 
     @property
     def edges(self) -> ProfileTable:
         """The edges as a table: a row for each, with its fields and sizes."""
+        from dagprofiler._document.table import edge_table
+
         return edge_table(self)
 
     def to_pandas(self) -> Frames:
@@ -270,15 +304,10 @@ class Profile(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return a copy of the document that :meth:`save` writes, as plain dicts and lists."""
         with collector_paused():
-            return plain_document(self._whole())
+            return plain_document(self._document())
 
-    def _whole(self) -> dict[str, Any]:
-        """Return the document with its tables built, but not copied."""
-        with collector_paused():
-            return {name: held(section) for name, section in self._document()}
-
-    def _document(self) -> Iterator[tuple[str, Any]]:
-        """Yield the document's sections; the rows of unused sections are built on the way."""
+    def _document(self) -> dict[str, Any]:
+        """Return the document; parts of it are those of the profile, not copies."""
         configuration, as_text = jsonable(self.config)
         known_as_text = self.metadata.get("configuration_as_text", ())
         as_text = [
@@ -292,38 +321,40 @@ class Profile(Shown):
             metadata["hostname"] = self.hostname
         if as_text:
             metadata["configuration_as_text"] = as_text
-        made = vars(self)
-        yield "metadata", metadata
-        yield "configuration", configuration
-        structure = made.get("dag_structure")
-        yield "dag_structure", self._tables.dag_structure() if structure is None else structure
-        yield from self._measured() if "metrics" in made else self._tables.measured()
-        yield from made["sections"].items() if "sections" in made else self._tables.sections()
-
-    def _measured(self) -> Iterator[tuple[str, Any]]:
-        """Yield the sections of the document that :attr:`metrics` holds."""
         metrics = self.metrics
-        yield "node_weights", metrics.node_weights
-        yield "edge_weights", metrics.edge_weights
-        yield "execution_metrics", Table(batched(task.to_dict() for task in metrics.task_metrics))
+        document: dict[str, Any] = {
+            "metadata": metadata,
+            "configuration": configuration,
+            "dag_structure": self.dag_structure,
+            "node_weights": metrics.node_weights,
+            "edge_weights": metrics.edge_weights,
+            "execution_metrics": [task.to_dict() for task in metrics.task_metrics],
+        }
         if metrics.total_time_ms is not None:
-            yield "total_time_ms", metrics.total_time_ms
+            document["total_time_ms"] = metrics.total_time_ms
         if self._edges_are_known:
-            yield "edge_metrics", self._edge_metrics()
+            document["edge_metrics"] = self._edge_metrics()
+        return {**document, **self.sections}
 
     def _edge_metrics(self) -> dict[str, Any]:
         """Return the section of that name: records in the order of the edges."""
-        edges = self.metrics.edge_metrics
-        known = {(edge.source, edge.target): edge for edge in edges}
+        edges = {(edge.source, edge.target): edge for edge in self.metrics.edge_metrics}
         ends = [(edge["source"], edge["target"]) for edge in self.dag_structure["edges"]]
-        for source, target in known.keys() - {*ends}:
+        for source, target in edges.keys() - {*ends}:
             where = f"{short_repr(source)} -> {short_repr(target)}"
             raise ProfileError(f"dag_structure has no edge {where}", "$.edge_metrics")
-        several = any(edge.several is not None for edge in edges)
+        several = any(edge.several is not None for edge in edges.values())
         columns = EDGE_COLUMNS if several else EDGE_COLUMNS[:-1]
-        read = attrgetter(*EDGE_COLUMNS[:-1], *(["several"] if several else []))
-        records = ([*read(known[pair])] if pair in known else None for pair in ends)
-        return {"columns": [*columns], "records": Table(batched(records))}
+        records: list[list[Any] | None] = []
+        for pair in ends:
+            edge = edges.get(pair)
+            if edge is None:
+                records.append(None)
+            elif several:
+                records.append([edge.data_fields, edge.size_bytes, edge.wire_bytes, edge.several])
+            else:
+                records.append([edge.data_fields, edge.size_bytes, edge.wire_bytes])
+        return {"columns": [*columns], "records": records}
 
     @classmethod
     def from_dict(cls, data: Any) -> Profile:
@@ -365,7 +396,14 @@ class Profile(Shown):
             metrics=DAGMetrics(
                 # A time that is missing is None.
                 task_metrics=[
-                    TaskMetrics(*map(entry.get, TASK_COLUMNS))
+                    TaskMetrics(
+                        entry["task"],
+                        entry["compute_time_ms"],
+                        entry.get("serialize_time_ms"),
+                        entry.get("deserialize_time_ms"),
+                        entry["bytes_in"],
+                        entry["bytes_out"],
+                    )
                     for entry in data.pop("execution_metrics", ())
                 ],
                 edge_metrics=edge_metrics,
@@ -386,7 +424,7 @@ class Profile(Shown):
     def dumps(self) -> str:
         """Return the document as JSON text, one record a line."""
         with collector_paused():
-            return "".join(render(self._document()))
+            return "".join(render(self._document().items()))
 
     @classmethod
     def loads(cls, text: str | bytes) -> Profile:
@@ -428,7 +466,7 @@ class Profile(Shown):
         follows the umask.
         """
         with collector_paused():
-            name = write(path, render(self._document()))
+            name = write(path, render(self._document().items()))
         if name.lower().endswith(FOREIGN):
             # No error: what was measured would be lost with it.
             how = "report" if ".htm" in name.lower() else "export"
@@ -463,10 +501,9 @@ class Profile(Shown):
         >>> DAG({"source": source}).run().dag_structure_at(0)["nodes"]
         ['source']
         """
-        structure, origins = self.dag_structure, self.sections.get("origins", {})
-        records = origins.get("records", ())
-        grown = {record[0] for record in records}
-        present = {row[0] for row in records if row[1] == round and row[3] <= moment_ms}
+        structure, rows = self.dag_structure, self.origins.rows()
+        grown = {row.task for row in rows}
+        present = {row.task for row in rows if row.round == round and row.at_ms <= moment_ms}
         names = [name for name in structure["nodes"] if name not in grown or name in present]
         known = set(names)
         return {
@@ -668,7 +705,7 @@ class Profile(Shown):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Profile):
             return NotImplemented
-        return self._whole() == other._whole()
+        return self._document() == other._document()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -702,12 +739,11 @@ def _edges_of(data: dict[str, Any]) -> list[EdgeMetrics]:
     """Take the edge metrics out of a document, or derive them from its edge weights."""
     edges = data["dag_structure"]["edges"]
     if "edge_metrics" in data:
-        table = data.pop("edge_metrics")
-        places = [table["columns"].index(name) for name in EDGE_COLUMNS if name in table["columns"]]
-        carried = itemgetter(*places)
+        records = data.pop("edge_metrics")["records"]
+        # The schema fixes the order of the columns.
         return [
-            EdgeMetrics(edge["source"], edge["target"], *carried(record))
-            for edge, record in zip(edges, table["records"])
+            EdgeMetrics(edge["source"], edge["target"], *record)
+            for edge, record in zip(edges, records)
             if record is not None
         ]
     ends = {f"{e['source']}->{e['target']}": (e["source"], e["target"]) for e in edges}

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, NamedTuple, Optional
 
 from dagprofiler._document import Calibration, ProfileData
-from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import default_times, entries_of_tasks
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import jsonable
@@ -282,21 +281,16 @@ class _Side:
     """One of two profiles: its samples in the measured rounds, its machine and conditions."""
 
     def __init__(self, profile: ProfileData) -> None:
-        sections = profile.sections
-        samples = sections.get("samples", {})
-        run, environment = sections.get("run", {}), sections.get("environment", {})
+        samples, run, sections = profile.samples, profile.run, profile.sections
         self.times = default_times(profile)
-        self.tasks: Mapping[str, Any] = samples.get("tasks", {})
-        self.edges: Mapping[str, Any] = samples.get("edges", {})
-        kinds = samples.get("rounds", ())
-        self.rounds = [i for i, kind in enumerate(kinds) if kind == MEASURED]
-        self.total_ms = self.measured(samples, "total_ms")
-        self.serial = run.get("executor") == "serial"
+        self.tasks, self.edges, self.rounds = samples.tasks, samples.edges, samples.measured
+        self.total_ms = self.measured({"total_ms": samples.total_ms}, "total_ms")
+        self.serial = run.executor == "serial"
         self.predicted, self.timed = "prediction" in sections, "timeline" in sections
         self.host = profile.hostname
-        self.machine = (self.host, *map(environment.get, _MACHINE))
-        self.conditions: Mapping[str, Any] = run.get("conditions", {})
-        calibration = environment.get("calibration")
+        self.machine = (self.host, *(getattr(profile.environment, name) for name in _MACHINE))
+        self.conditions = run.conditions
+        calibration = profile.environment.calibration
         self.calibration = None if calibration is None else Calibration.from_dict(calibration)
 
     def measured(self, row: Mapping[str, Any], column: str) -> Measured:
@@ -722,7 +716,7 @@ def prediction_error(real: ProfileData, predicted: ProfileData) -> dict[str, Any
     Each moment of each worker belongs to one part, so a makespan is the sum of the parts over
     all workers, divided by their number. Of several rounds that of the median counts.
     """
-    workers = len(predicted.sections.get("timeline", {}).get("workers", ()))
+    workers = len(predicted.timeline.workers)
     there, guessed = parts_of(real, workers), parts_of(predicted, workers)
     if there is None or guessed is None:
         return None

@@ -355,10 +355,10 @@ class Round:
                 if outside and ready in outside:
                     extra = outside.pop(ready)
                     decoders += [contract.decode] * len(extra)
-                    fields = [*fields, *extra]
+                    fields = (*fields, *extra)
                     frames += map(executor.put, extra.values())
-                    gathers = [field for field in contract.gathers if field not in extra]
-                    contract = replace(contract, gathers=gathers)
+                    gathers = (field for field in contract.gathers if field not in extra)
+                    contract = replace(contract, gathers=(*gathers,))
                     del extra
                 work = (names[ready], task, contract, fields, decoders, kept[ready])
                 submit(ready, work, frames)
