@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from dagprofiler._document.table import TaskSpan, TracedSpan, edges_of, task_spans, traced_spans
+from dagprofiler._document import SpanRow
+from dagprofiler._document.table import TaskSpan, edges_of, moment_ns, task_spans
 from dagprofiler._util import grouped
 from dagprofiler.errors import FormatError, needs_extra, short_repr
 from dagprofiler.profile import Profile
@@ -85,7 +86,7 @@ class _Sender:
         nodes, sections = self._profile.dag_structure["nodes"], self._profile.sections
         attributes = {"dag.tasks": len(nodes), "dag.predicted": "prediction" in sections or None}
         root = self._span("dag run", None, min(ran.start for ran in everything), attributes)
-        traced = grouped(((span.task, span.round), span) for span in traced_spans(self._profile))
+        traced = grouped(((row.task, row.round), row) for row in self._profile.spans.rows())
         for number, of_round in grouped((ran.round, ran) for ran in everything).items():
             begun = min(ran.start for ran in of_round)
             round_span = self._span("round", root, begun, {"dag.round": number})
@@ -99,11 +100,11 @@ class _Sender:
         self,
         of_round: Sequence[TaskSpan],
         parent: Any,
-        traced: Mapping[tuple[str, int], Sequence[TracedSpan]],
+        traced: Mapping[tuple[str, int], Sequence[SpanRow]],
     ) -> None:
         sent: dict[str, Any] = {}
         incoming = self._incoming()
-        workers = self._profile.sections["timeline"]["workers"]
+        workers = self._profile.timeline.workers
         # In execution order, since a link needs an existing span; files may have any times.
         of_task = {ran.task: ran for ran in of_round}
         order = self._profile.dag_structure["execution_order"]
@@ -125,34 +126,35 @@ class _Sender:
             self._end(span, ran.end)
 
     def _send_inside(
-        self, span: Any, ran: TaskSpan, worker: Mapping[str, Any], traced: Iterable[TracedSpan]
+        self, span: Any, ran: TaskSpan, worker: Mapping[str, Any], traced: Iterable[SpanRow]
     ) -> None:
         """Send the phases of a task, and the traced spans in them."""
         phases = [
             (start, end, self._span(name, span, start, {})) for name, start, end in ran.phases
         ]
         # Spans of different threads are not nested.
-        for of_thread in grouped((id(seen.thread), seen) for seen in traced).values():
+        for of_thread in grouped((row.thread_index, row) for row in traced).values():
             around: list[tuple[int, Any]] = []
-            for seen in sorted(of_thread, key=lambda seen: (seen.start, -seen.end)):
-                if seen.kind in ("instant", "async_instant"):
-                    attributes = _attributes(_words_of(seen, worker))
-                    span.add_event(seen.name, attributes, self._epoch_ns + seen.start)
-                if seen.kind not in ("span", "async"):
+            for row in sorted(of_thread, key=lambda row: (row.start_ms, -row.end_ms)):
+                start, end = moment_ns(row.start_ms), moment_ns(row.end_ms)
+                words = _words_of(row, worker)
+                if row.kind in ("instant", "async_instant"):
+                    span.add_event(row.name, _attributes(words), self._epoch_ns + start)
+                if row.kind not in ("span", "async"):
                     continue
-                while around and around[-1][0] <= seen.start:
+                while around and around[-1][0] <= start:
                     around.pop()
                 parents = [
-                    *(outer for until, outer in reversed(around) if seen.end <= until),
-                    *(phase for start, end, phase in phases if start <= seen.start < end),
+                    *(outer for until, outer in reversed(around) if end <= until),
+                    *(phase for begin, until, phase in phases if begin <= start < until),
                     span,
                 ]
-                sent = self._span(seen.name, parents[0], seen.start, _words_of(seen, worker))
-                if "error" in seen.args:
-                    self._mark(sent, str(seen.args["error"]))
-                self._end(sent, seen.end)
-                if seen.kind == "span":
-                    around.append((seen.end, sent))
+                sent = self._span(row.name, parents[0], start, words)
+                if "error" in words:
+                    self._mark(sent, str(words["error"]))
+                self._end(sent, end)
+                if row.kind == "span":
+                    around.append((end, sent))
         for _, end, phase in phases:
             self._end(phase, end)
 
@@ -208,14 +210,14 @@ def _of_worker(worker: Mapping[str, Any]) -> dict[str, Any]:
     return {named[key]: value for key, value in worker.items() if key in named}
 
 
-def _words_of(seen: TracedSpan, worker: Mapping[str, Any]) -> dict[str, Any]:
+def _words_of(row: SpanRow, worker: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes of what was traced: around what it was, in which thread, its values."""
-    name = f"{seen.category}.{seen.name}"
-    words = {**seen.args, "dag.span.category": seen.category}
+    name = f"{row.category}.{row.name}"
+    words = {**(row.args or {}), "dag.span.category": row.category}
     if all(part.isidentifier() for part in name.split(".")):
         words["code.function.name"] = name
-    words["thread.name"] = seen.thread["name"]
-    if seen.thread["own"]:
+    words["thread.name"] = row.thread
+    if row.own:
         # Python's number, as that of the task; of others only the system's is known.
         words["thread.id"] = worker.get("thread")
     return words

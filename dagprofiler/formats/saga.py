@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import edges_of
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import plain_number
@@ -348,13 +347,12 @@ class _TaskGraph:
 
     def _known_sizes(self) -> Iterator[tuple[Pair, list[Any]]]:
         """Yield edges with their samples for a stochastic graph, else with their single size."""
-        section = self.profile.sections.get("samples") if self.stochastic else None
-        kinds, rows = (section["rounds"], section["edges"]) if section else ((), {})
         bits, column = self.profile.metrics.edge_weights, _SIZES[self.size]
         per_unit = _BITS_IN[self.size_unit]
         for edge in self.profile.metrics.edge_metrics:
             key = f"{edge.source}->{edge.target}"
-            in_bits = [8 * size for size in measured_of(kinds, rows.get(key, {}).get(column, ()))]
+            samples = self.profile.samples.of_edge(key, column) if self.stochastic else []
+            in_bits = [8 * size for size in samples]
             if not in_bits and self.size == "spec":
                 # Other programs may write bits that are not whole bytes.
                 in_bits = [bits.get(key, edge.size_bits)]
