@@ -36,7 +36,7 @@ from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.config import Config
 from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, refused, short_repr
 from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.stats.ranktests import DIFFERENCE
+from dagprofiler.stats import DIFFERENCE
 
 if TYPE_CHECKING:
     from dagprofiler._document.table import Frames, ProfiledTask, ProfileTable
@@ -648,8 +648,8 @@ class Profile(Shown):
             ``prediction``: only if one of the profiles is predicted, how far off its makespan
             is, and which parts; see
             :func:`dagprofiler.analysis.compare.prediction_error`; with its ``interval_ms``, or
-            None. ``in_intervals``: of predicted times, how many ``tasks`` of how many (``of``)
-            took a time in the predicted interval.
+            None. ``in_intervals``: how many ``tasks`` of how many (``of``) took times in their
+            predicted intervals, in ``compute()`` and, where it matters, to move values.
 
         Raises
         ------
@@ -728,7 +728,7 @@ def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
     # Most invalid documents are profiles; trying all importers takes a while.
     if not isinstance(data, dict) or "dag_structure" in data:
         return error
-    formats, _ = plugins.recognizing(data)
+    formats = plugins.recognizing(data)
     if not formats:
         return error
     return ProfileError(f"not a profile but {' or '.join(formats)}, which import_profile() reads")

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Optional
 
 from dagprofiler._document import Calibration, ProfileData
-from dagprofiler._document.table import default_times
+from dagprofiler._document.table import default_times, entries_of_tasks
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, number, printable, some
@@ -15,9 +15,8 @@ from dagprofiler._util.text import quantity as with_unit
 from dagprofiler.analysis.makespan import PARTS, parts_of
 from dagprofiler.config import same_value
 from dagprofiler.errors import counted, short_repr
-from dagprofiler.stats import FEWEST_ROUNDS, median
+from dagprofiler.stats import DIFFERENCE, FEWEST_ROUNDS, median
 from dagprofiler.stats.ranktests import (
-    DIFFERENCE,
     FASTER,
     GATE_APART,
     INCONCLUSIVE,
@@ -73,6 +72,9 @@ CHANGED = (SLOWER, FASTER)
 
 #: Share of the whole below which a task or an edge does not matter.
 LEAST_SHARE = 0.01
+
+#: Share of a task's time up to which serializing or deserializing does not matter.
+_PHASE_SHARE = 0.05
 
 #: Parts of ``run.conditions`` that times depend on, with their defaults.
 _CONDITIONS = {"busy_cores": 0, "collect_garbage": "rounds"}
@@ -191,16 +193,33 @@ def _prediction(
     if "prediction" in theirs.sections:
         real, predicted, time = mine, theirs, "new_ms"
     section, found = predicted.sections["prediction"], {}
-    ends = section.get("intervals_ms", {})
-    held = [
-        ends[name][0] <= row[time] <= ends[name][1] for name, row in tasks.items() if name in ends
-    ]
+    entries, of_compute = entries_of_tasks(real), section.get("intervals_ms", {})
+    held = []
+    for name in of_compute:
+        if name in tasks:
+            entry = entries[name]
+            phases = {
+                "intervals_ms": tasks[name][time],
+                "serialize_intervals_ms": entry.serialize_time_ms or 0.0,
+                "deserialize_intervals_ms": entry.deserialize_time_ms or 0.0,
+            }
+            held.append(_holds(section, name, phases))
     if held:
         found["in_intervals"] = {"tasks": sum(held), "of": len(held)}
     error = prediction_error(real, predicted)
     if error is not None:
         found["prediction"] = {**error, "interval_ms": section.get("interval_ms")}
     return found
+
+
+def _holds(section: Mapping[str, Any], name: str, phases: Mapping[str, float]) -> bool:
+    """Tell whether the real times of a task, of those that matter, are in their intervals."""
+    for key, ms in phases.items():
+        if name in section.get(key, {}) and ms > _PHASE_SHARE * sum(phases.values()):
+            low, high = section[key][name]
+            if not low <= ms <= high:
+                return False
+    return True
 
 
 def _called(base: ProfileData, new: ProfileData) -> tuple[str, str]:

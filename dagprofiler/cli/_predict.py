@@ -58,6 +58,7 @@ def sweep(arguments: argparse.Namespace) -> int:
                 seed=arguments.seed,
                 meters=meters(arguments),
                 executor=executor,
+                processes=False if arguments.one_process else None,
                 progress=not arguments.quiet,
             )
     _output.keep(named(profiles))
@@ -162,6 +163,7 @@ def simulate(arguments: argparse.Namespace) -> int:
         simulated,
         profile,
         engine=engine,
+        cores=arguments.cores,
         schedule=schedule,
         speeds=_factors(arguments.speed, "--speed") or None,
         bandwidth=arguments.bandwidth,

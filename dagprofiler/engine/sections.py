@@ -49,17 +49,17 @@ def spans_of(log: RunLog) -> dict[str, Any]:
     records: list[list[Any]] = []
     dropped: dict[str, int] = {}
     for number, round_log in enumerate(log.rounds):
-        for i, recorded in round_log.spans.items():
-            task, worker, spans = log.wiring.names[i], round_log.ran_on[i], recorded.packed()
+        for i, spans in round_log.spans.items():
+            task, worker = log.wiring.names[i], round_log.ran_on[i]
             if spans.dropped:
                 dropped[task] = dropped.get(task, 0) + spans.dropped
-            places = [threads.setdefault((worker, *one), len(threads)) for one in spans.threads]
-            for label, thread, start_s, end_s in spans.spans():
-                place = labels.setdefault(label[:3], len(labels))
-                times = since_ms((start_s, end_s), log.started)
-                own_id = None if label.id is None else str(label.id)
-                args = None if label.args is None else dict(label.args)
-                records.append([task, number, places[thread], place, *times, own_id, args])
+            for thread, thread_name, computes, recorded in spans.threads:
+                place = threads.setdefault((worker, thread, thread_name, computes), len(threads))
+                for kind, name, category, start_s, end_s, args, number_of in recorded:
+                    label = labels.setdefault((kind, name, category), len(labels))
+                    times = since_ms((start_s, end_s), log.started)
+                    own_id = None if number_of is None else str(number_of)
+                    records.append([task, number, place, label, *times, own_id, args])
     return {
         "labels": [dict(zip(("kind", "name", "category"), label)) for label in labels],
         "threads": [dict(zip(("worker", "id", "name", "own"), thread)) for thread in threads],
