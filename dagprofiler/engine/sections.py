@@ -7,10 +7,10 @@ each of the three on first access, so that running does not pay for reporting.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, measured_of, statistics_of
@@ -136,11 +136,11 @@ class Tables:
         sections["timeline"] = {
             "workers": log.workers,
             "columns": ["task", "round", "worker", *MOMENTS],
-            "records": [
-                row
-                for number, round_log in enumerate(log.rounds)
-                for row in self._timeline(number, round_log)
-            ],
+            "records": list(
+                chain.from_iterable(
+                    self._timeline(number, round_log) for number, round_log in enumerate(log.rounds)
+                )
+            ),
         }
         if any(round_log.spans for round_log in log.rounds):
             sections["spans"] = spans_of(log)
@@ -175,42 +175,44 @@ class Tables:
 
     def _tasks(self) -> list[TaskMetrics]:
         """Return the figures of the tasks that succeeded, in execution order."""
-        log, wiring, of = self.log, self.log.wiring, self._figures
+        wiring, of = self.log.wiring, self._figures
         compute_ms, serialize_ms = _in_ms(of.compute_s), _in_ms(of.serialize_s)
         deserialize_ms = _in_ms(of.deserialize_s)
-        #: The bytes of all inputs, and of all slots, before each.
-        before_input = [0, *accumulate([of.wire_bytes[slot] for slot in wiring.slots])]
-        before_slot = [0, *accumulate(of.wire_bytes)]
-        tasks = []
-        for i in wiring.order:
-            if compute_ms[i] is None:
-                continue
-            begin, end = wiring.first_input[i], wiring.first_input[i + 1]
-            first = wiring.first_slot[i]
-            last = first + len(wiring.outputs[i])
-            tasks.append(
-                TaskMetrics(
-                    wiring.names[i],
-                    compute_ms[i],
-                    serialize_ms[i],
-                    deserialize_ms[i],
-                    before_input[end] - before_input[begin] + log.outside.get(i, 0),
-                    before_slot[last] - before_slot[first] + of.undeclared_bytes.get(i, 0),
-                )
+        # The bytes of all inputs, and of all slots, before each.
+        arrived = [0, *accumulate([of.wire_bytes[slot] for slot in wiring.slots])]
+        left = [0, *accumulate(of.wire_bytes)]
+        ends = zip(wiring.first_input, wiring.first_input[1:])
+        bytes_in = [arrived[end] - arrived[begin] for begin, end in ends]
+        firsts = zip(wiring.first_slot, wiring.outputs)
+        bytes_out = [left[first + len(outputs)] - left[first] for first, outputs in firsts]
+        for i, count in self.log.outside.items():
+            bytes_in[i] += count
+        for i, count in of.undeclared_bytes.items():
+            bytes_out[i] += count
+        return [
+            TaskMetrics(
+                wiring.names[i],
+                compute_ms[i],
+                serialize_ms[i],
+                deserialize_ms[i],
+                bytes_in[i],
+                bytes_out[i],
             )
-        return tasks
+            for i in wiring.order
+            if compute_ms[i] is not None
+        ]
 
     def _edges(self) -> list[EdgeMetrics]:
         """Return what each edge carried whose source succeeded, by source."""
         wiring, names, of = self.log.wiring, self.log.wiring.names, self._figures
-        wire_bytes, payload_bytes = of.wire_bytes, of.payload_bytes
+        wire_bytes, payload_bytes, first_slot = of.wire_bytes, of.payload_bytes, wiring.first_slot
         edges = []
         for source, target, routes in wiring.edges():
             if of.compute_s[source] is None:
                 continue
             data_fields, size, wire = [], 0, 0
             for position, _ in routes:
-                slot = wiring.first_slot[source] + position
+                slot = first_slot[source] + position
                 data_fields.append(wiring.field(source, position))
                 size += payload_bytes.get(slot, wire_bytes[slot])
                 wire += wire_bytes[slot]
@@ -230,8 +232,8 @@ class Tables:
             fields[wiring.field(source, position)] = sizes
         return fields
 
-    def _timeline(self, number: int, round_log: RoundLog) -> Iterator[list[Any]]:
-        """Yield the rows of the tasks that started in a round, in execution order."""
+    def _timeline(self, number: int, round_log: RoundLog) -> list[list[Any]]:
+        """Return the rows of the tasks that started in a round, in execution order."""
         log, wiring = self.log, self.log.wiring
         targets, first_target = wiring.targets, wiring.first_target
         readings = log.since_start_ms(round_log.times)
@@ -245,9 +247,12 @@ class Tables:
             if end is not None and source not in round_log.errors:
                 for target in targets[first_target[source] : first_target[source + 1]]:
                     ready[target] = max(ready[target], end)
-        for i in wiring.order:
-            if moments[i][0] is not None:
-                yield [wiring.names[i], number, round_log.ran_on[i], ready[i], *moments[i]]
+        names, ran_on = wiring.names, round_log.ran_on
+        return [
+            [names[i], number, ran_on[i], ready[i], *moments[i]]
+            for i in wiring.order
+            if moments[i][0] is not None
+        ]
 
     def _run(self) -> dict[str, Any]:
         log = self.log
