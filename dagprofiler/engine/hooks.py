@@ -10,7 +10,7 @@ from typing import Any
 from dagprofiler._util.checks import integer
 from dagprofiler.config import Config
 from dagprofiler.engine.log import RunLog, TaskRecord
-from dagprofiler.engine.options import RunOptions
+from dagprofiler.engine.setup import RunOptions
 from dagprofiler.errors import DeclarationError, TraceError, did_you_mean, short_repr
 from dagprofiler.measure.pipeline import Contract
 from dagprofiler.profile import Profile

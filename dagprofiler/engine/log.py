@@ -28,6 +28,7 @@ from dagprofiler.metrics import TaskMetrics
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
+    from dagprofiler.engine.setup import Setup
     from dagprofiler.measure.instruments import Readings
     from dagprofiler.tracing.collection import Few, Packed
 
@@ -176,6 +177,7 @@ class Growth:
     rules_s: float = 0.0
 
 
+@dataclass
 class Results:
     """What a round leaves behind in addition to its log.
 
@@ -189,10 +191,9 @@ class Results:
         Rule to its error.
     """
 
-    def __init__(self) -> None:
-        self.outputs: dict[int, Mapping[str, Any]] = {}
-        self.errors: dict[int, BaseException] = {}
-        self.rule_failures: dict[str, BaseException] = {}
+    outputs: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    errors: dict[int, BaseException] = field(default_factory=dict)
+    rule_failures: dict[str, BaseException] = field(default_factory=dict)
 
     def renumber(self, numbers: Sequence[int | None]) -> None:
         """Give the tasks other numbers."""
@@ -429,6 +430,24 @@ class RoundLog:
         return self.times[6 * i : 6 * i + 6]
 
 
+class RoundResult(NamedTuple):
+    """What a round in another process returns.
+
+    Attributes
+    ----------
+    log
+        The log of the round.
+    worker
+        The process, in the form of the profile's ``timeline.workers``.
+    results
+        The outputs that are returned, and the errors.
+    """
+
+    log: RoundLog
+    worker: dict[str, Any]
+    results: Results
+
+
 class Figures(NamedTuple):
     """The figures of each task and slot: of several rounds the medians.
 
@@ -544,22 +563,43 @@ class TaskRecord:
 
 
 @dataclass
+class RunCosts:
+    """Time that a run spent outside its tasks, and in total, in seconds.
+
+    Attributes
+    ----------
+    prepare_s
+        Before the first round.
+    hooks_s, garbage_s
+        In hooks, and in collecting garbage between rounds.
+    earlier_s
+        In previous attempts at the run.
+    total_s
+        From the start of the run to its end, tasks included.
+    """
+
+    prepare_s: float = 0.0
+    hooks_s: float = 0.0
+    garbage_s: float = 0.0
+    earlier_s: float = 0.0
+    total_s: float = 0.0
+
+
+@dataclass
 class RunLog:
     """The log of one run: its rounds, and the facts that they share.
 
     Attributes
     ----------
+    setup
+        What the run is of.
     wiring
         The graph that ran.
-    nodes
-        Task names in the order of the argument of the DAG.
-    started_at
-        When the run began, in seconds since 1970.
-    started
-        Reading of the clock, in seconds, when the run began.
     estimates
         Task number to the instructions that its cost model returns; tasks
         without a model are absent.
+    given_bytes
+        Task number to the size of its inputs from outside the graph, in bytes.
     executor
         Name of the executor.
     ahead_s
@@ -567,75 +607,61 @@ class RunLog:
         that has not ended.
     workers
         The workers that ran tasks: ``host``, ``pid``, ``thread``.
-    outside
-        Task number to the size of its inputs from outside the graph, in bytes.
-    conditions
-        The rounds that the run was called with.
-    priorities
-        The source of priorities; None for Kahn's order.
-    schedule
-        Node to its tasks in order; None without a schedule.
+    overhead
+        Where time went besides the tasks.
     rounds
         The log of each round so far.
     ended_by
-        Why the measured rounds ended, as in :class:`~dagprofiler._document.rounds.Plan`.
+        What ended the measured rounds: ``"n"``, ``"precision"``, ``"max_rounds"`` or
+        ``"max_time_s"``; None before that.
     environment
         The machine, as :func:`environment` returns it.
     reason
         Why the run is partial; None if it is complete.
-    name
-        Name of the DAG; None if it has none.
-    earlier_s
-        Time that previous attempts worked on the run, in seconds; 0 for a first attempt.
     resumed
         The profile's entry for each resumption of the run.
     contracts
         The contract of each task of the round that runs, by its number.
     bound
         Task name to the arguments that were bound to it, as text; the others are absent.
-    unknown
-        What the origin of the graph cannot give, to the reason.
-    prepare_s, hooks_s, garbage_s, total_s
-        Time spent before the first task, in hooks, in collecting garbage
-        between rounds, and in total, in seconds.
     """
 
+    setup: Setup
     wiring: Wiring
-    nodes: list[str]
-    started_at: float
-    started: float
     estimates: dict[int, int]
+    given_bytes: dict[int, int]
     executor: str
     ahead_s: Callable[[int], float]
     workers: list[dict[str, Any]]
-    outside: dict[int, int]
-    conditions: Rounds
-    priorities: str | None = None
-    schedule: Mapping[str, Sequence[str]] | None = None
+    overhead: RunCosts = field(default_factory=RunCosts)
     rounds: list[RoundLog] = field(default_factory=list)
     ended_by: str | None = None
     environment: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
-    name: str | None = None
-    earlier_s: float = 0.0
     resumed: list[dict[str, Any]] = field(default_factory=list)
     contracts: Sequence[Contract] = ()
     bound: dict[str, dict[str, str]] = field(default_factory=dict)
-    unknown: Mapping[str, str] = field(default_factory=dict)
-    prepare_s: float = 0.0
-    hooks_s: float = 0.0
-    garbage_s: float = 0.0
-    total_s: float = 0.0
+
+    @property
+    def conditions(self) -> Rounds:
+        """The rounds that the run was called with."""
+        return self.setup.options.rounds
+
+    @property
+    def nodes(self) -> list[str]:
+        """Task names in the order of the argument of the DAG, then those that rules added."""
+        nodes = self.setup.workflow.nodes
+        return [*nodes, *self.wiring.names[len(nodes) :]]
 
     @cached_property
     def timestamp(self) -> str:
         """When the run began, as ISO 8601 text in UTC; of a resumed run the first attempt."""
-        return utc_text(self.started_at)
+        return utc_text(self.setup.started_at)
 
-    def begin(self, kind: str, columns: list[str]) -> RoundLog:
-        """Return the log of a round that is about to begin."""
-        self.rounds.append(RoundLog.of(kind, self.wiring, columns))
-        return self.rounds[-1]
+    @cached_property
+    def started(self) -> float:
+        """Reading of the clock, in seconds, when the run began, had it run without a pause."""
+        return self.setup.started - self.overhead.earlier_s
 
     def adopt(self, kind: str, round_log: RoundLog, worker: dict[str, Any]) -> RoundLog:
         """Add a round that another process ran."""
@@ -665,15 +691,9 @@ class RunLog:
                 self.rounds.remove(round_log)
                 self.wiring = first.wiring
                 raise
-        self.wiring = wiring = first.wiring
-        given: int = wiring.given  # type: ignore[attr-defined]
-        self.nodes = [*self.nodes[:given], *wiring.names[given:]]
+        self.wiring = first.wiring
         self.estimates.update(round_log.growth.estimates)  # type: ignore[union-attr]
         return numbers
-
-    def end(self) -> None:
-        """Release the executor: all rounds have ended, and use one clock."""
-        self.ahead_s = _one_clock
 
     def measured(self) -> list[RoundLog]:
         """Return the measured rounds."""
@@ -724,7 +744,7 @@ class RunLog:
         """Return the serialized length of all inputs of task number `i`."""
         wiring = self.wiring
         slots = wiring.slots[wiring.first_input[i] : wiring.first_input[i + 1]]
-        return sum([wire_bytes[slot] for slot in slots]) + self.outside.get(i, 0)
+        return sum([wire_bytes[slot] for slot in slots]) + self.given_bytes.get(i, 0)
 
     def bytes_out(self, i: int, wire_bytes: Sequence[int], undeclared: Mapping[int, int]) -> int:
         """Return the serialized length of all outputs of task number `i`."""
@@ -796,10 +816,6 @@ def allocator_settings() -> dict[str, str]:
 def since_ms(times: Iterable[float | None], zero_s: float) -> list[float | None]:
     """Return readings of a clock, in seconds, as milliseconds since one of them."""
     return [None if t is None else round((t - zero_s) * 1e9) / 1e6 for t in times]
-
-
-def _one_clock(_: int) -> float:
-    return 0.0
 
 
 def duration_ms(seconds: float) -> float:

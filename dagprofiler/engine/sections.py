@@ -324,7 +324,7 @@ class Tables:
         """Duration of the run; of several rounds the median."""
         rounds = self.log.rounds
         if self._samples is None:
-            return duration_ms(self.log.total_s)
+            return duration_ms(self.log.overhead.total_s)
         complete = [round_log for round_log in rounds if round_log.complete]
         # An incomplete round counts only if no round is complete.
         measured = [round_log for round_log in complete if round_log.kind == MEASURED]
@@ -496,8 +496,9 @@ class Tables:
             yield "spans", self._spans()
         if any(round_log.growth is not None for round_log in log.rounds):
             yield "origins", origins_of(log)
-        if log.schedule is not None:
-            yield "schedule", {node: [*tasks] for node, tasks in log.schedule.items()}
+        schedule = log.setup.options.schedule
+        if schedule is not None:
+            yield "schedule", {node: [*tasks] for node, tasks in schedule.items()}
         yield "environment", {**log.environment, "not_measured": self._not_measured()}
 
     def _spans(self) -> dict[str, Any]:
@@ -530,7 +531,7 @@ class Tables:
         }
         if self._samples is not None:
             section["conditions"] = log.conditions.to_dict()
-            section["elapsed_ms"] = duration_ms(log.total_s)
+            section["elapsed_ms"] = duration_ms(log.overhead.total_s)
             if log.ended_by is not None:
                 section["ended_by"] = log.ended_by
         attempts: dict[str, list[dict[str, Any]]] = {}
@@ -539,7 +540,7 @@ class Tables:
                 errors = [{"round": number, "error": why} for why in lost]
                 attempts.setdefault(log.wiring.names[i], []).extend(errors)
         known: dict[str, Any] = {"attempts": attempts, "resumed": log.resumed, "bound": log.bound}
-        known["priorities"] = log.priorities
+        known["priorities"] = log.setup.priorities
         section.update({name: value for name, value in known.items() if value})
         if any(round_log.legacy_generators is False for round_log in log.rounds):
             section["legacy_generators"] = False
@@ -553,15 +554,18 @@ class Tables:
         log, rounds = self.log, self.log.rounds
         # Tasks, measuring them and waiting for them are not overhead of the loop.
         aside_s = sum(_in_tasks_s(round_log) + round_log.apart_s for round_log in rounds)
-        spent_s = {"prepare_ms": log.prepare_s, "hooks_ms": log.hooks_s}
+        overhead = log.overhead
+        spent_s = {"prepare_ms": overhead.prepare_s, "hooks_ms": overhead.hooks_s}
         if any(round_log.growth is not None for round_log in rounds):
             spent_s["rules_ms"] = sum(
                 round_log.growth.rules_s for round_log in rounds if round_log.growth
             )
-        loop_s = max(0.0, log.total_s - aside_s - log.garbage_s - sum(spent_s.values()))
+        loop_s = overhead.total_s - aside_s - overhead.garbage_s - sum(spent_s.values())
+        loop_s = max(0.0, loop_s)
         if self._samples is not None:
             spent_s["meters_ms"] = sum(round_log.meters_s for round_log in rounds)
-            spent_s["garbage_ms"] = log.garbage_s + sum(round_log.garbage_s for round_log in rounds)
+            in_tasks_s = sum(round_log.garbage_s for round_log in rounds)
+            spent_s["garbage_ms"] = overhead.garbage_s + in_tasks_s
         if any(round_log.store_s for round_log in rounds):
             spent_s["journal_ms"] = sum(round_log.store_s for round_log in rounds)
         if self._samples is not None:
@@ -665,7 +669,7 @@ class Tables:
     def _not_measured(self) -> dict[str, str]:
         """Return the columns that no task has, and why."""
         metered = {column for round_log in self.log.rounds for column in round_log.columns}
-        reasons = {**self.log.unknown, **self._why}
+        reasons = {**self.log.setup.workflow.unknown, **self._why}
         for candidate, column in _METERED.items():
             if candidate not in self._candidates:
                 why = NOT_FINISHED if column in metered else _HOW[candidate]

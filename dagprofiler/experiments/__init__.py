@@ -13,9 +13,9 @@ from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import Block
 from dagprofiler.analysis.compare import ProfileComparison, compare_profiles
 from dagprofiler.dag import DAG, Inputs
-from dagprofiler.engine.options import RunOptions
 from dagprofiler.engine.progress import Progress
 from dagprofiler.engine.run import HookCalls, Run
+from dagprofiler.engine.setup import RunOptions, as_executor, prepare
 from dagprofiler.errors import DeclarationError, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine
@@ -144,7 +144,8 @@ def compare_runs(
         )
     changed = new if isinstance(new, DAG) else base.with_config(new)
     # Both get the same meters; a single round is metered too.
-    options = RunOptions(seed, inputs, rounds, meters="default" if meters is None else meters)
+    meters = "default" if meters is None else meters
+    options = RunOptions.of(seed=seed, inputs=inputs, rounds=rounds, meters=meters)
     cases = [("base", base, options), ("new", changed, options)]
     before, after = _interleaved(cases, progress=progress)
     found = compare_profiles(after, before, paired=True, difference=difference)
@@ -218,12 +219,13 @@ def sweep(
             f"sweep: executor must be a concurrent.futures.Executor, got {short_repr(executor)}"
         )
     # Iterators are used up once, for all.
-    options = RunOptions(seed, inputs, rounds, "default" if meters is None else meters)
+    meters = "default" if meters is None else meters
+    options = RunOptions.of(seed=seed, inputs=inputs, rounds=rounds, meters=meters)
     cases = [
         (
             ", ".join(f"{name}={other.config[name]}" for name in over),
             other,
-            replace(options, executor=executor),
+            replace(options, executor=as_executor(executor, options.rounds)),
         )
         for other in dags
     ]
@@ -267,15 +269,16 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
             for label, dag, options in cases:
                 shown = Progress(label=label, beside=shown) if progress else None
                 hooks = HookCalls([] if shown is None else [shown])
+                conditions.callback(hooks.close)
                 # Like DAG.run, but the rounds are taken one by one.
-                runs.append(dag._prepared(options, hooks))  # noqa: SLF001
-            going = [run.steps() for run in runs]
-            for iterator in going:
-                # If one fails, the others are closed too.
-                conditions.callback(iterator.close)
+                run = Run(prepare(dag._workflow(), options), hooks)  # noqa: SLF001
+                # If one fails, the others end too.
+                conditions.callback(run.stop, "the end of another run")
+                runs.append(run)
+            going = runs
             while going:
                 # In turns until all have ended, in an order that alternates.
-                going = [iterator for iterator in going if next(iterator, going) is None]
+                going = [run for run in going if run.step()]
                 going.reverse()
     except BaseException as error:
         ended: Any = error
@@ -283,7 +286,10 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
             (run.profile, case[0]) for run, case in zip(runs, cases) if hasattr(run, "profile")
         ]
         with suppress(AttributeError):
-            rounds = {case[0]: run.complete_rounds for run, case in zip(runs, cases)}
+            rounds = {
+                case[0]: sum(log.complete for log in run.log.rounds)
+                for run, case in zip(runs, cases)
+            }
             finished = {case for _, case in begun}
             ended.unfinished = {of: n for of, n in rounds.items() if n and of not in finished}
             ended.profiles = [profile for profile, _ in begun]

@@ -171,7 +171,7 @@ class Journal(Hook):
             "rounds": options.rounds.to_dict(),
             "keep": options.keep,
             "on_error": options.on_error,
-            "sources": sources_of(run.tasks),
+            "sources": sources_of(run.tasks, run.tasks.values()),
             "rules": list(run.rules),
             "graph": {
                 name: declaration(i, contract, log.wiring)
@@ -245,7 +245,7 @@ class Journal(Hook):
         """Append the totals of a complete run, which resuming it returns."""
         log = self._log
         if log.reason is None and (self.past is None or self.past.totals is None):
-            totals = {name: getattr(log, name) for name in TOTALS}
+            totals = {name: getattr(log.overhead, name) for name in TOTALS}
             self._append({"totals": {**totals, "environment": log.environment}})
 
     def _append(self, line: Mapping[str, Any]) -> None:

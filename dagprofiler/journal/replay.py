@@ -13,10 +13,10 @@ from typing import Any
 
 from dagprofiler._document.rounds import MEASURED, Rounds
 from dagprofiler._util.json import utc_text
-from dagprofiler.config import Config, same_value
+from dagprofiler.config import same_value
 from dagprofiler.engine.log import RunLog
-from dagprofiler.engine.options import RunOptions
 from dagprofiler.engine.run import Frontier, Round
+from dagprofiler.engine.setup import RunOptions, Workflow
 from dagprofiler.errors import DagProfilerWarning, JournalError, describe, listed, short_repr
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.pipeline import Contract
@@ -154,20 +154,17 @@ class PastRun:
 
     def compare(
         self,
-        tasks: Mapping[str, Task],
-        wiring: Wiring,
-        contracts: Sequence[Contract],
+        workflow: Workflow,
         *,
-        config: Config,
         seed: int | None,
         inputs: Mapping[str, Mapping[str, Any]] | None,
-        rules: Sequence[str],
     ) -> None:
         """Raise a JournalError that lists all differences to another run, if there are any.
 
         Adds the entry of this resumption.
         """
-        header, names = self._header, wiring.names
+        header, wiring, contracts = self._header, workflow.wiring, workflow.contracts
+        names, rules = wiring.names, list(workflow.rules)
         graph = {name: declaration(i, contracts[i], wiring) for i, name in enumerate(names)}
         problems = list(graph_differences(graph, header["graph"]))
         if rules != header["rules"]:
@@ -175,7 +172,7 @@ class PastRun:
                 f"rules: {short_repr(rules)}, in the journal {short_repr(header['rules'])}"
             )
         where = "config: parameter"
-        found, unknown = differences(config, self._values["config"], "config", where)
+        found, unknown = differences(workflow.config, self._values["config"], "config", where)
         problems += found
         for name, contract in zip(names, contracts):
             bound = self._values["bound"].get(name, {})
@@ -195,7 +192,7 @@ class PastRun:
             problems += input_differences(inputs, before, dict(zip(names, contracts)))
         if problems:
             raise JournalError(self.directory, problems)
-        changed = self._changed_sources(sources_of(tasks), unknown)
+        changed = self._changed_sources(sources_of(names, workflow.tasks), unknown)
         if self.totals is None:
             self._resume({"compared": compared, "not_compared": unknown, "changed": changed})
 
@@ -239,37 +236,34 @@ class PastRun:
             }
         )
 
-    def frontier(self, inner: Callable[[int], Frontier]) -> Callable[[int], Frontier]:
-        """Return a function from a round's number to its frontier, which takes finished tasks over.
+    def frontier(self, inner: Frontier, number: int) -> Frontier:
+        """Return the frontier of a round, which takes over the tasks that have finished.
 
         Parameters
         ----------
         inner
-            Returns the frontier of a round without earlier attempts, by its number.
+            The frontier of the round without earlier attempts.
+        number
+            That of the round, from 0.
         """
-        rounds = self.rounds
-
-        def replayed(number: int) -> Frontier:
-            if number >= len(rounds):
-                return inner(number)
-            last = number + 1 == len(rounds)
-            return Replayed(inner(number), rounds[number], self.directory, is_last=last)
-
-        return replayed
+        if number >= len(self.rounds):
+            return inner
+        last = number + 1 == len(self.rounds)
+        return Replayed(inner, self.rounds[number], self.directory, is_last=last)
 
     def continue_clock(self, log: RunLog) -> None:
         """Shift the log of the run to the clock of the earlier attempts."""
         log.timestamp = self._header["timestamp"]
-        log.started -= self.earlier_s
-        log.earlier_s = self.earlier_s
+        log.overhead.earlier_s = self.earlier_s
         log.resumed = self.resumed
 
     def finish(self, log: RunLog) -> None:
         """Enter the totals of a complete run into its log, which runs nothing any more."""
         if self.totals is not None:
             log.executor = self._executor
-            for name, value in self.totals.items():
-                setattr(log, name, value)
+            log.environment = self.totals["environment"]
+            for name in TOTALS:
+                setattr(log.overhead, name, self.totals[name])
 
 
 class Replayed:
@@ -544,14 +538,14 @@ def input_differences(
                 yield f"{where} differs from the one in the journal"
 
 
-def sources_of(tasks: Mapping[str, Task]) -> dict[str, str | None]:
+def sources_of(names: Iterable[str], tasks: Iterable[Task]) -> dict[str, str | None]:
     """Return a hash of the source of each task: of its function, or its classes; None if unknown.
 
     The source of functions that they call is not included.
     """
     hashes: dict[Any, str | None] = {}
     sources = {}
-    for name, task in tasks.items():
+    for name, task in zip(names, tasks):
         kind = type(task)
         written = vars(task).get("__wrapped__") or vars(kind).get("__wrapped__") or kind
         if id(written) not in hashes:

@@ -17,15 +17,9 @@ from typing import Any, NamedTuple, Union
 from dagprofiler._util.checks import boolean, integer
 from dagprofiler.config import Config
 from dagprofiler.engine.log import Firing, Growth
-from dagprofiler.engine.options import (
-    ContractReader,
-    check_limits,
-    check_names,
-    check_task,
-    estimates_of,
-    problems_of,
-)
+from dagprofiler.engine.options import ContractReader, check_names, check_task, problems_of
 from dagprofiler.engine.run import Round
+from dagprofiler.engine.setup import check_limits, estimates_of
 from dagprofiler.errors import (
     DeclarationError,
     GraphError,
@@ -708,7 +702,7 @@ class DynamicGraph:
         self._keep, self._handles, self._uses = slots.kept, slots.handles, slots.uses
         self._outputs = current.results.outputs
         self._executor = current.executor
-        self._asked = current.keep
+        self._asked = frozenset(current.run.setup.options.keep)
         self._fail = current.rule_failed
         self._added_s = current.added_s
 
@@ -1165,7 +1159,7 @@ class DynamicGraph:
         """
         names, tasks = list(editor.tasks_added), list(editor.tasks_added.values())
         self._check_tasks(rule, editor, tasks)
-        check_limits(self._executor, editor.tasks_added)
+        check_limits(self._executor, names, tasks)
         put = self._executor.put
         items = chain.from_iterable(editor.items.values())
         handles = [put(frames) for frames, _, _ in items] if editor.items else []
