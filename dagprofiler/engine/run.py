@@ -42,7 +42,7 @@ from dagprofiler.serializers import frames_bytes
 if TYPE_CHECKING:
     from dagprofiler.engine.fresh import FreshRounds
     from dagprofiler.executors.dispatch import Dispatcher
-    from dagprofiler.measure.instruments import Instrumentation
+    from dagprofiler.measure.instruments import Instrumentation, Readings
 
 
 class Frontier(Protocol):
@@ -217,6 +217,8 @@ class Round:
         self._hooks = hooks
         self._traced = traced
         self._stopped = False
+        #: Time of measuring itself, in seconds, summed over the workers.
+        self._aside_s = 0.0
         #: Reading of the clock from which the time of this round counts.
         self._since_s = 0.0
 
@@ -240,7 +242,7 @@ class Round:
             finally:
                 if log.ended_s is None:
                     total_s = self._total_s()
-                    log.conclude(self.executor.end())
+                    log.add_report(self.executor.end())
                     log.total_s = total_s
                 # Tracebacks of failures keep this object alive; release its values.
                 self.slots.handles.clear()
@@ -258,11 +260,16 @@ class Round:
 
     def _apart_s(self) -> float:
         """Return the time of hooks and of measuring in this process so far, in seconds."""
-        return self._hooks.spent_s + (self.log.aside_s if self.executor.serial else 0.0)
+        return self._hooks.spent_s + (self._aside_s if self.executor.serial else 0.0)
 
     @property
     def _stops_on_error(self) -> bool:
         return self.run.setup.options.on_error == "stop"
+
+    def add_readings(self, i: int, readings: Readings) -> None:
+        """Record what the instruments read of task number `i`."""
+        self.log.note_readings(i, readings)
+        self._aside_s += readings.meters_s + readings.garbage_s + readings.store_s
 
     def rule_failed(self, name: str, error: Exception) -> bool:
         """Record that a rule failed; return whether no new task may start."""
@@ -330,7 +337,7 @@ class Round:
             if worker:
                 ran_on[i] = worker
             if spans is not None and traced:
-                entry.spans[i] = spans
+                entry.note(i, spans=spans)
             if error is not None:
                 self._fail(i, error)
                 continue
@@ -345,9 +352,9 @@ class Round:
                     payload_bytes[slot] = payload[field]
             if len(wire) > len(declared):
                 declared_bytes = sum(wire[field] for field in declared)
-                entry.undeclared_bytes[i] = sum(wire.values()) - declared_bytes
+                entry.note(i, undeclared_bytes=sum(wire.values()) - declared_bytes)
             if readings is not None:
-                entry.note(i, readings)
+                self.add_readings(i, readings)
             # Only the slots keep the outputs after this.
             del record, frames
             if outputs is not None:
@@ -372,10 +379,7 @@ class Round:
         An error that is no Exception, such as Ctrl-C, is raised and ends the run.
         """
         entry, wiring = self.log, self.log.wiring
-        entry.errors[i] = describe(error)
-        frames = frames_of(error)
-        if frames:
-            entry.tracebacks[i] = frames
+        entry.note(i, error=describe(error), traceback=frames_of(error))
         below, skipped = [i], []
         while below:
             for target in wiring.successors(below.pop()):
@@ -608,7 +612,7 @@ class Run:
         if setup.several and setup.options.rounds.collect_garbage is not None:
             begun = perf_counter()
             gc.collect()
-            log.overhead.garbage_s += perf_counter() - begun
+            log.costs.garbage_s += perf_counter() - begun
         if self._fresh is not None and kind is not ALLOCATION:
             self._add(self._fresh.run(), kind)
             return
@@ -649,10 +653,7 @@ class Run:
         log.wiring = wiring = frontier.wiring
         # Each task removes its inputs; another round needs them again.
         given, is_last = setup.given_inputs, not (setup.several or setup.allocation)
-        tasks, slots = len(wiring.names), len(wiring.owner)
-        times: list[float | None] = [None] * (6 * tasks)
-        columns = instruments.columns if instruments else []
-        round_log = RoundLog(kind, wiring, times, [0] * tasks, [0] * slots, columns=columns)
+        round_log = RoundLog.of(kind, wiring, instruments.columns if instruments else ())
         log.rounds.append(round_log)
         self._executor.begin(instruments, wiring)
         return Round(
@@ -689,7 +690,8 @@ class Run:
         round_log = log.adopt(kind, result.log, result.worker)
         self._results = result.results
         if not is_traced(kind, self._instruments):
-            round_log.spans.clear()
+            for i in round_log.spans:
+                round_log.note(i, spans=None)
         self._keep_results(round_log, self._setup.workflow.contracts)
         if self._hooks.hooks:
             names = log.wiring.names
@@ -736,12 +738,12 @@ class Run:
             return
         self._ended = True
         self._executor.close()
-        log, overhead = self.log, self.log.overhead
+        log, costs = self.log, self.log.costs
         ended_s, started_s = perf_counter(), self._setup.started
-        overhead.hooks_s = self._hooks.spent_s
-        overhead.total_s = overhead.earlier_s + ended_s - started_s
-        begun_s, hooks_s = self._begun or (ended_s, overhead.hooks_s)
-        overhead.prepare_s = begun_s - started_s - hooks_s
+        costs.hooks_s = self._hooks.spent_s
+        costs.total_s = costs.earlier_s + ended_s - started_s
+        begun_s, hooks_s = self._begun or (ended_s, costs.hooks_s)
+        costs.prepare_s = begun_s - started_s - hooks_s
         # Neither tracebacks of failures nor the profile keep tasks and inputs alive.
         setup = self._setup
         setup.given_inputs.clear()

@@ -192,8 +192,7 @@ def _metered(rounds: Sequence[RoundLog], i: int) -> dict[str, list[Any]]:
     names = dict.fromkeys(column for round_log in rounds for column in round_log.columns)
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for round_log in rounds:
-        values = round_log.meters.get(i, ()) if round_log.succeeded(i) else ()
-        read = dict(zip(round_log.columns, values))
+        read = round_log.meters_of(i) if round_log.succeeded(i) else {}
         for name, column in columns.items():
             value = read.get(name)
             column.append(rounded(value) if name.endswith("_ms") else value)
@@ -269,7 +268,7 @@ def is_precise(log: RunLog, precision: float) -> bool:
 
 def _corrected_s(round_log: RoundLog, i: int, wall_s: float | None) -> float:
     """Return a time in compute() without run-queue delay, if that was metered."""
-    read = dict(zip(round_log.columns, round_log.meters.get(i, ())))
+    read = round_log.meters_of(i)
     wall_ms = (wall_s or 0.0) * 1e3
     without = corrected(wall_ms, read.get("delay_ms"), read.get("cpu_ms"))
     return (wall_ms if without is None else without) / 1e3
@@ -324,7 +323,7 @@ class Tables:
         """Duration of the run; of several rounds the median."""
         rounds = self.log.rounds
         if self._samples is None:
-            return duration_ms(self.log.overhead.total_s)
+            return duration_ms(self.log.costs.total_s)
         complete = [round_log for round_log in rounds if round_log.complete]
         # An incomplete round counts only if no round is complete.
         measured = [round_log for round_log in complete if round_log.kind == MEASURED]
@@ -496,9 +495,8 @@ class Tables:
             yield "spans", self._spans()
         if any(round_log.growth is not None for round_log in log.rounds):
             yield "origins", origins_of(log)
-        schedule = log.setup.options.schedule
-        if schedule is not None:
-            yield "schedule", {node: [*tasks] for node, tasks in schedule.items()}
+        if log.schedule is not None:
+            yield "schedule", {node: [*tasks] for node, tasks in log.schedule.items()}
         yield "environment", {**log.environment, "not_measured": self._not_measured()}
 
     def _spans(self) -> dict[str, Any]:
@@ -531,7 +529,7 @@ class Tables:
         }
         if self._samples is not None:
             section["conditions"] = log.conditions.to_dict()
-            section["elapsed_ms"] = duration_ms(log.overhead.total_s)
+            section["elapsed_ms"] = duration_ms(log.costs.total_s)
             if log.ended_by is not None:
                 section["ended_by"] = log.ended_by
         attempts: dict[str, list[dict[str, Any]]] = {}
@@ -540,7 +538,7 @@ class Tables:
                 errors = [{"round": number, "error": why} for why in lost]
                 attempts.setdefault(log.wiring.names[i], []).extend(errors)
         known: dict[str, Any] = {"attempts": attempts, "resumed": log.resumed, "bound": log.bound}
-        known["priorities"] = log.setup.priorities
+        known["priorities"] = log.priorities
         section.update({name: value for name, value in known.items() if value})
         if any(round_log.legacy_generators is False for round_log in log.rounds):
             section["legacy_generators"] = False
@@ -554,18 +552,18 @@ class Tables:
         log, rounds = self.log, self.log.rounds
         # Tasks, measuring them and waiting for them are not overhead of the loop.
         aside_s = sum(_in_tasks_s(round_log) + round_log.apart_s for round_log in rounds)
-        overhead = log.overhead
-        spent_s = {"prepare_ms": overhead.prepare_s, "hooks_ms": overhead.hooks_s}
+        costs = log.costs
+        spent_s = {"prepare_ms": costs.prepare_s, "hooks_ms": costs.hooks_s}
         if any(round_log.growth is not None for round_log in rounds):
             spent_s["rules_ms"] = sum(
                 round_log.growth.rules_s for round_log in rounds if round_log.growth
             )
-        loop_s = overhead.total_s - aside_s - overhead.garbage_s - sum(spent_s.values())
-        loop_s = max(0.0, loop_s)
+        loop_s = max(0.0, costs.total_s - aside_s - costs.garbage_s - sum(spent_s.values()))
         if self._samples is not None:
             spent_s["meters_ms"] = sum(round_log.meters_s for round_log in rounds)
-            in_tasks_s = sum(round_log.garbage_s for round_log in rounds)
-            spent_s["garbage_ms"] = overhead.garbage_s + in_tasks_s
+            spent_s["garbage_ms"] = costs.garbage_s + sum(
+                round_log.garbage_s for round_log in rounds
+            )
         if any(round_log.store_s for round_log in rounds):
             spent_s["journal_ms"] = sum(round_log.store_s for round_log in rounds)
         if self._samples is not None:
@@ -669,7 +667,7 @@ class Tables:
     def _not_measured(self) -> dict[str, str]:
         """Return the columns that no task has, and why."""
         metered = {column for round_log in self.log.rounds for column in round_log.columns}
-        reasons = {**self.log.setup.workflow.unknown, **self._why}
+        reasons = {**self.log.unknown, **self._why}
         for candidate, column in _METERED.items():
             if candidate not in self._candidates:
                 why = NOT_FINISHED if column in metered else _HOW[candidate]
@@ -689,7 +687,7 @@ class Tables:
         if round_log.growth is not None:
             ready = list(map(max, ready, round_log.growth.added_s))
         for source, end in enumerate(ended):
-            if end is not None and source not in round_log.errors:
+            if end is not None and round_log.succeeded(source):
                 for target in targets[first_target[source] : first_target[source + 1]]:
                     ready[target] = max(ready[target], end)
         for tasks in batched(i for i in wiring.order if started[i] is not None):

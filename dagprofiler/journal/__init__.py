@@ -20,7 +20,7 @@ from typing import Any
 
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.engine.hooks import Hook, RunInfo
-from dagprofiler.engine.log import RunLog, TaskRecord
+from dagprofiler.engine.log import RunLog, TaskRecord, since_ms
 from dagprofiler.errors import JournalError, describe
 from dagprofiler.journal.replay import (
     LINES,
@@ -33,8 +33,8 @@ from dagprofiler.journal.replay import (
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import FrameList, picklable
 
-#: Version of the format; the first two were those of development versions.
-FORMAT = 3
+#: Version of the format; the first three were those of development versions.
+FORMAT = 4
 
 #: The records of a journal of format 1 or 2.
 _OLD = "journal"
@@ -189,12 +189,19 @@ class Journal(Hook):
         worker = record.worker
         if worker is not None and ahead_s:
             worker = {**worker, "clock_ahead_ms": round(ahead_s * 1e3, 6)}
+        wire, payload, wiring = round_log.wire_bytes, round_log.payload_bytes, log.wiring
+        zero_s = log.started + ahead_s
         line = {
-            **round_log.entry(i, log.started + ahead_s),
+            "task": record.task,
+            "times_ms": since_ms(round_log.times_of(i), zero_s),
             "worker": worker,
-            "stored": round_log.stored.pop(i),
             "total_s": round_log.total_s,
-            "costs_s": [round_log.meters_s, round_log.garbage_s, round_log.store_s],
+            "bytes": {
+                name: [wire[slot], payload.get(slot, wire[slot])]
+                for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i])
+            },
+            "reasons": round_log.reasons,
+            **round_log.tasks[i].to_dict(zero_s),
         }
         if round_log.growth is not None and i >= log.wiring.given:  # type: ignore[attr-defined]
             line.update(self._added(round_log.growth.added_s[i], i))
@@ -224,7 +231,9 @@ class Journal(Hook):
             return
         round_log = self._log.rounds[number]
         began_ms = self._log.since_start_ms([round_log.started_s])[0]
-        self._append({"kind": round_log.kind, "columns": round_log.columns, "began_ms": began_ms})
+        self._append(
+            {"kind": round_log.kind, "columns": [*round_log.columns], "began_ms": began_ms}
+        )
         self._rounds_begun = number + 1
 
     def round_finished(self, number: int) -> None:
@@ -245,7 +254,7 @@ class Journal(Hook):
         """Append the totals of a complete run, which resuming it returns."""
         log = self._log
         if log.reason is None and (self.past is None or self.past.totals is None):
-            totals = {name: getattr(log.overhead, name) for name in TOTALS}
+            totals = {name: getattr(log.costs, name) for name in TOTALS}
             self._append({"totals": {**totals, "environment": log.environment}})
 
     def _append(self, line: Mapping[str, Any]) -> None:

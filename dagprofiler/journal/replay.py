@@ -14,7 +14,7 @@ from typing import Any
 from dagprofiler._document.rounds import MEASURED, Rounds
 from dagprofiler._util.json import utc_text
 from dagprofiler.config import same_value
-from dagprofiler.engine.log import RunLog
+from dagprofiler.engine.log import RunLog, TaskNote
 from dagprofiler.engine.run import Frontier, Round
 from dagprofiler.engine.setup import RunOptions, Workflow
 from dagprofiler.errors import DagProfilerWarning, JournalError, describe, listed, short_repr
@@ -127,7 +127,7 @@ class PastRun:
         # The predecessors of a task finished before it.
         for name, line in tasks.items():
             after = (self._header["graph"].get(name) or line["declared"])["after"]
-            file, _, end = line["stored"]
+            file, _, end = line["readings"]["stored"]
             if file not in sizes:
                 path = os.path.join(self.directory, file)
                 sizes[file] = os.path.getsize(path) if os.path.exists(path) else 0
@@ -254,7 +254,7 @@ class PastRun:
     def continue_clock(self, log: RunLog) -> None:
         """Shift the log of the run to the clock of the earlier attempts."""
         log.timestamp = self._header["timestamp"]
-        log.overhead.earlier_s = self.earlier_s
+        log.costs.earlier_s = self.earlier_s
         log.resumed = self.resumed
 
     def finish(self, log: RunLog) -> None:
@@ -263,7 +263,7 @@ class PastRun:
             log.executor = self._executor
             log.environment = self.totals["environment"]
             for name in TOTALS:
-                setattr(log.overhead, name, self.totals[name])
+                setattr(log.costs, name, self.totals[name])
 
 
 class Replayed:
@@ -297,13 +297,12 @@ class Replayed:
         """Enter what the journal has of the round, and begin with the rest."""
         self._current = current
         log, past = current.log, self._past
-        if log.columns != past.columns:
-            why = f"the meters measure {log.columns}, in the journal {past.columns}"
+        if [*log.columns] != past.columns:
+            why = f"the meters measure {[*log.columns]}, in the journal {past.columns}"
             raise JournalError(self._directory, [why])
         log.started_s = current.run.started + past.began_ms / 1e3
         for line in past.tasks.values():
             log.total_s = line["total_s"]
-            log.meters_s, log.garbage_s, log.store_s = line["costs_s"]
         if self.wiring.grows:
             current.added_s = self._added_s
         else:
@@ -332,8 +331,15 @@ class Replayed:
         """Enter a task into the log of the round; what it consumed is not needed any more."""
         current = self._current
         log = current.log
+        zero_s, wiring = current.run.started, self.wiring
         log.ran_on[i] = current.executor.recall(line["worker"])
-        log.enter(i, line, current.run.started)
+        log.set_times(i, [zero_s + ms / 1e3 for ms in line["times_ms"]])
+        for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+            log.wire_bytes[slot], payload = line["bytes"][name]
+            if payload != log.wire_bytes[slot]:
+                log.payload_bytes[slot] = payload
+        log.tasks[i] = TaskNote.from_dict(line, zero_s)
+        log.columns.update(line["reasons"])
         begin_s, *_, end_s = log.times_of(i)
         self._busy.append((begin_s, end_s))
         current.slots.release(slot for _, slot in self.wiring.feeds(i))
@@ -351,7 +357,7 @@ class Replayed:
         kept = slots.kept[i] and self._is_last
         if not (needed or kept):
             return
-        outputs = read_outputs(self._directory, line["stored"], name)
+        outputs = read_outputs(self._directory, line["readings"]["stored"], name)
         for slot, output in needed:
             slots.handles[slot] = current.executor.put(outputs[output])
         if kept:
@@ -396,8 +402,9 @@ class Replayed:
         log.waited_s = _covered_s(self._busy)
         if ended_before is not None:
             numbers = {name: i for i, name in enumerate(self.wiring.names)}
-            attempts = ended_before["attempts"].items()
-            log.attempts = {numbers[name]: lost for name, lost in attempts if name in numbers}
+            for name, lost in ended_before["attempts"].items():
+                if name in numbers:
+                    log.note(numbers[name], attempts=lost)
             log.total_s, log.waited_s = ended_before["total_s"], ended_before["waited_s"]
             log.ended_s = current.run.started + ended_before["ended_ms"] / 1e3
             log.legacy_generators = ended_before["legacy_generators"]

@@ -804,11 +804,9 @@ class DynamicGraph:
             return
         if ended:
             self._conclude()
-        wiring, log = self._wiring, self._log
+        wiring = self._wiring
         for rule in self._open.values():
             self._growth.unfired[rule.name] = self._why(rule)
-        if log.encode_s:
-            log.extend_columns()
         for i in [i for i in self._outputs if i in wiring.after]:
             if self.names[i] not in self._asked:
                 del self._outputs[i]
@@ -1307,10 +1305,8 @@ class DynamicGraph:
                 log.wire_bytes.append(length)
                 if payload != length:
                     log.payload_bytes[slot] = payload
-        log.times += [None] * (6 * count)
-        log.ran_on += [0] * count
         more = len(wiring.owner) - len(log.wire_bytes)
-        log.wire_bytes += [0] * more
+        log.extend(count, more)
         self._handles.extend([None] * more)
         for slot in wiring.slots[wiring.first_input[first] :]:
             uses[slot] += 1

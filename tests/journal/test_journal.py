@@ -202,7 +202,8 @@ def test_what_earlier_attempts_spent_and_lost_is_in_the_profile_of_the_next(tmp_
     header["timestamp"] = "2020-01-01T00:00:00.000000Z"
     ended["ended"].update(total_s=50.0, waited_s=7.0, legacy_generators=False)
     ended["ended"]["attempts"] = {"source": ["it died"]}
-    last.update(total_s=60.0, costs_s=[1.0, 2.0, 3.0])
+    last["total_s"] = 60.0
+    last["readings"].update(meters_s=1.0, garbage_s=2.0, store_s=3.0)
     rewrite(tmp_path, kept)
     sections = program().resume(tmp_path).sections
     run, (first_ms, second_ms) = sections["run"], sections["samples"]["total_ms"]
@@ -462,7 +463,7 @@ def test_outputs_that_are_gone_are_made_again_for_good(journal):
 def test_a_journal_of_another_format_is_refused(journal):
     header, *others = parsed(journal)
     rewrite(journal, [{**header, "format": 99}, *others])
-    with pytest.raises(JournalError, match="format is 99, this version reads 3"):
+    with pytest.raises(JournalError, match="format is 99, this version reads 4"):
         program().resume(journal)
     (journal / "journal.jsonl").rename(journal / "journal")
     with pytest.raises(JournalError, match=r"another version .* resume it with that version"):
