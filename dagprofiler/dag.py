@@ -175,7 +175,7 @@ class DAG(Shown):
     ----------
     tasks
         Name to task, or to a task class, which is instantiated. Names
-        are non-empty strings without ``->``.
+        are printable, non-empty strings (``str.isprintable()``) without ``->``.
     edges
         Each ``(source, target)``, which carries the outputs of the source
         that have the name of an input of the target, or all its outputs if
@@ -277,7 +277,8 @@ class DAG(Shown):
         self._nodes, self._given = list(self.tasks), list(self.tasks.values())
         names = sorted(self.tasks)
         self._wired = [self.tasks[name] for name in names]
-        self._contracts = ContractReader(serializer).read_all(names, self._wired)
+        reader = ContractReader(serializer)
+        self._contracts = [reader.read(name, self.tasks[name]) for name in names]
         self._wiring = Wiring(
             names,
             [contract.outputs for contract in self._contracts],
@@ -788,7 +789,8 @@ class DAG(Shown):
                 if contract.outputs != outputs:
                     raise refused(
                         f"task {short_repr(name)} was replaced by one with other outputs: "
-                        f"{short_repr(contract.outputs)}, wired are {short_repr(outputs)}"
+                        f"{short_repr(list(contract.outputs))}, wired are "
+                        f"{short_repr(list(outputs))}"
                     )
                 self._contracts[i], self._wired[i] = contract, task
         self._problems = problems_of(self._wiring, self._contracts, {})

@@ -12,27 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = [
-    "CostModelError",
-    "CycleError",
-    "DagProfilerError",
-    "DagProfilerWarning",
-    "DeclarationError",
-    "FormatError",
-    "GraphError",
-    "JournalError",
-    "MissingExtraError",
-    "OutputError",
-    "ProfileError",
-    "RunError",
-    "SerializationError",
-    "TaskTimeoutError",
-    "TraceError",
-    "ValidationError",
-    "WeightError",
-    "WorkerError",
-]
-
 #: Most characters of a quoted value, of an error's message, of a traceback.
 _MAX_QUOTE = 300
 _MAX_MESSAGE = 1000
@@ -76,7 +55,7 @@ class CycleError(GraphError):
         self.cycle = tuple(cycle)
 
     def __str__(self) -> str:
-        names = [*map(short_repr, self.cycle)]
+        names = [short_repr(name) for name in self.cycle]
         if len(names) > _MOST_NAMES:
             left_out = len(names) - _MOST_NAMES
             names[_MOST_NAMES - 1 : -1] = [f"({left_out} more)"]
@@ -148,11 +127,7 @@ class RunError(DagProfilerError, RuntimeError):
     def __init__(
         self, task: str | None, failures: Mapping[str, BaseException], profile: Any
     ) -> None:
-        import copyreg
-
         super().__init__(task, failures, profile)
-        # tblib, which Dask installs, would add the errors as they are, portable or not.
-        copyreg.pickle(type(self), type(self).__reduce__)
         self.task = task
         self.failures = dict(failures)
         self.profile = profile
@@ -160,33 +135,52 @@ class RunError(DagProfilerError, RuntimeError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         failures = {name: portable(error) for name, error in self.failures.items()}
-        state = {"profiles": self.profiles, "of": self.of}
-        return _run_error, (self.task, failures, self.profile), state
+        cause = next(iter(failures.values()), None)
+        state = {"profiles": self.profiles, "of": self.of, "__cause__": cause}
+        return type(self), (self.task, failures, self.profile), state
 
     def __str__(self) -> str:
         name, *others = self.failures
-        what = f"task {short_repr(name)}" if name == self.task else f"hook {name}"
-        what = name if name.startswith("rule ") else what
+        if name == self.task:
+            what = f"task {short_repr(name)}"
+        else:
+            what = name if name.startswith("rule ") else f"hook {name}"
         of = f"{self.of}: " if self.of else ""
         text = f"{of}{what} failed: {describe(self.failures[name])}"
-        some = ", ".join([*map(short_repr, others[:5]), *["..."][: len(others) > 5]])
-        return f"{text} (and {len(others)} more: {some})" if others else text
-
-
-def _run_error(task: str | None, failures: Mapping[str, BaseException], profile: Any) -> RunError:
-    error = RunError(task, failures, profile)
-    error.__cause__ = next(iter(failures.values()), None)
-    return error
+        named = [short_repr(other) for other in others[:5]] + ["..."] * (len(others) > 5)
+        return f"{text} (and {len(others)} more: {', '.join(named)})" if others else text
 
 
 def portable(error: BaseException) -> BaseException:
     """Return `error`, or a substitute with its text if it cannot be pickled."""
+    return error if _pickled(error) else DagProfilerError(describe(error))
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    """Return `error` pickled; None if it cannot be, or does not come back."""
+    import pickle
+    from io import BytesIO
+
+    data = BytesIO()
+    pickler = pickle.Pickler(data, pickle.HIGHEST_PROTOCOL)
+    # Not as tblib does, which Dask installs: that loses what C code holds, such as an exit code.
+    pickler.dispatch_table = {}
+    try:
+        pickler.dump(error)
+        pickle.loads(data.getvalue())
+    except Exception:  # noqa: BLE001  (an error's own __reduce__ may do anything)
+        return None
+    return data.getvalue()
+
+
+def _unpickled(data: bytes | None, text: str) -> BaseException:
+    """Return an unpickled error, or a substitute with its text if it cannot be unpickled."""
     import pickle
 
     try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001  (an error's own __reduce__ may do anything)
-        return DagProfilerError(describe(error))
+        error: BaseException = pickle.loads(data) if data else DagProfilerError(text)
+    except Exception:  # noqa: BLE001  (its module may be missing here, or another version)
+        return DagProfilerError(text)
     return error
 
 
@@ -203,7 +197,7 @@ class PackedError:
     Parameters
     ----------
     error
-        What was raised there. Its links to causes and its traceback are removed.
+        What was raised there.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -215,11 +209,8 @@ class PackedError:
         self._chain: list[tuple[bytes | None, str]] = []
         link: BaseException | None = error
         while link is not None and len(self._chain) < _MAX_CAUSES:
-            cause = link.__cause__
-            # tblib, which Dask installs, pickles an error with all that it refers to.
-            link.__cause__ = link.__context__ = link.__traceback__ = None
             self._chain.append((_pickled(link), describe(link)))
-            link = cause
+            link = link.__cause__
 
     def unpacked(self) -> BaseException:
         """Return the error, linked to its causes."""
@@ -230,42 +221,6 @@ class PackedError:
         for error, cause in zip(causes, causes[1:]):
             error.__cause__ = cause
         return causes[0]
-
-
-def _pickled(error: BaseException) -> bytes | None:
-    """Return `error` pickled, preferably so that its message survives; None if it cannot be."""
-    import copyreg
-    import pickle
-    from io import BytesIO
-
-    any_way = None
-    # The class's own way first: tblib's loses what C code holds, such as an exit code.
-    for table in ({}, copyreg.dispatch_table):
-        file = BytesIO()
-        pickler = pickle.Pickler(file, pickle.HIGHEST_PROTOCOL)
-        pickler.dispatch_table = table
-        try:
-            pickler.dump(error)
-            again = pickle.loads(file.getvalue())
-        except Exception:  # noqa: BLE001, S112  (an error's own __reduce__ may do anything)
-            continue
-        if describe(again) == describe(error):
-            return file.getvalue()
-        any_way = any_way or file.getvalue()
-    return any_way
-
-
-def _unpickled(data: bytes | None, text: str) -> BaseException:
-    """Return an unpickled error, or a substitute with its text if it cannot be unpickled."""
-    import pickle
-
-    try:
-        if data is not None:
-            error: BaseException = pickle.loads(data)
-            return error
-    except Exception:  # noqa: BLE001, S110  (its module may be missing here)
-        pass
-    return DagProfilerError(text)
 
 
 class WorkerError(DagProfilerError, RuntimeError):
@@ -431,11 +386,8 @@ def describe(error: BaseException) -> str:
     >>> describe(ValueError("no such cell"))
     'ValueError: no such cell'
     """
-    try:
-        text = " ".join(one_line(str(error), _MAX_MESSAGE).split())
-    except Exception:  # noqa: BLE001  (a task's failure is reported even if its message fails)
-        text = "(its __str__ raised an error)"
     name = type(error).__name__
+    text = " ".join(one_line(_shown(str, error), _MAX_MESSAGE).split())
     return f"{name}: {text}" if text else name
 
 
@@ -483,10 +435,15 @@ def short_repr(value: Any) -> str:
     >>> short_repr(Shy())
     '<Shy whose repr raises ValueError>'
     """
+    return one_line(_shown(repr, value))
+
+
+def _shown(show: Callable[[Any], str], value: Any) -> str:
     try:
-        return one_line(repr(value))
-    except Exception as error:  # noqa: BLE001  (a value's own __repr__ may do anything)
-        return one_line(f"<{type(value).__name__} whose repr raises {type(error).__name__}>")
+        return show(value)
+    except Exception as error:  # noqa: BLE001  (a failure is reported even if its message fails)
+        how = f"{show.__name__} raises {type(error).__name__}"
+        return f"<{type(value).__name__} whose {how}>"
 
 
 def one_line(text: str, limit: int = _MAX_QUOTE) -> str:
@@ -496,13 +453,8 @@ def one_line(text: str, limit: int = _MAX_QUOTE) -> str:
         return text
     # Join the lines, then escape what is still not printable.
     text = " ".join(text.split())
-    return shorten("".join(map(_escaped, text)), limit)
-
-
-def _escaped(character: str) -> str:
-    if character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode()
+    escaped = [c if c.isprintable() else c.encode("unicode_escape").decode() for c in text]
+    return shorten("".join(escaped), limit)
 
 
 def did_you_mean(word: Any, known: Sequence[str]) -> str:
@@ -543,7 +495,7 @@ def listed(names: Sequence[Any], most: int = 5, show: Callable[[Any], str] = rep
     "'a', 'b' and 1 more"
     """
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(map(show, names[:most])) + more
+    return ", ".join([show(name) for name in names[:most]]) + more
 
 
 def json_path(parts: Iterable[Any]) -> str:

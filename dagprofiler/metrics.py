@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
-
-#: Fields of an entry of the profile's section ``execution_metrics``, as of :class:`TaskMetrics`.
-TASK_COLUMNS = (
-    *("task", "compute_time_ms", "serialize_time_ms", "deserialize_time_ms"),
-    *("bytes_in", "bytes_out"),
-)
-_task_columns = attrgetter(*TASK_COLUMNS)
 
 #: Columns of the profile's section ``edge_metrics``: the fields of :class:`EdgeMetrics` after its
 #: ends. The last one is there only if an edge carries several fields.
@@ -47,10 +39,17 @@ class TaskMetrics:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the spec's six fields, without unknown times."""
-        fields = dict(zip(TASK_COLUMNS, _task_columns(self)))
+        entry = {
+            "task": self.task,
+            "compute_time_ms": self.compute_time_ms,
+            "serialize_time_ms": self.serialize_time_ms,
+            "deserialize_time_ms": self.deserialize_time_ms,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+        }
         if self.serialize_time_ms is None or self.deserialize_time_ms is None:
-            return {name: value for name, value in fields.items() if value is not None}
-        return fields
+            return {name: value for name, value in entry.items() if value is not None}
+        return entry
 
 
 @dataclass

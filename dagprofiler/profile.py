@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from operator import attrgetter, itemgetter
 from typing import IO, TYPE_CHECKING, Any, Protocol
 from warnings import warn
 
@@ -21,12 +20,9 @@ from dagprofiler._util.files import FOREIGN, write
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.json import (
-    Table,
-    batched,
     check_plain,
     collector_paused,
     file_name,
-    held,
     jsonable,
     load,
     parse,
@@ -38,7 +34,7 @@ from dagprofiler._util.text import printable
 from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.config import Config
 from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, refused, short_repr
-from dagprofiler.metrics import EDGE_COLUMNS, TASK_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
+from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
@@ -55,23 +51,20 @@ _OUR_METADATA = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VE
 
 
 class RunTables(Protocol):
-    """Builds the sections of a profile from the log of a run."""
+    """Builds the parts of a profile from the log of a run."""
 
     @property
     def timestamp(self) -> str:
         """When the run started, as ISO 8601 text."""
 
-    def dag_structure(self) -> Any:
+    def dag_structure(self) -> dict[str, Any]:
         """Return the section ``dag_structure``."""
 
     def metrics(self) -> DAGMetrics:
         """Return the metrics of tasks and edges."""
 
-    def measured(self) -> Iterator[tuple[str, Any]]:
-        """Yield the sections that :meth:`metrics` holds."""
-
-    def sections(self) -> Iterator[tuple[str, Any]]:
-        """Yield the sections that have no attribute of their own."""
+    def sections(self) -> dict[str, Any]:
+        """Return the sections that have no attribute of their own."""
 
 
 class Profile(Shown):
@@ -121,7 +114,7 @@ class Profile(Shown):
     True
     """
 
-    #: In the profile of a run that has just ended: builds the sections.
+    #: In the profile of a run that has just ended: builds its parts.
     _tables: RunTables
 
     def __init__(
@@ -144,7 +137,7 @@ class Profile(Shown):
         self.final_outputs = {} if final_outputs is None else final_outputs
         self.outputs = {} if outputs is None else outputs
         self.seed = seed
-        self.timestamp = utc_text() if timestamp is None else timestamp
+        self.timestamp: str | None = utc_text() if timestamp is None else timestamp
         self.hostname: str | None = HOSTNAME if hostname is None else hostname
         self.sections = dict(sections or {})
         self.metadata = {**_OUR_METADATA, **(metadata or {})}
@@ -161,21 +154,17 @@ class Profile(Shown):
         *,
         name: str | None = None,
     ) -> Profile:
-        """Return the profile of a run that has just ended.
-
-        `tables` builds each section at its first use.
-        """
-        profile = cls.__new__(cls)
-        vars(profile).update(
-            config=config,
-            final_outputs=final_outputs,
+        """Return the profile of a run that has just ended; `tables` builds its parts when used."""
+        metadata = None if name is None else {"name": name}
+        nothing = DAGMetrics([], [], {}, {}, 0.0)
+        profile = cls(
+            *(config, {}, nothing, final_outputs, seed, tables.timestamp),
             outputs=outputs,
-            seed=seed,
-            hostname=HOSTNAME,
-            metadata={**_OUR_METADATA, **({} if name is None else {"name": name})},
-            _edges_are_known=True,
-            _tables=tables,
+            metadata=metadata,
         )
+        profile._tables = tables
+        # The cached properties below take their place.
+        del profile.dag_structure, profile.metrics, profile.sections
         return profile
 
     @property
@@ -183,19 +172,13 @@ class Profile(Shown):
         """Return what the profile is of: the name of the DAG, or of the command's target."""
         return self.metadata.get("name")
 
-    # In the profile of a run that has just ended, the next four are computed at
-    # their first use; in every other profile they are plain attributes.
-
-    @cached_property
-    def timestamp(self) -> str | None:
-        """Return when the run started, as ISO 8601 text."""
-        return self._tables.timestamp
+    # In the profile of a run that has just ended, the next three are built at their first use; in
+    # every other profile they are plain attributes.
 
     @cached_property
     def dag_structure(self) -> dict[str, Any]:
         """Return ``nodes``, ``edges`` and ``execution_order``."""
-        structure: dict[str, Any] = held(self._tables.dag_structure())
-        return structure
+        return self._tables.dag_structure()
 
     @cached_property
     def metrics(self) -> DAGMetrics:
@@ -207,7 +190,7 @@ class Profile(Shown):
     def sections(self) -> dict[str, Any]:
         """Return the sections of the document that have no attribute of their own."""
         with collector_paused():
-            return {name: held(section) for name, section in self._tables.sections()}
+            return self._tables.sections()
 
     def __getitem__(self, task: str) -> ProfiledTask:
         """Return what the profile holds about one task: times, sizes, samples, flags, spans.
@@ -270,15 +253,10 @@ class Profile(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return a copy of the document that :meth:`save` writes, as plain dicts and lists."""
         with collector_paused():
-            return plain_document(self._whole())
+            return plain_document(self._document())
 
-    def _whole(self) -> dict[str, Any]:
-        """Return the document with its tables built, but not copied."""
-        with collector_paused():
-            return {name: held(section) for name, section in self._document()}
-
-    def _document(self) -> Iterator[tuple[str, Any]]:
-        """Yield the document's sections; the rows of unused sections are built on the way."""
+    def _document(self) -> dict[str, Any]:
+        """Return the document; parts of it are those of the profile, not copies."""
         configuration, as_text = jsonable(self.config)
         known_as_text = self.metadata.get("configuration_as_text", ())
         as_text = [
@@ -292,38 +270,40 @@ class Profile(Shown):
             metadata["hostname"] = self.hostname
         if as_text:
             metadata["configuration_as_text"] = as_text
-        made = vars(self)
-        yield "metadata", metadata
-        yield "configuration", configuration
-        structure = made.get("dag_structure")
-        yield "dag_structure", self._tables.dag_structure() if structure is None else structure
-        yield from self._measured() if "metrics" in made else self._tables.measured()
-        yield from made["sections"].items() if "sections" in made else self._tables.sections()
-
-    def _measured(self) -> Iterator[tuple[str, Any]]:
-        """Yield the sections of the document that :attr:`metrics` holds."""
         metrics = self.metrics
-        yield "node_weights", metrics.node_weights
-        yield "edge_weights", metrics.edge_weights
-        yield "execution_metrics", Table(batched(task.to_dict() for task in metrics.task_metrics))
+        document: dict[str, Any] = {
+            "metadata": metadata,
+            "configuration": configuration,
+            "dag_structure": self.dag_structure,
+            "node_weights": metrics.node_weights,
+            "edge_weights": metrics.edge_weights,
+            "execution_metrics": [task.to_dict() for task in metrics.task_metrics],
+        }
         if metrics.total_time_ms is not None:
-            yield "total_time_ms", metrics.total_time_ms
+            document["total_time_ms"] = metrics.total_time_ms
         if self._edges_are_known:
-            yield "edge_metrics", self._edge_metrics()
+            document["edge_metrics"] = self._edge_metrics()
+        return {**document, **self.sections}
 
     def _edge_metrics(self) -> dict[str, Any]:
         """Return the section of that name: records in the order of the edges."""
-        edges = self.metrics.edge_metrics
-        known = {(edge.source, edge.target): edge for edge in edges}
+        edges = {(edge.source, edge.target): edge for edge in self.metrics.edge_metrics}
         ends = [(edge["source"], edge["target"]) for edge in self.dag_structure["edges"]]
-        for source, target in known.keys() - {*ends}:
+        for source, target in edges.keys() - {*ends}:
             where = f"{short_repr(source)} -> {short_repr(target)}"
             raise ProfileError(f"dag_structure has no edge {where}", "$.edge_metrics")
-        several = any(edge.several is not None for edge in edges)
+        several = any(edge.several is not None for edge in edges.values())
         columns = EDGE_COLUMNS if several else EDGE_COLUMNS[:-1]
-        read = attrgetter(*EDGE_COLUMNS[:-1], *(["several"] if several else []))
-        records = ([*read(known[pair])] if pair in known else None for pair in ends)
-        return {"columns": [*columns], "records": Table(batched(records))}
+        records: list[list[Any] | None] = []
+        for pair in ends:
+            edge = edges.get(pair)
+            if edge is None:
+                records.append(None)
+            elif several:
+                records.append([edge.data_fields, edge.size_bytes, edge.wire_bytes, edge.several])
+            else:
+                records.append([edge.data_fields, edge.size_bytes, edge.wire_bytes])
+        return {"columns": [*columns], "records": records}
 
     @classmethod
     def from_dict(cls, data: Any) -> Profile:
@@ -365,7 +345,14 @@ class Profile(Shown):
             metrics=DAGMetrics(
                 # A time that is missing is None.
                 task_metrics=[
-                    TaskMetrics(*map(entry.get, TASK_COLUMNS))
+                    TaskMetrics(
+                        entry["task"],
+                        entry["compute_time_ms"],
+                        entry.get("serialize_time_ms"),
+                        entry.get("deserialize_time_ms"),
+                        entry["bytes_in"],
+                        entry["bytes_out"],
+                    )
                     for entry in data.pop("execution_metrics", ())
                 ],
                 edge_metrics=edge_metrics,
@@ -386,7 +373,7 @@ class Profile(Shown):
     def dumps(self) -> str:
         """Return the document as JSON text, one record a line."""
         with collector_paused():
-            return "".join(render(self._document()))
+            return "".join(render(self._document().items()))
 
     @classmethod
     def loads(cls, text: str | bytes) -> Profile:
@@ -428,7 +415,7 @@ class Profile(Shown):
         follows the umask.
         """
         with collector_paused():
-            name = write(path, render(self._document()))
+            name = write(path, render(self._document().items()))
         if name.lower().endswith(FOREIGN):
             # No error: what was measured would be lost with it.
             how = "report" if ".htm" in name.lower() else "export"
@@ -668,7 +655,7 @@ class Profile(Shown):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Profile):
             return NotImplemented
-        return self._whole() == other._whole()
+        return self._document() == other._document()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -702,12 +689,11 @@ def _edges_of(data: dict[str, Any]) -> list[EdgeMetrics]:
     """Take the edge metrics out of a document, or derive them from its edge weights."""
     edges = data["dag_structure"]["edges"]
     if "edge_metrics" in data:
-        table = data.pop("edge_metrics")
-        places = [table["columns"].index(name) for name in EDGE_COLUMNS if name in table["columns"]]
-        carried = itemgetter(*places)
+        records = data.pop("edge_metrics")["records"]
+        # The schema fixes the order of the columns.
         return [
-            EdgeMetrics(edge["source"], edge["target"], *carried(record))
-            for edge, record in zip(edges, table["records"])
+            EdgeMetrics(edge["source"], edge["target"], *record)
+            for edge, record in zip(edges, records)
             if record is not None
         ]
     ends = {f"{e['source']}->{e['target']}": (e["source"], e["target"]) for e in edges}

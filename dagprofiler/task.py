@@ -293,7 +293,7 @@ class Task(ABC):
         work = Work(
             name=self.name,
             task=self,
-            contract=replace(contract, gathers=[], overrides_run=False),
+            contract=replace(contract, gathers=(), overrides_run=False),
             inputs=[*inputs, *empty],
             decoders=[
                 contract.decode if isinstance(value, (bytes, FrameList)) else _unchanged
@@ -427,11 +427,16 @@ def instance_of(kind: type[Task], where: str, **arguments: Any) -> Task:
         ) from error
 
 
-def contract_of(task: Task, parameters: Parameters, default: Serializer | None = None) -> Contract:
+def contract_of(
+    task: Task,
+    parameters: Parameters,
+    default: Serializer | None = None,
+    shared: dict[tuple[str, ...], tuple[str, ...]] | None = None,
+) -> Contract:
     """Return the contract of `task`, whose ``compute()`` takes `parameters`.
 
     Its own ``serialize`` and ``deserialize`` come first, then its
-    ``serializer``, then `default`, then pickle.
+    ``serializer``, then `default`, then pickle. Equal fields are one tuple of `shared`.
     """
     encode: Callable[[Any], Any] = PickleSerializer.dumps
     decode: Callable[[Any], Any] = PickleSerializer.loads
@@ -445,12 +450,16 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
         encode, decode, name = task.serialize, task.deserialize, "the task's own"
     elif serializer is not None:
         encode, decode, name = serializer.dumps, serializer.loads, serializer.name
+
+    def fields(declared: Sequence[str]) -> tuple[str, ...]:
+        names = tuple(declared)
+        return names if shared is None else shared.setdefault(names, names)
+
     return Contract(
         parameters,
-        # Copies: later changes of the lists have no effect here.
-        list(task.inputs),
-        list(task.outputs),
-        list(task.gathers),
+        fields(task.inputs),
+        fields(task.outputs),
+        fields(task.gathers),
         encode,
         decode,
         name,

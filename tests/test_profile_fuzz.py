@@ -208,8 +208,8 @@ NAMES = (
 ).filter(lambda name: "->" not in name and name == json.loads(json.dumps(name)))
 
 
-@given(st.lists(NAMES, min_size=1, max_size=5, unique=True), st.data())
-def test_hostile_names_are_saved_and_loaded_in_every_place(names, data):
+@given(st.lists(NAMES.filter(str.isprintable), min_size=1, max_size=5, unique=True), st.data())
+def test_hostile_texts_are_saved_and_loaded_in_every_place(names, data):
     field = data.draw(NAMES)
     edges = list(zip(names, names[1:]))
     keys = [f"{source}->{target}" for source, target in edges]

@@ -19,9 +19,10 @@ def check_references(document: Mapping[str, Any]) -> None:
     Raises
     ------
     ProfileError
-        If a task, an edge or a row of a table is listed twice; if something names a task or an
-        edge, or has the index of a row, that does not exist; if a row of a table, or a column of
-        samples, is longer or shorter than it must be; or if the order contradicts the edges.
+        If the name of a task cannot be printed; if a task, an edge or a row of a table is listed
+        twice; if something names a task or an edge, or has the index of a row, that does not
+        exist; if a row of a table, or a column of samples, is longer or shorter than it must be;
+        or if the order contradicts the edges.
 
     Notes
     -----
@@ -41,6 +42,11 @@ def check_references(document: Mapping[str, Any]) -> None:
     # The key tells an edge, unless names hold ``->``.
     keys = [f"{source}->{target}" for source, target in ends]
     tasks, edges = set(structure["nodes"]), set(keys)
+    for name in structure["nodes"]:
+        if not name.isprintable():
+            # It could break lines of tables and files, or change the state of a terminal.
+            what = f"the name {short_repr(name)} holds characters that cannot be printed"
+            raise _error(what, "dag_structure", "nodes")
     _check_distinct("task", structure["nodes"], "dag_structure", "nodes")
     _check_distinct("task", order, "dag_structure", "execution_order")
     _check_distinct("edge", keys, "dag_structure", "edges")

@@ -606,6 +606,56 @@ def task_spans(profile: ProfileData) -> list[TaskSpan]:
     return spans
 
 
+class TracedSpan(NamedTuple):
+    """What tracing saw once inside a task.
+
+    Attributes
+    ----------
+    task, round
+        The task in which it was, and the number of its round.
+    thread
+        Entry of ``spans.threads``.
+    kind, name, category
+        As in ``spans.labels``.
+    start, end
+        In ns from the start of the run.
+    id
+        What tells apart asynchronous spans of one task and round; None for others.
+    args
+        Values that the program gave.
+    """
+
+    task: str
+    round: int
+    thread: Mapping[str, Any]
+    kind: str
+    name: str
+    category: str
+    start: int
+    end: int
+    id: Any
+    args: Mapping[str, Any]
+
+
+def traced_spans(profile: ProfileData) -> Iterator[TracedSpan]:
+    """Yield what tracing saw inside the tasks."""
+    section = profile.sections.get("spans", {"records": ()})
+    for task, of_round, thread, of_label, start_ms, end_ms, own_id, args, *_ in section["records"]:
+        label = section["labels"][of_label]
+        yield TracedSpan(
+            task,
+            of_round,
+            section["threads"][thread],
+            label["kind"],
+            label["name"],
+            label["category"],
+            start=moment_ns(start_ms),
+            end=moment_ns(end_ms),
+            id=own_id,
+            args=args or {},
+        )
+
+
 def moment_ns(time_ms: float) -> int:
     """Return a moment in whole nanoseconds; one that is too late for them as late as can be."""
     return round(max(-_MAX_MS, min(time_ms, _MAX_MS)) * 1e6)

@@ -169,4 +169,4 @@ def _write_pieces(stream: IO[Any], pieces: Iterable[str]) -> None:
     except TypeError:
         binary = True
     for piece in pieces:
-        stream.write(piece.encode() if binary else piece)
+        stream.write(piece.encode("utf-8", "backslashreplace") if binary else piece)

@@ -6,19 +6,15 @@ import gc
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from itertools import chain, islice
 from time import time
-from typing import Any, TypeVar, Union
+from typing import Any
 
 from dagprofiler._util.files import COMPRESSED
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import ProfileError, json_path
-
-Row = TypeVar("Row")
-Rows = Union[Sequence[Any], "Columns"]
 
 
 def utc_text(seconds: float | None = None) -> str:
@@ -230,10 +226,12 @@ def plain_number(value: Any) -> Any:
 # A cycle ends in a RecursionError, which render() reports; looking for one costs a tenth.
 _STRICT: Any = {"allow_nan": False, "default": plain_number, "check_circular": False}
 _encode = json.JSONEncoder(**_STRICT, separators=(",", ":")).encode
-_encode_lines = json.JSONEncoder(**_STRICT, separators=("\n", ":")).encode
+_encode_lines = json.JSONEncoder(**_STRICT, separators=(",\n", ":")).encode
 
+#: Types of values that hold no others.
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 
-_encode_event = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain_number).encode
+_encode_event = json.JSONEncoder(ensure_ascii=False, **_STRICT).encode
 
 
 def trace_json(value: Any) -> str:
@@ -268,98 +266,6 @@ def trace_events(kind: str, what: str, begin: str, end: str, args: str) -> list[
     return [f'{{"ph": {phase}, {first}']
 
 
-def batched(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Yield `rows` in lists of a few thousand, to limit memory."""
-    rows = iter(rows)
-    while batch := list(islice(rows, _BATCH)):
-        yield batch
-
-
-class Columns:
-    """Rows of one shape, stored by column.
-
-    Their text is built column by column, which takes a fraction of the time of
-    building the rows.
-
-    Parameters
-    ----------
-    columns
-        Name to values, for rows that are dicts; values alone, for lists.
-    optional
-        Rows with None in the last column lack its key. The column must have a
-        name and must not be the only one.
-    """
-
-    def __init__(
-        self,
-        columns: Mapping[str, Sequence[Any]] | Sequence[Sequence[Any]],
-        *,
-        optional: bool = False,
-    ) -> None:
-        self.names = list(columns) if isinstance(columns, Mapping) else None
-        self.columns = list(columns.values() if isinstance(columns, Mapping) else columns)
-        self.optional = optional
-
-    def __len__(self) -> int:
-        return len(self.columns[0])
-
-    def __iter__(self) -> Iterator[Any]:
-        rows = zip(*self.columns)
-        names = self.names
-        if names is None:
-            return map(list, rows)
-        if not self.optional:
-            return (dict(zip(names, row)) for row in rows)
-        fewer = names[:-1]
-        return (dict(zip(fewer if row[-1] is None else names, row)) for row in rows)
-
-    def pieces(self) -> list[list[str]]:
-        """Return the JSON text of the rows, as columns of pieces."""
-        count = len(self)
-        opening, closing = "[]" if self.names is None else "{}"
-        labels = [f"{_encode(name)}:" for name in self.names or ()] or [""] * len(self.columns)
-        pieces = []
-        for i, (label, column) in enumerate(zip(labels, self.columns)):
-            pieces += [[("," if i else opening) + label] * count, *_pieces(column)]
-        if self.optional:
-            label, texts = f",{labels[-1]}", pieces.pop()
-            pieces[-1] = ["" if text == "null" else label + text for text in texts]
-        return [*pieces, [closing] * count]
-
-
-class Table:
-    """A list too large for memory: an iterable of batches of its rows."""
-
-    def __init__(self, batches: Iterable[Rows]) -> None:
-        self.batches = batches
-
-    def held(self) -> list[Any]:
-        """Return the list."""
-        return list(chain.from_iterable(self.batches))
-
-
-class Items:
-    """A dict too large for memory: an iterable of batches of its keys and values."""
-
-    def __init__(self, batches: Iterable[tuple[Sequence[str], Rows]]) -> None:
-        self.batches = batches
-
-    def held(self) -> dict[str, Any]:
-        """Return the dict."""
-        return dict(chain.from_iterable(zip(*batch) for batch in self.batches))
-
-
-def held(value: Any) -> Any:
-    """Return `value` with its batches of rows as lists and dicts."""
-    if isinstance(value, (Items, Table)):
-        return value.held()
-    if isinstance(value, dict):
-        return {
-            key: item.held() if isinstance(item, Table) else item for key, item in value.items()
-        }
-    return value
-
-
 def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
     """Yield the JSON text of a document, piece by piece, one record a line.
 
@@ -372,75 +278,52 @@ def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
     for name, section in document:
         yield f"{lead}{_encode(name)}:"
         try:
-            yield from _table(section, nested=name in _TABLES)
+            yield from _lines(section, nested=name in _TABLES)
         except (TypeError, ValueError, RecursionError) as error:
             raise ProfileError(f"cannot be written: {error}", f"$.{name}") from error
         lead = ",\n"
     yield "\n}\n"
 
 
-def _table(value: Any, *, nested: bool = False) -> Iterator[str]:
+def _lines(value: Any, *, nested: bool = False) -> Iterator[str]:
     """Yield the text of a list or a dict with each item on a line of its own."""
-    if nested and isinstance(value, dict) and value:
-        lead = "{"
-        for key, item in value.items():
-            yield f"{lead}\n{_encode(key)}:"
-            yield from _table(item)
-            lead = ","
+    if isinstance(value, dict) and value:
+        yield "{\n"
+        if nested:
+            lead = ""
+            for key, item in value.items():
+                yield f"{lead}{_encode(key)}:"
+                yield from _lines(item)
+                lead = ",\n"
+        elif _SCALARS.issuperset(map(type, value.values())):
+            yield _encode_lines(value)[1:-1]
+        else:
+            yield from _separated([{key: item} for key, item in value.items()], "{", "}")
         yield "\n}"
-        return
-    batches: Iterator[list[list[str]]]
-    if isinstance(value, dict):
-        value = Items(zip(batched(value), batched(value.values())))
-    elif isinstance(value, list):
-        value = Table(batched(value))
-    if isinstance(value, Items):
-        brackets, batches = "{}", (_item_pieces(*batch) for batch in value.batches)
-    elif isinstance(value, Table):
-        brackets, batches = "[]", map(_pieces, value.batches)
+    elif isinstance(value, list) and value:
+        yield "[\n"
+        if _SCALARS.issuperset(map(type, value)):
+            yield _encode_lines(value)[1:-1]
+        else:
+            yield from _separated(value)
+        yield "\n]"
     else:
         yield _encode(value)
-        return
-    lead = brackets[0]
-    for pieces in batches:
-        breaks = [",\n"] * len(pieces[0])
-        breaks[0] = f"{lead}\n"
-        yield _woven([breaks, *pieces])
-        lead = ","
-    yield f"\n{brackets[1]}" if lead == "," else brackets
 
 
-def _item_pieces(keys: Sequence[str], values: Rows) -> list[list[str]]:
-    if not all(isinstance(key, str) for key in keys):
-        # Numbers as keys, which json turns into text.
-        return [[_encode(dict(zip(keys, values)))[1:-1]]]
-    return [*_pieces(keys), [":"] * len(keys), *_pieces(values)]
+def _separated(rows: list[Any], opening: str = "", closing: str = "") -> Iterator[str]:
+    """Yield the text of rows, each on a line, without the brackets around each.
 
-
-def _pieces(rows: Rows) -> list[list[str]]:
-    """Return the JSON text of the rows, as columns of pieces.
-
-    One call of the encoder, which is in C, encodes a whole column.
+    One call of the encoder, which is in C, encodes a few thousand of them. A random mark, which
+    no value can equal, stands between two.
     """
-    if isinstance(rows, Columns):
-        return rows.pieces()
-    if not isinstance(rows[0], (dict, list, tuple)):
-        # JSON text in ASCII has line breaks between values only.
-        texts = _encode_lines(rows)[1:-1].split("\n")
-        if len(texts) == len(rows):
-            return [texts]
-    # Nested values: a random mark, which no value can equal, separates those of the
-    # column.
     mark = os.urandom(8).hex()
-    flat: list[Any] = [mark] * (2 * len(rows) - 1)
-    flat[::2] = rows
-    return [_encode(flat)[1:-1].split(f',"{mark}",')]
-
-
-def _woven(pieces: list[list[str]]) -> str:
-    """Return the text of rows from columns of pieces."""
-    step = len(pieces)
-    flat = [""] * (step * len(pieces[0]))
-    for i, column in enumerate(pieces):
-        flat[i::step] = column
-    return "".join(flat)
+    between = f'{closing},"{mark}",{opening}'
+    lead = ""
+    for first in range(0, len(rows), _BATCH):
+        batch = rows[first : first + _BATCH]
+        flat = [mark] * (2 * len(batch) - 1)
+        flat[::2] = batch
+        text = _encode(flat)[1 + len(opening) : -1 - len(closing)]
+        yield lead + text.replace(between, ",\n")
+        lead = ",\n"

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 from uuid import uuid4
 
-from dagprofiler._util.text import distinct
+from dagprofiler._util.text import distinct, printable
 from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
 from dagprofiler.errors import (
@@ -251,10 +251,10 @@ def names_of(keys: Iterable[Any]) -> dict[Any, str]:
 
     names: dict[Any, str] = {}
     for key in keys:
-        name = str(key_split(key)).replace("->", "-") or "key"
+        name = str(key_split(key)) or "key"
         if isinstance(key, tuple) and len(key) > 1:
-            name += f" ({', '.join(map(str, key[1:]))})".replace("->", "-")
-        names[key] = name
+            name += f" ({', '.join(str(place) for place in key[1:])})"
+        names[key] = printable(name).replace("->", "-")
     return dict(zip(names, distinct(names.values(), "{} #{}")))
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from operator import attrgetter
 from types import FunctionType
 from typing import Any
 
@@ -22,24 +20,16 @@ from dagprofiler.serializers import Serializer
 from dagprofiler.task import Task, check_declarations, contract_of, instance_of
 
 
-def check_names(names: Mapping[Any, Any]) -> None:
-    """Raise a GraphError unless all task names are non-empty strings without ``->``."""
-    try:
-        # One search for all names; the loop below finds the wrong one.
-        joined = "\0".join(names)
-        # A subclass of str may count two equal texts as two names; readers of a profile do not.
-        several = len({*map(str.__str__, names)}) < len(names)
-        if "->" not in joined and "" not in names and not several:
-            return
-    except TypeError:
-        pass
-    known: set[str] = set()
+def check_names(names: Iterable[Any]) -> None:
+    """Raise a GraphError unless each name is a printable, non-empty string without ``->``."""
     for name in names:
         if not isinstance(name, str) or not name:
             raise GraphError(f"task name {short_repr(name)}: expected a non-empty string")
-        if str.__str__(name) in known:
-            raise GraphError(f"task name {short_repr(name)} stands twice")
-        known.add(str.__str__(name))
+        if not name.isprintable():
+            character = next(letter for letter in name if not letter.isprintable())
+            raise GraphError(
+                f"task name {short_repr(name)} holds {character!a}, which cannot be printed"
+            )
         if "->" in name:
             raise GraphError(
                 f"task name {short_repr(name)} holds '->', which joins names in edge weights"
@@ -65,7 +55,7 @@ _DECLARATIONS = frozenset((*_FIELDS, *_CODECS, *_METHODS))
 
 
 class ContractReader:
-    """Reads the contracts of tasks, once for tasks of the same kind.
+    """Reads the contracts of tasks, once for all that declare nothing themselves of a class.
 
     Parameters
     ----------
@@ -75,61 +65,44 @@ class ContractReader:
 
     def __init__(self, default: Serializer | None) -> None:
         self._default = default
-        self._of_class: dict[type[Task], tuple[Any, Any, Contract]] = {}
-        #: What holds for all instances of a class that declare nothing themselves, if anything.
-        self._shared: dict[type[Task], Contract | None] = {}
+        self._of_class: dict[type[Task], Contract] = {}
+        #: Classes whose instances may differ without declaring anything themselves.
+        self._vary: set[type[Task]] = set()
+        #: Equal fields are one tuple in all contracts, which a wiring knows by its identity.
+        self._fields: dict[tuple[str, ...], tuple[str, ...]] = {}
+        #: A function, which stays alive so that no other has its id, and what it takes.
         self._parameters: dict[tuple[int, bool], tuple[Any, Parameters]] = {}
 
-    def read_all(self, names: Iterable[str], tasks: Sequence[Task]) -> list[Contract]:
-        """Return the contracts of `tasks`, named `names`."""
-        known, undeclared = self._shared.get, _DECLARATIONS.isdisjoint
-        return [
-            shared
-            if (shared := known(type(task))) and undeclared(vars(task))
-            else self.read(name, task)
-            for name, task in zip(names, tasks)
-        ]
-
     def read(self, name: str, task: Task) -> Contract:
-        """Return the contract of `task`, named `name`.
+        """Return the contract of `task`, named `name`; raise a DeclarationError for a mistake."""
+        kind = type(task)
+        known, declares = self._of_class.get(kind), not _DECLARATIONS.isdisjoint(vars(task))
+        if known is not None and not declares:
+            return known
+        where = f"task {short_repr(name)}"
+        check_declarations(task, where)
+        parameters = self._parameters_of(task.compute, where)
+        contract = contract_of(task, parameters, self._default, self._fields)
+        if not declares and kind not in self._vary:
+            if _speaks_for_instances(kind):
+                self._of_class[kind] = contract
+            else:
+                self._vary.add(kind)
+        return contract
 
-        An instance that declares something else than the first of its class
-        is checked, and gets a contract of its own.
-        """
-        known = self._of_class.get(type(task))
-        if known is not None:
-            declarations, first, contract = known
-            try:
-                if declarations(task) == first:
-                    return contract
-            except AttributeError:
-                # An instance with its own compute() or run() that is not a method.
-                pass
-        check_declarations(task, f"task {short_repr(name)}")
-        compute = task.compute
+    def _parameters_of(self, compute: Any, where: str) -> Parameters:
         function = getattr(compute, "__func__", compute)
-        # By identity, since a callable need not be hashable; kept, so that the id stays valid.
-        key = (id(function), function is compute)
-        parameters = self._parameters[key][1] if key in self._parameters else None
-        if parameters is None:
+        # By identity, since a callable need not be hashable.
+        key = id(function), function is compute
+        if key not in self._parameters:
             try:
-                parameters = Parameters.of(compute)
+                self._parameters[key] = function, Parameters.of(compute)
             except (TypeError, ValueError) as error:
                 raise DeclarationError(
-                    f"task {short_repr(name)}: compute() has no signature that fits: "
-                    f"{describe(error)}; is 'self' missing?"
+                    f"{where}: compute() has no signature that fits: {describe(error)}; "
+                    "is 'self' missing?"
                 ) from error
-            self._parameters[key] = function, parameters
-        contract = contract_of(task, parameters, self._default)
-        if known is None:
-            method = "compute" if function is compute else "compute.__func__"
-            declarations = attrgetter(*_FIELDS, *_CODECS, "run.__func__", method)
-            # The contract of an instance with its own run() does not apply to its class.
-            with suppress(AttributeError):
-                self._of_class[type(task)] = declarations, declarations(task), contract
-        if type(task) not in self._shared and _DECLARATIONS.isdisjoint(vars(task)):
-            self._shared[type(task)] = contract if _speaks_for_instances(type(task)) else None
-        return contract
+        return self._parameters[key][1]
 
 
 def _speaks_for_instances(kind: type[Task]) -> bool:
@@ -140,8 +113,12 @@ def _speaks_for_instances(kind: type[Task]) -> bool:
         kind.__getattribute__ is object.__getattribute__
         and not any(hasattr(getattr_static(kind, name), "__get__") for name in _FIELDS)
         and all(type(getattr_static(kind, name)) is staticmethod for name in _CODECS)
-        and all(type(getattr_static(kind, name)) is FunctionType for name in _METHODS)
+        and all(type(getattr_static(kind, name)) in _PLAIN_METHODS for name in _METHODS)
     )
+
+
+#: A function of a class made by @task is a static method.
+_PLAIN_METHODS = FunctionType, staticmethod
 
 
 def problems_of(
@@ -159,20 +136,19 @@ def problems_of(
     outside
         Task number to its inputs from outside the graph.
     """
-    numbers, inputs = range(first, len(wiring.inputs)), wiring.inputs[first:]
     # Many tasks are alike: their inputs are bound once for all of them.
-    alike = dict(zip(zip(map(id, contracts), map(id, inputs)), numbers))
-    wrong = {
-        kind
-        for kind, i in alike.items()
-        if any(_input_problems(wiring, i, contracts[i - first], ()))
-    }
-    return [
-        GraphError(f"task {short_repr(wiring.names[i])}: {problem}")
-        for i, contract, fields in (zip(numbers, contracts, inputs) if wrong or outside else ())
-        if i in outside or (id(contract), id(fields)) in wrong
-        for problem in _input_problems(wiring, i, contract, outside.get(i, ()))
-    ]
+    wrong: dict[tuple[Contract, tuple[str, ...]], bool] = {}
+    problems: list[DagProfilerError] = []
+    for i, contract in enumerate(contracts, first):
+        kind = contract, wiring.inputs[i]
+        if kind not in wrong:
+            wrong[kind] = any(_input_problems(wiring, i, contract, ()))
+        if wrong[kind] or i in outside:
+            problems += [
+                GraphError(f"task {short_repr(wiring.names[i])}: {problem}")
+                for problem in _input_problems(wiring, i, contract, outside.get(i, ()))
+            ]
+    return problems
 
 
 def _input_problems(

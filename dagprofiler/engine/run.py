@@ -316,10 +316,10 @@ class Round:
                 if outside and ready in outside:
                     extra = outside.pop(ready)
                     decoders += [contract.decode] * len(extra)
-                    fields = [*fields, *extra]
+                    fields = (*fields, *extra)
                     frames += map(executor.put, extra.values())
-                    gathers = [field for field in contract.gathers if field not in extra]
-                    contract = replace(contract, gathers=gathers)
+                    gathers = (field for field in contract.gathers if field not in extra)
+                    contract = replace(contract, gathers=(*gathers,))
                     del extra
                 work = (names[ready], task, contract, fields, decoders, kept[ready])
                 submit(ready, work, frames)
@@ -824,7 +824,7 @@ def _enough(log: RunLog, measured: int, seconds: float, earlier: Sequence[str]) 
         return "n" if measured == rounds.n else None
     if measured < max(MIN_ROUNDS, earlier.count(MEASURED)):
         return None
-    from dagprofiler.engine.sections import is_precise
+    from dagprofiler.engine.samples import is_precise
 
     if is_precise(log, rounds.precision):
         return "precision"
@@ -863,7 +863,6 @@ def _executor_of(setup: Setup) -> SerialExecutor | Dispatcher:
         options.executor,
         config=config,
         seed=options.seed,
-        collects=setup.several and options.rounds.collect_garbage is not None,
         timeout_s=options.timeout,
     )
 

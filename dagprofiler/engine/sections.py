@@ -1,9 +1,8 @@
-"""Tables: builds metrics and the profile's sections from a run log on first access.
+"""Tables: builds the metrics and the sections of a profile from the log of a run.
 
-The run loop stores raw readings only, in flat lists of numbers, which cost the
-garbage collector nothing. Dataclasses, weights and the sections of the profile
-follow from them; they are built on first access, so that running does
-not pay for reporting.
+The run loop stores raw readings only, in flat lists of numbers, which cost the garbage collector
+nothing. Dataclasses, weights and the sections of the profile follow from them; a profile builds
+each of the three on first access, so that running does not pay for reporting.
 """
 
 from __future__ import annotations
@@ -11,71 +10,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, starmap
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler._document.rounds import (
-    ALLOCATION,
-    MEASURED,
-    MOMENTS,
-    PLAIN,
-    measured_of,
-    rounded,
-    statistics_of,
-)
-from dagprofiler._util.json import Columns, Items, Rows, Table, batched, held
-from dagprofiler.engine.log import Figures, Growth, RoundLog, RunLog, duration_ms, figures, phase_s
+from dagprofiler._document.rounds import MEASURED, MOMENTS, measured_of, statistics_of
+from dagprofiler.engine.log import Figures, RoundLog, RunLog, duration_ms, figures
+from dagprofiler.engine.samples import differing_outputs, samples_of
 from dagprofiler.graph.edges import Route
-from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.stats import corrected, median, summarize
+from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
+from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from dagprofiler.tracing.collection import Packed
 
 
 def origins_of(log: RunLog) -> dict[str, Any]:
-    """Return the section ``origins``, its table as lazy rows."""
-    grown = [
-        (number, round_log.growth)
-        for number, round_log in enumerate(log.rounds)
-        if round_log.growth
-    ]
-    return {
-        "columns": ["task", "round", "rule", "at_ms"],
-        "records": Table(_added(log, grown)),
-        "fired": [
-            {
-                "round": number,
-                "rule": firing.rule,
-                "at_ms": log.since_start_ms([firing.at_s])[0],
-                "tasks": len(firing.tasks),
-            }
-            for number, growth in grown
-            for firing in growth.firings
-        ],
-        "never_fired": [
-            {"round": number, "rule": rule, "reason": why}
-            for number, growth in grown
-            for rule, why in growth.unfired.items()
-        ],
-    }
-
-
-def _added(log: RunLog, grown: list[tuple[int, Growth]]) -> Iterator[Columns]:
-    """Yield the rows of the tasks that rules added, round by round."""
-    names = log.wiring.names
-    for number, growth in grown:
+    """Return the section ``origins``."""
+    records: list[list[Any]] = []
+    fired: list[dict[str, Any]] = []
+    never_fired: list[dict[str, Any]] = []
+    for number, round_log in enumerate(log.rounds):
+        growth = round_log.growth
+        if growth is None:
+            continue
         for firing in growth.firings:
-            at_ms = log.since_start_ms([firing.at_s])[0]
-            for tasks in batched(firing.tasks):
-                yield Columns(
-                    [
-                        [names[i] for i in tasks],
-                        [number] * len(tasks),
-                        [firing.rule] * len(tasks),
-                        [at_ms] * len(tasks),
-                    ]
-                )
+            (at_ms,) = log.since_start_ms([firing.at_s])
+            names = [log.wiring.names[i] for i in firing.tasks]
+            records += [[name, number, firing.rule, at_ms] for name in names]
+            firing_entry = {"round": number, "rule": firing.rule, "at_ms": at_ms}
+            fired.append({**firing_entry, "tasks": len(names)})
+        for rule, why in growth.unfired.items():
+            never_fired.append({"round": number, "rule": rule, "reason": why})
+    columns = ["task", "round", "rule", "at_ms"]
+    return {"columns": columns, "records": records, "fired": fired, "never_fired": never_fired}
 
 
 #: Columns of the section's records.
@@ -142,138 +109,6 @@ def spans_section(traced: Iterable[Traced]) -> dict[str, Any]:
     return section
 
 
-#: Least share of the total time of a task whose precision decides the number of rounds.
-_WEIGHTY = 0.01
-
-
-_PHASES = {"deserialize_ms": 0, "wall_ms": 2, "serialize_ms": 4}
-
-
-def samples_of(log: RunLog) -> dict[str, Any]:
-    """Return the section ``samples``: every measured value, in the order of the rounds."""
-    rounds, names = log.rounds, log.wiring.names
-    timed = [None if round_log.kind == ALLOCATION else round_log for round_log in rounds]
-    phases = {
-        column: list(zip(*(_phase_ms(round_log, start, len(names)) for round_log in timed)))
-        for column, start in _PHASES.items()
-    }
-    tasks = {}
-    for i in log.wiring.order:
-        columns = {column: list(by_task[i]) for column, by_task in phases.items()}
-        columns.update(_metered(rounds, i))
-        if "delay_ms" in columns:
-            cpu_ms = columns.get("cpu_ms", [None] * len(rounds))
-            columns["corrected_ms"] = [
-                None if wall is None else rounded(corrected(wall, delay, cpu))
-                for wall, delay, cpu in zip(columns["wall_ms"], columns["delay_ms"], cpu_ms)
-            ]
-        tasks[names[i]] = columns
-    return {
-        "rounds": [round_log.kind for round_log in rounds],
-        "total_ms": [
-            rounded(round_log.total_s * 1e3)
-            if round_log is not None and round_log.complete
-            else None
-            for round_log in timed
-        ],
-        "tasks": tasks,
-        "edges": _edge_samples(log, timed),
-    }
-
-
-def _phase_ms(round_log: RoundLog | None, start: int, count: int) -> list[float | None]:
-    if round_log is None:
-        return [None] * count
-    return [None if s is None else rounded(s * 1e3) for s in phase_s(round_log, start)]
-
-
-def _metered(rounds: Sequence[RoundLog], i: int) -> dict[str, list[Any]]:
-    """Return the meters' columns of task number `i`."""
-    names = dict.fromkeys(column for round_log in rounds for column in round_log.columns)
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    for round_log in rounds:
-        read = round_log.meters_of(i) if round_log.succeeded(i) else {}
-        for name, column in columns.items():
-            value = read.get(name)
-            column.append(rounded(value) if name.endswith("_ms") else value)
-    return columns
-
-
-def _edge_samples(log: RunLog, timed: Sequence[RoundLog | None]) -> dict[str, Any]:
-    """Return for each edge its times and sizes, with one entry a round."""
-    wiring, names = log.wiring, log.wiring.names
-    count = len(names)
-    inputs_of: dict[int, list[int]] = {}
-    for target in range(count):
-        for k in range(wiring.first_input[target], wiring.first_input[target + 1]):
-            edge = wiring.owner[wiring.slots[k]] * count + target
-            inputs_of.setdefault(edge, []).append(k)
-    edges = {}
-    for source, target, routes in wiring.edges():
-        slots = [wiring.first_slot[source] + position for position, _ in routes]
-        inputs = inputs_of.get(source * count + target, [])
-        columns: dict[str, list[Any]] = {
-            name: [] for name in ("serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes")
-        }
-        for round_log in timed:
-            if round_log is None or not round_log.succeeded(source):
-                for column in columns.values():
-                    column.append(None)
-                continue
-            wire, payload = round_log.wire_bytes, round_log.payload_bytes
-            columns["serialize_ms"].append(_sum_ms(round_log.encode_s, slots))
-            arrived = round_log.succeeded(target)
-            columns["deserialize_ms"].append(
-                _sum_ms(round_log.decode_s, inputs) if arrived else None
-            )
-            columns["size_bytes"].append(sum(payload.get(slot, wire[slot]) for slot in slots))
-            columns["wire_bytes"].append(sum(wire[slot] for slot in slots))
-        edges[f"{names[source]}->{names[target]}"] = columns
-    return edges
-
-
-def _sum_ms(seconds: Sequence[float | None], positions: Sequence[int]) -> float | None:
-    """Return the sum of some entries; None if one is missing or the round did not time them."""
-    if positions and not seconds:
-        return None
-    values = [seconds[position] for position in positions]
-    return None if None in values else rounded(sum(values) * 1e3)  # type: ignore[arg-type]
-
-
-def differing_outputs(log: RunLog) -> list[str]:
-    """Return the tasks whose serialized outputs differed between rounds."""
-    names = log.wiring.names
-    seen: dict[int, set[bytes]] = {}
-    for round_log in log.rounds:
-        for i, digest in round_log.digests.items():
-            seen.setdefault(i, set()).add(digest)
-    return [names[i] for i in sorted(seen) if len(seen[i]) > 1]
-
-
-def is_precise(log: RunLog, precision: float) -> bool:
-    """Tell whether the medians of all weighty tasks are known to plus or minus `precision`."""
-    rounds = log.measured()
-    by_task = []
-    for i, walls in enumerate(zip(*(phase_s(round_log, 2) for round_log in rounds))):
-        by_task.append([_corrected_s(log, i, wall) for log, wall in zip(rounds, walls)])
-    medians = [median(times) for times in by_task]
-    # If no task has that share, the longest tasks decide.
-    least = min(_WEIGHTY * sum(medians), max(medians, default=0.0))
-    return all(
-        summarize(times).half_width <= precision
-        for times, middle in zip(by_task, medians)
-        if middle >= least
-    )
-
-
-def _corrected_s(round_log: RoundLog, i: int, wall_s: float | None) -> float:
-    """Return a time in compute() without run-queue delay, if that was metered."""
-    read = round_log.meters_of(i)
-    wall_ms = (wall_s or 0.0) * 1e3
-    without = corrected(wall_ms, read.get("delay_ms"), read.get("cpu_ms"))
-    return (wall_ms if without is None else without) / 1e3
-
-
 NO_MODEL = "the task has no cost model"
 NOT_FINISHED = "the task did not finish"
 NOT_METERED = "the task was not metered"
@@ -291,7 +126,7 @@ _HOW = {
 
 @dataclass(eq=False)
 class Tables:
-    """The sections of the profile, and the metrics, of a run that has ended.
+    """The parts of the profile of a run that has ended.
 
     Attributes
     ----------
@@ -306,6 +141,56 @@ class Tables:
         """When the run started, as ISO 8601 text."""
         return self.log.timestamp
 
+    def dag_structure(self) -> dict[str, Any]:
+        """Return the profile's section of that name."""
+        wiring, names = self.log.wiring, self.log.wiring.names
+        ends = [divmod(edge, len(names)) for edge in wiring.pairs()]
+        return {
+            "nodes": list(self.log.nodes),
+            "edges": [
+                {"source": names[source], "target": names[target]} for source, target in ends
+            ],
+            "execution_order": [names[i] for i in wiring.order],
+        }
+
+    def metrics(self) -> DAGMetrics:
+        """Return the metrics of all tasks that succeeded and of the edges they feed."""
+        names, order, estimates = self.log.wiring.names, self.log.wiring.order, self.log.estimates
+        edges = self._edges()
+        return DAGMetrics(
+            task_metrics=self._tasks(),
+            edge_metrics=edges,
+            node_weights={names[i]: estimates.get(i, 0) for i in order},
+            edge_weights={f"{edge.source}->{edge.target}": 8 * edge.size_bytes for edge in edges},
+            total_time_ms=self._total_time_ms(),
+        )
+
+    def sections(self) -> dict[str, Any]:
+        """Return the profile's sections on the run itself."""
+        log = self.log
+        sections = {"run": self._run(), "weight_sources": self._weight_sources()}
+        if self._samples is not None:
+            sections["samples"] = self._samples
+            if len(log.rounds) > 1:
+                sections["statistics"] = statistics_of(self._samples, differing_outputs(log))
+        sections["timeline"] = {
+            "workers": log.workers,
+            "columns": ["task", "round", "worker", *MOMENTS],
+            "records": [
+                row
+                for number, round_log in enumerate(log.rounds)
+                for row in self._timeline(number, round_log)
+            ],
+        }
+        if any(round_log.spans for round_log in log.rounds):
+            sections["spans"] = self._spans()
+        if any(round_log.growth is not None for round_log in log.rounds):
+            sections["origins"] = origins_of(log)
+        if log.schedule is not None:
+            sections["schedule"] = {node: [*tasks] for node, tasks in log.schedule.items()}
+        sections["environment"] = {**log.environment, "not_measured": self._not_measured()}
+        return sections
+
     @cached_property
     def _figures(self) -> Figures:
         """The figures of each task: of the measured rounds, or else of all rounds."""
@@ -313,14 +198,12 @@ class Tables:
         wiring = self.log.wiring
         return figures(rounds or [RoundLog.of(MEASURED, wiring, [])], wiring)
 
-    def _known(self) -> Iterator[list[int]]:
-        """Yield the tasks that have figures, in execution order, in batches."""
-        spent = self._figures.compute_s
-        return batched(i for i in self.log.wiring.order if spent[i] is not None)
+    @cached_property
+    def _samples(self) -> dict[str, Any] | None:
+        return samples_of(self.log)
 
-    @property
     def _total_time_ms(self) -> float:
-        """Duration of the run; of several rounds the median."""
+        """Return the duration of the run; of several rounds the median."""
         rounds = self.log.rounds
         if self._samples is None:
             return duration_ms(self.log.costs.total_s)
@@ -330,174 +213,81 @@ class Tables:
         counted = measured or complete or rounds
         return duration_ms(median([round_log.total_s for round_log in counted]))
 
-    def dag_structure(self) -> dict[str, Any]:
-        """Return the profile's section of that name, its tables as lazy rows."""
-        wiring = self.log.wiring
-        return {
-            "nodes": list(self.log.nodes),
-            "edges": Table(map(self._ends, batched(wiring.pairs()))),
-            "execution_order": [wiring.names[i] for i in wiring.order],
-        }
-
-    def _ends(self, edges: list[int]) -> Columns:
-        names = self.log.wiring.names
-        count = len(names)
-        return Columns(
-            {
-                "source": [names[edge // count] for edge in edges],
-                "target": [names[edge % count] for edge in edges],
-            }
-        )
-
-    def metrics(self) -> DAGMetrics:
-        """Return the metrics of all tasks that succeeded and of the edges they feed."""
-        return DAGMetrics(
-            task_metrics=[
-                metrics for rows in self._tasks() for metrics in map(TaskMetrics, *rows.columns)
-            ],
-            edge_metrics=[
-                metrics
-                for edges in batched(self._edge_sizes)
-                for metrics in map(
-                    EdgeMetrics, *self._ends(edges).columns, *self._edge_columns(edges)
+    def _tasks(self) -> list[TaskMetrics]:
+        """Return the figures of the tasks that succeeded, in execution order."""
+        log, wiring, of = self.log, self.log.wiring, self._figures
+        compute_ms, serialize_ms = _in_ms(of.compute_s), _in_ms(of.serialize_s)
+        deserialize_ms = _in_ms(of.deserialize_s)
+        #: The bytes of all inputs, and of all slots, before each.
+        before_input = [0, *accumulate([of.wire_bytes[slot] for slot in wiring.slots])]
+        before_slot = [0, *accumulate(of.wire_bytes)]
+        tasks = []
+        for i in wiring.order:
+            if compute_ms[i] is None:
+                continue
+            begin, end = wiring.first_input[i], wiring.first_input[i + 1]
+            first = wiring.first_slot[i]
+            last = first + len(wiring.outputs[i])
+            tasks.append(
+                TaskMetrics(
+                    wiring.names[i],
+                    compute_ms[i],
+                    serialize_ms[i],
+                    deserialize_ms[i],
+                    before_input[end] - before_input[begin] + log.given_bytes.get(i, 0),
+                    before_slot[last] - before_slot[first] + of.undeclared_bytes.get(i, 0),
                 )
-            ],
-            node_weights=held(self._node_weights()),
-            edge_weights=held(self._edge_weights()),
-            total_time_ms=self._total_time_ms,
-        )
+            )
+        return tasks
 
-    def measured(self) -> Iterator[tuple[str, Any]]:
-        """Yield the sections of the document that :meth:`metrics` holds as objects."""
-        yield "node_weights", self._node_weights()
-        yield "edge_weights", self._edge_weights()
-        yield "execution_metrics", Table(self._tasks())
-        yield "total_time_ms", self._total_time_ms
-        several = max(map(len, self.log.wiring.routes.values()), default=0) > 1
-        columns = EDGE_COLUMNS if several else EDGE_COLUMNS[:-1]
-        records = Table(self._edge_records(len(columns)))
-        yield "edge_metrics", {"columns": list(columns), "records": records}
-
-    def _tasks(self) -> Iterator[Columns]:
-        """Yield the entries of the tasks that succeeded, in execution order."""
-        return map(self._task_columns, self._known())
-
-    def _task_columns(self, tasks: list[int]) -> Columns:
-        """Return the figures of the tasks, in the order of the fields of TaskMetrics."""
-        log, of = self.log, self._figures
-        wire_bytes, undeclared = of.wire_bytes, of.undeclared_bytes
-        return Columns(
-            {
-                "task": [log.wiring.names[i] for i in tasks],
-                "compute_time_ms": _ms(of.compute_s, tasks),
-                "serialize_time_ms": _ms(of.serialize_s, tasks),
-                "deserialize_time_ms": _ms(of.deserialize_s, tasks),
-                "bytes_in": [log.bytes_in(i, wire_bytes) for i in tasks],
-                "bytes_out": [log.bytes_out(i, wire_bytes, undeclared) for i in tasks],
-            }
-        )
-
-    @cached_property
-    def _edge_sizes(self) -> dict[int, int]:
-        """Each edge whose source succeeded and its payload in bytes; by source."""
-        wiring, of = self.log.wiring, self._figures
-        count, first_slot = len(wiring.names), wiring.first_slot
-        wire_bytes, payload_bytes, spent = of.wire_bytes, of.payload_bytes, of.compute_s
-        sizes = {}
-        for edge, routes in wiring.routes.items():
-            source = edge // count
-            if spent[source] is not None:
-                first, size = first_slot[source], 0
-                for position, _ in routes:
-                    slot = first + position
-                    size += payload_bytes[slot] if slot in payload_bytes else wire_bytes[slot]
-                sizes[edge] = size
-        return sizes
-
-    def _edge_records(self, width: int) -> Iterator[Rows]:
-        """Yield the records of all edges, by source; None where it did not succeed."""
-        sizes = self._edge_sizes
-        for edges in batched(self.log.wiring.routes):
-            known = [edge for edge in edges if edge in sizes]
-            rows = Columns(self._edge_columns(known)[:width])
-            if len(known) == len(edges):
-                yield rows
-            else:
-                of_known = iter(rows)
-                yield [next(of_known) if edge in sizes else None for edge in edges]
-
-    def _edge_columns(self, edges: list[int]) -> list[list[Any]]:
-        """Return what edges whose source succeeded carried, in the order of EDGE_COLUMNS."""
-        wiring, sizes = self.log.wiring, self._edge_sizes
-        wire_bytes, routes_of, count = self._figures.wire_bytes, wiring.routes, len(wiring.names)
-        data_fields, wire, fields = [], [], []
-        for edge in edges:
-            source, routes = edge // count, routes_of[edge]
-            first, outputs = wiring.first_slot[source], wiring.outputs[source]
-            declared = len(outputs)
-            # No comprehensions: each would cost a call per edge.
-            carried, size = [], 0
+    def _edges(self) -> list[EdgeMetrics]:
+        """Return what each edge carried whose source succeeded, by source."""
+        wiring, names, of = self.log.wiring, self.log.wiring.names, self._figures
+        wire_bytes, payload_bytes = of.wire_bytes, of.payload_bytes
+        edges = []
+        for source, target, routes in wiring.edges():
+            if of.compute_s[source] is None:
+                continue
+            data_fields, size, wire = [], 0, 0
             for position, _ in routes:
-                carried.append(
-                    outputs[position] if position < declared else wiring.field(source, position)
-                )
-                size += wire_bytes[first + position]
-            data_fields.append(carried)
-            wire.append(size)
-            fields.append(self._fields(source, routes) if len(routes) > 1 else None)
-        return [data_fields, [sizes[edge] for edge in edges], wire, fields]
+                slot = wiring.first_slot[source] + position
+                data_fields.append(wiring.field(source, position))
+                size += payload_bytes.get(slot, wire_bytes[slot])
+                wire += wire_bytes[slot]
+            several = self._fields(source, routes) if len(routes) > 1 else None
+            edges.append(
+                EdgeMetrics(names[source], names[target], data_fields, size, wire, several)
+            )
+        return edges
 
     def _fields(self, source: int, routes: tuple[Route, ...]) -> dict[str, dict[str, int]]:
         """Return the sizes of each of several fields that an edge carries."""
-        first = self.log.wiring.first_slot[source]
-        wire_bytes, payload_bytes = self._figures.wire_bytes, self._figures.payload_bytes
-        return {
-            self.log.wiring.field(source, position): {
-                "size_bytes": payload_bytes.get(first + position, wire_bytes[first + position]),
-                "wire_bytes": wire_bytes[first + position],
-            }
-            for position, _ in routes
-        }
+        wiring, of, fields = self.log.wiring, self._figures, {}
+        for position, _ in routes:
+            slot = wiring.first_slot[source] + position
+            wire = of.wire_bytes[slot]
+            sizes = {"size_bytes": of.payload_bytes.get(slot, wire), "wire_bytes": wire}
+            fields[wiring.field(source, position)] = sizes
+        return fields
 
-    def _node_weights(self) -> Items:
-        """Return each task and its estimated instructions, 0 without a model."""
-        names, estimates = self.log.wiring.names, self.log.estimates
-        return Items(
-            ([names[i] for i in tasks], [estimates.get(i, 0) for i in tasks])
-            for tasks in batched(self.log.wiring.order)
-        )
-
-    def _edge_weights(self) -> Items:
-        """Return each edge as ``source->target`` and its payload in bits."""
-        names, sizes = self.log.wiring.names, self._edge_sizes
-        count = len(names)
-        return Items(
-            (
-                [f"{names[edge // count]}->{names[edge % count]}" for edge in edges],
-                [8 * sizes[edge] for edge in edges],
-            )
-            for edges in batched(sizes)
-        )
-
-    def sections(self) -> Iterator[tuple[str, Any]]:
-        """Yield the profile's sections on the run itself, their tables as lazy rows."""
-        log = self.log
-        yield "run", self._run()
-        yield "weight_sources", self._weight_sources()
-        if self._samples is not None:
-            yield "samples", self._samples
-            if len(log.rounds) > 1:
-                yield "statistics", statistics_of(self._samples, differing_outputs(log))
-        columns = ["task", "round", "worker", *MOMENTS]
-        records = Table(chain.from_iterable(starmap(self._timeline, enumerate(log.rounds))))
-        yield "timeline", {"workers": log.workers, "columns": columns, "records": records}
-        if any(round_log.spans for round_log in log.rounds):
-            yield "spans", self._spans()
-        if any(round_log.growth is not None for round_log in log.rounds):
-            yield "origins", origins_of(log)
-        if log.schedule is not None:
-            yield "schedule", {node: [*tasks] for node, tasks in log.schedule.items()}
-        yield "environment", {**log.environment, "not_measured": self._not_measured()}
+    def _timeline(self, number: int, round_log: RoundLog) -> Iterator[list[Any]]:
+        """Yield the rows of the tasks that started in a round, in execution order."""
+        log, wiring = self.log, self.log.wiring
+        targets, first_target = wiring.targets, wiring.first_target
+        readings = log.since_start_ms(round_log.times)
+        moments = [readings[k : k + 6] for k in range(0, len(readings), 6)]
+        ready_s = [round_log.started_s] * len(wiring.names)
+        if round_log.growth is not None:
+            ready_s = [max(round_log.started_s, added_s) for added_s in round_log.growth.added_s]
+        ready: list[Any] = log.since_start_ms(ready_s)
+        for source, row in enumerate(moments):
+            end = row[-1]
+            if end is not None and round_log.succeeded(source):
+                for target in targets[first_target[source] : first_target[source + 1]]:
+                    ready[target] = max(ready[target], end)
+        for i in wiring.order:
+            if moments[i][0] is not None:
+                yield [wiring.names[i], number, round_log.ran_on[i], ready[i], *moments[i]]
 
     def _spans(self) -> dict[str, Any]:
         """Return the spans that were traced inside the tasks."""
@@ -510,14 +300,6 @@ class Tables:
                 for i, spans in round_log.spans.items()
             ]
         )
-
-    @cached_property
-    def _samples(self) -> dict[str, Any] | None:
-        """The samples of several rounds, or of one with meters; None for a plain run."""
-        log = self.log
-        metered = any(round_log.columns for round_log in log.rounds)
-        sampled = log.rounds and (metered or log.conditions not in PLAIN or len(log.rounds) > 1)
-        return samples_of(log) if sampled else None
 
     def _run(self) -> dict[str, Any]:
         log = self.log
@@ -549,10 +331,9 @@ class Tables:
 
     def _overhead(self) -> dict[str, float]:
         """Return the overhead outside the tasks, by kind, over all rounds."""
-        log, rounds = self.log, self.log.rounds
+        costs, rounds = self.log.costs, self.log.rounds
         # Tasks, measuring them and waiting for them are not overhead of the loop.
         aside_s = sum(_in_tasks_s(round_log) + round_log.apart_s for round_log in rounds)
-        costs = log.costs
         spent_s = {"prepare_ms": costs.prepare_s, "hooks_ms": costs.hooks_s}
         if any(round_log.growth is not None for round_log in rounds):
             spent_s["rules_ms"] = sum(
@@ -561,9 +342,8 @@ class Tables:
         loop_s = max(0.0, costs.total_s - aside_s - costs.garbage_s - sum(spent_s.values()))
         if self._samples is not None:
             spent_s["meters_ms"] = sum(round_log.meters_s for round_log in rounds)
-            spent_s["garbage_ms"] = costs.garbage_s + sum(
-                round_log.garbage_s for round_log in rounds
-            )
+            garbage_s = sum(round_log.garbage_s for round_log in rounds)
+            spent_s["garbage_ms"] = costs.garbage_s + garbage_s
         if any(round_log.store_s for round_log in rounds):
             spent_s["journal_ms"] = sum(round_log.store_s for round_log in rounds)
         if self._samples is not None:
@@ -593,28 +373,30 @@ class Tables:
             states[log.wiring.names[i]] = {**state, "round": number} if number else state
         return states
 
-    def _weight_sources(self) -> Items:
+    def _weight_sources(self) -> dict[str, Any]:
         """Return the weight of each task, and its other candidates; empty if no task has any."""
-        names = self.log.wiring.names
-        if not (self.log.estimates or self._candidates):
-            return Items(())
-        return Items(
-            ([names[i] for i in tasks], self._source_columns(tasks))
-            for tasks in batched(self.log.wiring.order)
-        )
+        log = self.log
+        if not (log.estimates or self._candidates):
+            return {}
+        return {log.wiring.names[i]: self._sources_of(i) for i in log.wiring.order}
 
-    def _source_columns(self, tasks: list[int]) -> Columns:
-        estimates = [self.log.estimates.get(i) for i in tasks]
-        measured = {name: [values[i] for i in tasks] for name, values in self._candidates.items()}
-        reasons = [
-            self._reasons(i, estimated, candidates)
-            for i, estimated, *candidates in zip(tasks, estimates, *measured.values())
-        ]
-        known = {"estimated_instructions": estimates} if self.log.estimates else {}
-        sources = ["default" if each is None else "estimated_instructions" for each in estimates]
-        columns: dict[str, list[Any]] = {"node_weight": sources, **known, **measured}
-        columns["reasons"] = reasons
-        return Columns(columns, optional=True)
+    def _sources_of(self, i: int) -> dict[str, Any]:
+        estimate = self.log.estimates.get(i)
+        entry: dict[str, Any] = {
+            "node_weight": "default" if estimate is None else "estimated_instructions"
+        }
+        reasons = {}
+        if self.log.estimates:
+            entry["estimated_instructions"] = estimate
+            if estimate is None:
+                reasons["estimated_instructions"] = NO_MODEL
+        finished = self._figures.compute_s[i] is not None
+        for candidate, values in self._candidates.items():
+            entry[candidate] = values[i]
+            if values[i] is None:
+                why = self._why.get(_METERED.get(candidate, ""), NOT_METERED)
+                reasons[candidate] = why if finished else NOT_FINISHED
+        return {**entry, "reasons": reasons} if reasons else entry
 
     @cached_property
     def _candidates(self) -> dict[str, list[Any]]:
@@ -642,19 +424,6 @@ class Tables:
         )
         return [_typical(values) if values else None for values in measured]
 
-    def _reasons(
-        self, i: int, estimated: int | None, measured: Sequence[Any]
-    ) -> dict[str, str] | None:
-        """Return why a task lacks figures; None if it has all."""
-        lacking = estimated is None and self.log.estimates
-        reasons = {"estimated_instructions": NO_MODEL} if lacking else {}
-        finished = self._figures.compute_s[i] is not None
-        for candidate, value in zip(self._candidates, measured):
-            if value is None:
-                why = self._why.get(_METERED.get(candidate, ""), NOT_METERED)
-                reasons[candidate] = why if finished else NOT_FINISHED
-        return reasons or None
-
     @cached_property
     def _why(self) -> dict[str, str]:
         """Why a meter has no reading, by column."""
@@ -678,29 +447,6 @@ class Tables:
             reasons["reference_time_ms"] = NOT_CALIBRATED
         return reasons
 
-    def _timeline(self, number: int, round_log: RoundLog) -> Iterator[Columns]:
-        """Yield the rows of the tasks that started in a round, in execution order."""
-        wiring, since_start_ms = self.log.wiring, self.log.since_start_ms
-        started, ended = round_log.times[::6], round_log.times[5::6]
-        targets, first_target = wiring.targets, wiring.first_target
-        ready = [round_log.started_s] * len(wiring.names)
-        if round_log.growth is not None:
-            ready = list(map(max, ready, round_log.growth.added_s))
-        for source, end in enumerate(ended):
-            if end is not None and round_log.succeeded(source):
-                for target in targets[first_target[source] : first_target[source + 1]]:
-                    ready[target] = max(ready[target], end)
-        for tasks in batched(i for i in wiring.order if started[i] is not None):
-            yield Columns(
-                [
-                    [wiring.names[i] for i in tasks],
-                    [number] * len(tasks),
-                    [round_log.ran_on[i] for i in tasks],
-                    since_start_ms([ready[i] for i in tasks]),
-                    *map(since_start_ms, zip(*map(round_log.times_of, tasks))),
-                ]
-            )
-
 
 def _in_tasks_s(round_log: RoundLog) -> float:
     """Return the time that the run loop ran tasks, or waited for those that ran elsewhere."""
@@ -710,9 +456,8 @@ def _in_tasks_s(round_log: RoundLog) -> float:
     return sum(end - start for start, end in phases if start is not None and end is not None)
 
 
-def _ms(seconds: Sequence[float | None], tasks: list[int]) -> list[float]:
-    """Return the milliseconds of some tasks, all of which are known."""
-    return [duration_ms(seconds[i]) for i in tasks]  # type: ignore[arg-type]
+def _in_ms(seconds: Sequence[float | None]) -> list[Any]:
+    return [None if s is None else duration_ms(s) for s in seconds]
 
 
 def _typical(values: Sequence[Any]) -> Any:

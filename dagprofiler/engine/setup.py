@@ -468,7 +468,9 @@ def as_executor(pool: Any, rounds: Rounds) -> Executor | None:
 class EndsTasks(Protocol):
     """What an executor says of time limits."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Its name in the profile."""
 
     @property
     def enforces_timeout(self) -> bool:

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import refused
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from dagprofiler.executors.jobs import JobResult
 
 
-class RoundReport(NamedTuple):
+@dataclass
+class RoundReport:
     """What only the executor knows about a round.
 
     Attributes
@@ -37,7 +38,7 @@ class RoundReport(NamedTuple):
     """
 
     waited_s: float | None = None
-    attempts: Mapping[int, Sequence[str]] = MappingProxyType({})
+    attempts: dict[int, tuple[str, ...]] = field(default_factory=dict)
     legacy_generators: bool | None = None
     ahead_s: Sequence[float] = ()
 
@@ -47,9 +48,10 @@ class Executor(ABC):
 
     A *handle* represents the serialized value of one output. The process that
     drives the run keeps handles and passes them to the consumers' jobs; it
-    never inspects one. By default handles are the serialized values themselves.
-    An executor whose outputs stay with the workers overrides :meth:`put` and
-    :meth:`fetch`, and puts its own handles into the records' ``frames``.
+    never inspects one. By default handles are the serialized values themselves,
+    or files in :attr:`folder`. An executor whose outputs stay with the workers
+    overrides :meth:`put` and :meth:`fetch`, and puts its own handles into results by
+    :meth:`JobResult.replace <dagprofiler.executors.jobs.JobResult.replace>`.
 
     Attributes
     ----------
@@ -66,7 +68,7 @@ class Executor(ABC):
     keeps_order
         Whether each task travels in a job of its own, in the order of submission.
     folder
-        Folder through which workers pass large outputs; None if they share none.
+        Folder through which this process and workers pass large values; None if they share none.
     retries
         How often it runs a job again whose worker died. With any, tasks of a job that is lost
         all the same are sent again one by one.
@@ -115,11 +117,13 @@ class Executor(ABC):
         Parameters
         ----------
         job
-            A callable that takes the list of its inputs' serialized values,
-            never raises, and returns a result. It performs one task, or several short
-            ones; ``job.name`` tells which.
+            A :class:`~dagprofiler.executors.jobs.Job`: a callable that takes the list of its
+            inputs' serialized values, never raises, and returns a result. It performs one task,
+            or several short ones; ``job.name`` tells which, and ``job.outputs`` which of their
+            outputs other tasks need.
         handles
-            The handles of its inputs, in order.
+            The handles of its inputs, in order. The first is that of the session, which all
+            jobs of a round share.
 
         Returns
         -------
@@ -130,17 +134,10 @@ class Executor(ABC):
     def open(self) -> None:  # noqa: B027  (most have nothing to do)
         """Prepare for a run; called once before the first job."""
 
-    def announce(self, key: str, session: bytes) -> bool:  # noqa: ARG002  (most have no way)
-        """Send workers what all jobs of the next round share; called before each round.
+    def announce(self, key: str, session: bytes) -> bool:  # noqa: ARG002  (of earlier versions)
+        """Do nothing; nothing calls it, and the next version does not have it.
 
-        Not called if :attr:`shares_memory`. A worker that has it announces it with
-        :func:`jobs.announce <dagprofiler.executors.jobs.announce>`. Otherwise it comes with
-        the first jobs; if a worker's first job is none of these, that is sent a second time.
-
-        Returns
-        -------
-        bool
-            Whether workers have it before their first job.
+        Each job has its session as its first input.
         """
         return False
 
@@ -160,8 +157,13 @@ class Executor(ABC):
         """
 
     def put(self, frames: Any) -> Any:
-        """Return a handle of a value that this process has serialized."""
-        return frames
+        """Return a handle of a value that this process has serialized.
+
+        By default the value itself, or a file if it is large and there is a :attr:`folder`.
+        """
+        from dagprofiler.executors._shared_files import in_file_if_large
+
+        return frames if self.shares_memory else in_file_if_large(frames, self.folder)
 
     def fetch(self, handle: Any) -> Any:
         """Return the serialized value of a handle."""

@@ -7,16 +7,16 @@ from time import perf_counter
 from typing import Any
 
 from dagprofiler.errors import needs_extra
-from dagprofiler.executors.jobs import announce, withdraw
+from dagprofiler.executors.jobs import Job
 from dagprofiler.serializers import frames_bytes
 
 with needs_extra("DaskExecutor", "dask"):
-    from distributed import SchedulerPlugin, WorkerPlugin, get_worker
+    from distributed import SchedulerPlugin, get_worker
 
 #: One topic for all runs: a scheduler keeps the last events of each topic forever.
 TOPIC = "dagprofiler"
 
-#: Smaller outputs that the driving process needs are sent with the record: fetching one takes as
+#: Outputs of this size are sent with the record, and values with the jobs: to fetch one takes as
 #: long as a task.
 SMALL_BYTES = 10_000
 
@@ -59,28 +59,6 @@ class _Gone:
         )
 
 
-class Announcement(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
-    """Announces the session of a round in all workers, including later ones.
-
-    Parameters
-    ----------
-    key, session
-        As in :func:`~dagprofiler.executors.jobs.announce`.
-    """
-
-    def __init__(self, key: str, session: bytes) -> None:
-        self._key = key
-        self._session = session
-
-    def setup(self, worker: Any) -> None:  # noqa: ARG002  (the worker's process is what counts)
-        """Announce the session in a worker."""
-        announce(self._key, self._session)
-
-    def teardown(self, worker: Any) -> None:  # noqa: ARG002  (the same)
-        """Withdraw the session in a worker."""
-        withdraw(self._key)
-
-
 class Anywhere(SchedulerPlugin):  # type: ignore[misc]  # Dask has no types
     """Lets a task whose worker has gone, with all others, run on any that comes.
 
@@ -106,26 +84,25 @@ class Anywhere(SchedulerPlugin):  # type: ignore[misc]  # Dask has no types
             self._scheduler.tasks[key].worker_restrictions = None
 
 
-def perform_job(job: Any, key: str, *inputs: Any) -> Any:
-    """Run a job in a worker: send its result as an event, return its outputs, which stay.
+def perform_job(job: Job, key: str, *inputs: Any) -> Any:
+    """Run a job in a worker: send its result as an event, return its large outputs, which stay.
 
     The event arrives before Dask reports that the job is done: both use the same stream.
     """
     begun = perf_counter()
-    outcome = job([held.frames for held in inputs])
+    result = job([held.frames for held in inputs])
     took_s = perf_counter() - begun
-    outputs: Any = _Gone("its worker does not have the session of the run")
-    if outcome is not None:
-        worker, record, attempts = outcome
-        _, _, wire, frames, _, error, *_ = record
-        if error is not None:
-            outputs = _Gone(f"task {job.name!r} failed when it was run again")
-        else:
-            most = SMALL_BYTES if job.keep else -1
-            held = {field: Held(data) for field, data in frames.items() if wire[field] > most}
-            outputs = next(iter(held.values())) if len(held) == 1 else held
-            record = (*record[:3], {**frames, **dict.fromkeys(held)}, *record[4:])
-            outcome = (worker, record, attempts)
-    packed, here = pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL), get_worker()
-    here.log_event(TOPIC, (key, here.address, took_s, packed))
-    return outputs
+    stay: dict[tuple[int, str], Held] = {}
+
+    def leave(k: int, field: str, frames: Any) -> Any:
+        if result.records[k].wire_bytes[field] <= SMALL_BYTES:
+            return frames
+        stay[k, field] = Held(frames)
+        return None
+
+    sent = result.replace(leave)
+    packed, worker = pickle.dumps(sent, pickle.HIGHEST_PROTOCOL), get_worker()
+    worker.log_event(TOPIC, (key, worker.address, took_s, packed))
+    if not stay and any(record.error is not None for record in result.records):
+        return _Gone(f"task {job.name!r} failed when it was run again")
+    return next(iter(stay.values())) if len(stay) == 1 else stay

@@ -6,14 +6,13 @@ import mmap
 import os
 import pickle
 import weakref
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from dagprofiler.errors import describe, refused, short_repr
 from dagprofiler.measure.pipeline import Codec
-from dagprofiler.serializers import FrameList
+from dagprofiler.serializers import FrameList, frames_bytes
 
 #: From this size on a file costs less than a pipe.
 SHARED_FILE_BYTES = 128 * 1024
@@ -29,7 +28,7 @@ _locks: set[int] = set()
 
 
 class SharedFile:
-    """The frames of one value in a file, which :class:`OwnedFiles` removes.
+    """The frames of one value in a file.
 
     Parameters
     ----------
@@ -95,38 +94,24 @@ class SharedFile:
         return frames
 
 
-class OwnedFiles:
-    """Shared files that are removed when no reference to them is left.
+def in_file_if_large(frames: Any, folder: str | None) -> Any:
+    """Return frames as they are sent to another process: large ones in a file in `folder`."""
+    if folder is not None and frames_bytes(frames) >= SHARED_FILE_BYTES:
+        # Without room for a file they are sent like small ones.
+        with suppress(OSError):
+            return SharedFile.of(frames, folder)
+    return FrameList(frames) if type(frames) is list else frames
 
-    Notes
-    -----
-    :meth:`tidy` removes them, and not finalizers, in which Python discards a Ctrl-C:
-    removing a large file takes long enough for one to arrive.
+
+def removed_when_unused(handle: Any) -> Any:
+    """Return a handle; if it is a shared file, that is removed with the last reference to it.
+
+    Only the process that drives a run calls it: the copies in workers own nothing.
     """
-
-    def __init__(self) -> None:
-        self._marks: set[_Mark] = set()
-        #: Marks of files without references. Appending to it runs no Python code.
-        self._gone: deque[Any] = deque()
-
-    def add(self, shared: SharedFile) -> None:
-        """Own a shared file: remove it when no reference is left."""
-        mark = _Mark(shared, self._gone.append)
-        mark.path = shared.path
-        self._marks.add(mark)
-
-    def tidy(self) -> None:
-        """Remove the files without references."""
-        while self._gone:
-            mark = self._gone.popleft()
-            self._marks.discard(mark)
-            _remove(mark.path)
-
-
-class _Mark(weakref.ref[SharedFile]):
-    __slots__ = ("path",)
-
-    path: str
+    if isinstance(handle, SharedFile):
+        # At the exit of the program the whole folder is removed.
+        weakref.finalize(handle, _remove, handle.path).atexit = False
+    return handle
 
 
 def _remove(path: str) -> None:
@@ -175,18 +160,12 @@ class SharedFiles:
         self._finalizer = weakref.finalize(self, _discard, self.folder)
 
     def close(self) -> None:
-        """Remove the folder with all its files."""
-        try:
-            _discard(self.folder)
-        except BaseException:
-            # Ctrl-C: this is not called again.
-            _discard(self.folder)
-            raise
-        finally:
-            self._finalizer.detach()
-            lock, self._lock = self._lock, None
-            if lock is not None:
-                _unlock(lock)
+        """Remove the folder with all its files; an interrupted call leaves that to the exit."""
+        _discard(self.folder)
+        self._finalizer.detach()
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            _unlock(lock)
 
 
 def _discard(folder: str) -> None:

@@ -18,10 +18,8 @@ from dagprofiler.graph.wiring import JOBS_PER_WORKER
 #: The module that workers must import.
 _WORKER_MODULE = "dagprofiler.executors.celery_worker"
 
-#: How long to wait for answers to a roll call, where nobody has answered a first one, and how
-#: long until the next one.
+#: How long to wait for the next answer to a roll call, and how long until the next roll call.
 _ROLL_CALL_S = 1.0
-_LONG_ROLL_CALL_S = 5.0
 _PAUSE_S = 0.5
 
 #: How long the thread that receives results waits before it checks whether it is still needed,
@@ -183,16 +181,14 @@ class CeleryExecutor(Executor):
         return thread
 
     def _introduce(self) -> None:
-        """Ask the workers for their descriptions."""
-        known, self._workers = self._workers, {}
-        if known:
-            # Stop at as many answers as last time, instead of waiting the full time.
-            self._note(self._call_roll([], self._answers))
-        if not known or self._workers.keys() < known.keys():
-            self._note(self._call_roll([], None))
-        if not self._workers:
-            # Those of a busy machine take longer to answer.
-            self._note(self._call_roll([], None, _LONG_ROLL_CALL_S))
+        """Ask the workers for their descriptions; those of a busy machine take long to answer."""
+        self._workers = {}
+        deadline_s = monotonic() + self._patience_s
+        while not self._workers:
+            # Stop at as many answers as last time, instead of waiting for others.
+            self._note(self._call_roll([], self._answers or None))
+            if monotonic() > deadline_s:
+                break
 
     def _queue(self) -> str:
         """Return the name of the queue that jobs go to."""
@@ -201,15 +197,13 @@ class CeleryExecutor(Executor):
         queue: str = self._app.amqp.router.route({**self._options}, JOB)["queue"].name
         return queue
 
-    def _call_roll(
-        self, jobs: Iterable[str], expected: int | None, within_s: float = _ROLL_CALL_S
-    ) -> dict[str, dict[str, Any]]:
+    def _call_roll(self, jobs: Iterable[str], expected: int | None) -> dict[str, dict[str, Any]]:
         """Return the answers of the workers that would take a job, by their names."""
         from dagprofiler.executors.celery_worker import ROLL_CALL
 
         arguments = {"jobs": list(jobs), "folder": self._shared_files and self._shared_files.folder}
         replies = self._app.control.broadcast(
-            ROLL_CALL, arguments=arguments, reply=True, timeout=within_s, limit=expected
+            ROLL_CALL, arguments=arguments, reply=True, timeout=_ROLL_CALL_S, limit=expected
         )
         self._answers = len(replies or ())
         queue = self._queue()

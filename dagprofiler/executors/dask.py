@@ -20,6 +20,9 @@ from dagprofiler.serializers import frames_bytes
 #: How long a cluster may have no worker: a nanny starts another one in a few seconds.
 _WITHOUT_WORKERS_S = 60.0
 
+#: Larger values are sent to a worker, and lost with it; the scheduler keeps smaller ones.
+_KEPT_BYTES = 10_000_000
+
 #: What Dask takes for the bandwidth between workers before it has measured one.
 _BYTES_PER_S = 100e6
 
@@ -149,17 +152,6 @@ class DaskExecutor(Executor):
         # A separate client: the subscriptions of the given one belong to its owner.
         self._client = Client(given, security=security, set_as_default=False)
 
-    def announce(self, key: str, session: bytes) -> bool:
-        """Announce the session in all workers, including later ones."""
-        from dagprofiler.executors._dask_worker import Announcement
-
-        try:
-            self._client.register_plugin(Announcement(key, session), name=self._run)
-        except OSError:
-            # A worker has just died, and others may lack the session: jobs carry it then.
-            return False
-        return True
-
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Have a worker call the job with the values of Dask's futures."""
         from dagprofiler.executors._dask_worker import perform_job
@@ -211,10 +203,13 @@ class DaskExecutor(Executor):
         """Send a value to the cluster; a small one is sent with the jobs."""
         from dagprofiler.executors._dask_worker import SMALL_BYTES, Held
 
-        held, size = Held(frames), frames_bytes(frames)
-        if size <= SMALL_BYTES:
+        held, size_bytes = Held(frames), frames_bytes(frames)
+        if size_bytes <= SMALL_BYTES:
             return held
-        return _Output(self._client.scatter(held, hash=False), size, set())
+        if size_bytes <= _KEPT_BYTES:
+            # As a task, which is done again if its worker dies.
+            return _Output(self._client.submit(Held, frames, pure=False), size_bytes, set())
+        return _Output(self._client.scatter(held, hash=False), size_bytes, set())
 
     def fetch(self, handle: Any) -> Any:
         """Fetch a value, unless it came with its record."""
@@ -251,7 +246,6 @@ class DaskExecutor(Executor):
                 client.unsubscribe_topic("all")
                 if self._cluster is None:
                     client.unregister_scheduler_plugin(self._run)
-                    client.unregister_worker_plugin(self._run)
         except Exception:  # noqa: BLE001  (a lost scheduler needs no message)
             return
         finally:
@@ -268,32 +262,29 @@ class DaskExecutor(Executor):
             return
         self._took_s, self._done = self._took_s + took_s, self._done + 1
         try:
-            outcome = pickle.loads(packed)
-            if outcome is not None:
-                who, record, attempts = outcome
-                outcome = who, self._with_handles(record, theirs, worker), (*attempts, *lost)
+            result = self._with_handles(pickle.loads(packed), theirs, worker)
+            result.attempts = (*result.attempts, *lost)
         except BaseException as error:  # noqa: BLE001  (the run loop waits for the future)
             mine.set_exception(error)
         else:
-            mine.set_result(outcome)
+            mine.set_result(result)
 
-    def _with_handles(self, record: tuple[Any, ...], theirs: Any, worker: str) -> tuple[Any, ...]:
-        """Return a record with a handle for each output."""
+    def _with_handles(self, result: JobResult, theirs: Any, worker: str) -> JobResult:
+        """Return a result with a handle for each output."""
         from dagprofiler.executors._dask_worker import Held
 
-        wire, frames = record[2:4]
-        handles: dict[str, Any] = {}
-        stay = sum(data is None for data in frames.values())
-        for field, data in frames.items():
+        stay = sum(data is None for record in result.records for data in record.frames.values())
+
+        def handle(k: int, field: str, data: Any) -> Any:
             if data is not None:
-                handles[field] = Held(data)
-                continue
+                return Held(data)
             future = theirs
             if stay > 1:
                 # Separate futures, so that a consumer fetches no more than it needs.
-                future = self._client.submit(itemgetter(field), theirs, pure=False)
-            handles[field] = _Output(future, wire[field], {worker})
-        return (*record[:3], handles, *record[4:])
+                future = self._client.submit(itemgetter((k, field)), theirs, pure=False)
+            return _Output(future, result.records[k].wire_bytes[field], {worker})
+
+        return result.replace(handle)
 
     def _heard_of_workers(self, event: tuple[float, Any]) -> None:
         """Update the workers by an event of the scheduler, and record lost jobs."""

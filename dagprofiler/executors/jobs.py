@@ -2,49 +2,29 @@
 
 from __future__ import annotations
 
-import gc
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
-from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile
-from dagprofiler.executors.worker import Worker, beside, end_with, this_worker
-from dagprofiler.measure.pipeline import Contract, perform
+from dagprofiler.executors._shared_files import SharedFile, in_file_if_large
+from dagprofiler.executors.worker import Worker, end_with, this_worker, time_limit_process
+from dagprofiler.measure.pipeline import Contract, Record, perform
 from dagprofiler.measure.random import Streams, generators_restored
-from dagprofiler.serializers import FrameList, PickleSerializer, frames_bytes
+from dagprofiler.serializers import PickleSerializer
 
 if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation, Instruments
 
 
-class JobResult(NamedTuple):
-    """The result of a job.
-
-    Attributes
-    ----------
-    worker
-        The worker that ran it; None if unknown.
-    record
-        The fields of a :class:`~dagprofiler.measure.pipeline.Record`. Its ``frames``
-        are the outputs, or the executor's handles of them.
-    attempts
-        A text for each earlier attempt, in order.
-    """
-
-    worker: Worker | None
-    record: tuple[Any, ...]
-    attempts: tuple[str, ...] = ()
-
-
 class Session(NamedTuple):
-    """What all tasks of one round share.
+    """What all tasks of one round share: the first input of each of its jobs.
 
     Attributes
     ----------
@@ -56,8 +36,6 @@ class Session(NamedTuple):
         Seed of the run, or None.
     instrumentation
         What is measured in addition to the phases; None for nothing.
-    collects
-        Whether a worker collects garbage before its first task of the round.
     folder
         Folder of large outputs; None if they are sent with the record.
     parent
@@ -68,253 +46,220 @@ class Session(NamedTuple):
     config: Config
     seed: int | None
     instrumentation: Instrumentation | None
-    collects: bool
     folder: str | None
     parent: int | None = None
 
 
-class _Here(threading.local):
-    """The session that this thread works for, and its open instruments."""
+class JobTask(NamedTuple):
+    """One task of a job.
 
-    key = ""
-    instruments: Instruments | None = None
-
-    def enter(self, session: Session, *, alone: bool) -> None:
-        """Prepare for the tasks of a round, unless that is done."""
-        if self.key == session.key:
-            return
-        if session.collects:
-            gc.collect()
-        if self.instruments is not None:
-            self.instruments.close()
-        self.key, self.instruments = session.key, None
-        if session.instrumentation is not None:
-            self.instruments = session.instrumentation.open(alone=alone)
-
-
-_here = _Here()
-
-
-def _carry_out(
-    session: Session, work: tuple[Any, ...], frames: list[Any], *, alone: bool
-) -> tuple[Any, ...]:
-    """Perform a task in this thread; return its record."""
-    _here.enter(session, alone=alone)
-    seed, instruments = session.seed, _here.instruments
-    streams = None if seed is None else Streams(seed, legacy=alone)
-    with generators_restored() if streams and alone else nullcontext():
-        record = perform(work, frames, session.config, streams, instruments, beside=True)
-    if instruments is not None:
-        instruments.rest()
-    return record
-
-
-class Job:
-    """One task, for a worker in this process.
-
-    Call it with the frames of its inputs, in order; it returns the fields
-    of a :class:`JobResult` and never raises. A bare tuple pickles in a
-    third of the time of a named one.
+    Attributes
+    ----------
+    name
+        Its name in the DAG.
+    call
+        The fields of a :class:`~dagprofiler.measure.pipeline.Work`; for a worker in another
+        process those of them that it needs, pickled.
+    inputs
+        How many inputs it has.
+    outputs
+        Names of the outputs that other tasks need.
+    returns_outputs
+        Whether the process that drives the run needs all outputs.
     """
 
-    __slots__ = ("_session", "_work")
-
-    def __init__(self, session: Session, work: tuple[Any, ...]) -> None:
-        self._session = session
-        self._work = work
-
-    @property
-    def name(self) -> str:
-        """The task's name."""
-        name: str = self._work[0]
-        return name
-
-    def __call__(self, frames: list[Any]) -> tuple[Any, ...]:
-        """Perform the task in this thread."""
-        worker = this_worker()
-        return worker, _carry_out(self._session, self._work, frames, alone=worker[-1]), ()
+    name: str
+    call: Any
+    inputs: int
+    outputs: list[str]
+    returns_outputs: bool
 
 
 @dataclass
-class PackedJob:
-    """One task, for a worker in another process; see :class:`Job`.
+class JobResult:
+    """The result of a job.
 
-    Returns None in a worker that does not have the session yet: then call it again
-    :meth:`with_session`. Without `data` it prepares its worker for the tasks of a round.
+    Attributes
+    ----------
+    worker
+        The worker that ran it; None if unknown.
+    records
+        The record of each of its tasks, in their order. Its ``frames`` are the outputs that are
+        needed, or the executor's handles of them.
+    attempts
+        A text for each earlier attempt, in order.
+    """
+
+    worker: Worker | None
+    records: list[Record]
+    attempts: tuple[str, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Bare tuples pickle in a third of the time of named ones.
+        worker = None if self.worker is None else tuple(self.worker)
+        return _result_of, (worker, [tuple(record) for record in self.records], self.attempts)
+
+    def replace(self, handle: Callable[[int, str, Any], Any]) -> JobResult:
+        """Return it with other handles of the outputs.
+
+        Parameters
+        ----------
+        handle
+            Called with the position of a task in the job, the name of an output, and its value
+            or handle, returns the handle to put in its place.
+        """
+        records = [
+            record._replace(
+                frames={field: handle(k, field, data) for field, data in record.frames.items()}
+            )
+            for k, record in enumerate(self.records)
+        ]
+        return JobResult(self.worker, records, self.attempts)
+
+
+def _result_of(
+    worker: tuple[Any, ...] | None, records: list[tuple[Any, ...]], attempts: tuple[str, ...]
+) -> JobResult:
+    named = None if worker is None else Worker(*worker)
+    return JobResult(named, [Record(*fields) for fields in records], attempts)
+
+
+def not_started(error: BaseException | PackedError) -> Record:
+    """Return the record of a task that failed before its first phase."""
+    return Record((None,) * 6, {}, {}, {}, None, error, None, None)  # type: ignore[arg-type]
+
+
+class Job:
+    """One task, or several short ones, which a worker performs one after the other.
+
+    Called with its inputs, first the session and then those of each task, it returns a
+    :class:`JobResult`. It never raises.
 
     Parameters
     ----------
     key
         Key of its session.
-    name
-        The task's name.
-    keep
-        Whether the process that drives the run needs all outputs.
-    outputs
-        Names of the outputs that other tasks need. With `keep` the record holds all
-        outputs, else these.
-    data
-        Pickled: the fields of a :class:`~dagprofiler.measure.pipeline.Work` after the
-        name; its contract is bytes if many tasks share it.
-    session
-        The pickled fields of the session, for a worker that does not have it.
+    tasks
+        Its tasks, at least one.
     limit_s
-        Time limit of the task, in seconds; None for none.
+        Time limit of its only task, in seconds; None for none.
     """
 
-    key: str
-    name: str
-    keep: bool
-    outputs: list[str]
-    data: bytes
-    session: bytes | None = None
-    limit_s: float | None = None
+    __slots__ = ("key", "limit_s", "tasks")
+
+    def __init__(self, key: str, tasks: list[JobTask], limit_s: float | None = None) -> None:
+        self.key = key
+        self.tasks = tasks
+        self.limit_s = limit_s
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Half as long as with the names of the fields, as pickle does it.
-        return PackedJob, tuple(vars(self).values())
-
-    def with_session(self, session: bytes, limit_s: float | None = None) -> PackedJob:
-        """Return this job with the pickled session, for a worker that does not have it.
-
-        A job with a time limit always has it.
-        """
-        return replace(self, session=session, limit_s=limit_s)
-
-    def __call__(self, frames: list[Any]) -> tuple[Any, ...] | None:
-        """Perform the task in this thread, or in the process beside it if it has a time limit.
-
-        Returns None without its session.
-        """
-        if self.limit_s is None:
-            return self.perform(frames)
-        # So that this worker ends with the driver, too; the process beside it reports failures.
-        with suppress(Exception):
-            _known_session(self.key, self.session)
-        outcome: tuple[Any, ...] | Exception | None
-        worker, outcome = beside.perform(self, frames, self.limit_s)
-        if isinstance(outcome, Exception):
-            return worker, without_phases(PackedError(outcome)), ()
-        return outcome
-
-    def perform(self, frames: list[Any]) -> tuple[Any, ...] | None:
-        """Perform the task in this thread; return None without its session."""
-        worker = this_worker()
-        try:
-            session = _known_session(self.key, self.session)
-            if session is None:
-                return None
-            if not self.data:
-                _here.enter(session, alone=worker[-1])
-                return worker, without_phases(), ()
-            task, sent, inputs, decoders = pickle.loads(self.data)
-            task.config = session.config
-            contract = _unpickled(sent) if type(sent) is bytes else sent
-            work = self.name, task, contract, inputs, decoders, self.keep
-            frames = [
-                data.frames(decode) if type(data) is SharedFile else data
-                for data, decode in zip(frames, decoders)
-            ]
-        except Exception as error:  # noqa: BLE001  (modules of users are imported here)
-            problem = SerializationError(
-                f"task {short_repr(self.name)} and its inputs cannot be read by a worker: "
-                f"{describe(error)}; its modules must be importable, and files of large inputs "
-                "readable there"
-            )
-            problem.__cause__ = error
-            return worker, without_phases(PackedError(problem)), ()
-        record = _carry_out(session, work, frames, alone=worker[-1])
-        times, payload, wire, encoded, _, failure, readings, spans = record
-        if failure is not None:
-            return worker, (times, {}, {}, {}, None, PackedError(failure), readings, spans), ()
-        fields = encoded if self.keep else self.outputs
-        leaving = {field: _leaving(encoded[field], session.folder) for field in fields}
-        return worker, (times, payload, wire, leaving, None, None, readings, spans), ()
-
-
-class Batch:
-    """Several jobs as one, which an executor cannot tell from a single task's.
-
-    Its inputs are those of its tasks, one after the other. Its outputs are those of its tasks
-    as well, each named by the position of its task and its field.
-
-    Parameters
-    ----------
-    jobs
-        The jobs of its tasks.
-    counts
-        How many inputs each of them has.
-    """
-
-    __slots__ = ("_counts", "_jobs")
-
-    #: Small outputs return with the record, as those that the driving process needs.
-    keep = True
-
-    def __init__(self, jobs: Sequence[PackedJob], counts: Sequence[int]) -> None:
-        self._jobs = jobs
-        self._counts = counts
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Batch, (self._jobs, self._counts)
+        return _job_of, (self.key, [tuple(task) for task in self.tasks], self.limit_s)
 
     @property
     def name(self) -> str:
         """The first task's name, and the number of the others."""
-        return f"{self._jobs[0].name} and {len(self._jobs) - 1} more"
+        first, others = self.tasks[0].name, len(self.tasks) - 1
+        return f"{first} and {others} more" if others else first
 
     @property
     def outputs(self) -> list[tuple[int, str]]:
-        """The outputs that other tasks need."""
-        return [(k, field) for k, job in enumerate(self._jobs) for field in job.outputs]
+        """The outputs that other tasks need: the position of the task, and the field."""
+        return [(k, field) for k, task in enumerate(self.tasks) for field in task.outputs]
 
-    def with_session(self, session: bytes) -> Batch:
-        """Return this batch with the pickled session, for a worker that does not have it."""
-        first, *others = self._jobs
-        return Batch([first.with_session(session), *others], self._counts)
+    def __call__(self, inputs: list[Any]) -> JobResult:
+        """Perform the tasks in this thread, or in its process for tasks with a time limit."""
+        if self.limit_s is None:
+            return self.perform(inputs)
+        # So that this worker ends with the driver, too; the other process reports failures.
+        with suppress(Exception):
+            _session_of(self.key, inputs[0])
+        worker, outcome = time_limit_process.call(self.perform, inputs, self.limit_s, self.name)
+        if isinstance(outcome, Exception):
+            return JobResult(worker, [not_started(PackedError(outcome))])
+        result: JobResult = outcome
+        return result
 
-    def __call__(self, frames: list[Any]) -> tuple[Any, ...] | None:
-        """Perform the tasks one after the other; return None without their session.
-
-        The record has the outputs of all; what else there is of each is in its readings.
-        """
-        worker, begin = None, 0
-        sizes, encoded, rest = {}, {}, []
-        for k, (job, count) in enumerate(zip(self._jobs, self._counts)):
-            outcome = job(frames[begin : begin + count])
-            if outcome is None:
-                return None
-            begin += count
-            worker, record, _ = outcome
-            times, payload, wire, leaving, outputs, error, readings, spans = record
-            for field, data in leaving.items():
-                sizes[k, field] = wire[field]
-                encoded[k, field] = data
-            rest.append((times, payload, wire, outputs, error, readings, spans))
-        return worker, ((None,) * 6, {}, sizes, encoded, None, None, rest, None), ()
-
-    @staticmethod
-    def records(record: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-        """Yield the record of each task, by that of the batch."""
-        handles: list[dict[str, Any]] = [{} for _ in record[6]]
-        for (k, field), handle in record[3].items():
-            handles[k][field] = handle
-        for frames, (times, payload, wire, *others) in zip(handles, record[6]):
-            yield times, payload, wire, frames, *others
+    def perform(self, inputs: list[Any]) -> JobResult:
+        """Perform the tasks in this thread."""
+        worker = this_worker()
+        packed, *frames = inputs
+        records, begin = [], 0
+        for task in self.tasks:
+            end = begin + task.inputs
+            records.append(_record_of(task, self.key, packed, frames[begin:end], worker.alone))
+            begin = end
+        return JobResult(worker, records)
 
 
-def without_phases(error: BaseException | PackedError | None = None) -> tuple[Any, ...]:
-    """Return the record of a task that failed before its first phase, or of no task at all."""
-    return (None,) * 6, {}, {}, {}, None, error, None, None
+def _job_of(key: str, tasks: list[tuple[Any, ...]], limit_s: float | None) -> Job:
+    return Job(key, [JobTask(*fields) for fields in tasks], limit_s)
 
 
-def _leaving(frames: Any, folder: str | None) -> Any:
-    """Return frames as a worker sends them."""
-    if folder is not None and frames_bytes(frames) >= SHARED_FILE_BYTES:
-        # Without room for a file it is sent like a small value.
-        with suppress(OSError):
-            return SharedFile.of(frames, folder)
-    return FrameList(frames) if type(frames) is list else frames
+class _ThreadState(threading.local):
+    """The session that this thread works for, and its open instruments."""
+
+    key = ""
+    instruments: Instruments | None = None
+
+    def enter(self, session: Session, *, alone: bool) -> Instruments | None:
+        """Return the instruments of a session, and close those of the one before."""
+        if self.key != session.key:
+            if self.instruments is not None:
+                self.instruments.close()
+            self.key, self.instruments = session.key, None
+            if session.instrumentation is not None:
+                self.instruments = session.instrumentation.open(alone=alone)
+        return self.instruments
+
+
+_thread_state = _ThreadState()
+
+
+def _record_of(task: JobTask, key: str, packed: Any, frames: list[Any], alone: bool) -> Record:  # noqa: FBT001  (of a worker)
+    """Perform a task in this thread, and return its record as it is sent.
+
+    Parameters
+    ----------
+    task
+        The task.
+    key, packed
+        The key of its session, and the session as the job has got it.
+    frames
+        Its inputs.
+    alone
+        Whether no other task runs in this process.
+    """
+    try:
+        session = _session_of(key, packed)
+        call = _call_of(task, session)
+        frames = [
+            data.frames(decode) if isinstance(data, SharedFile) else data
+            for data, decode in zip(frames, call[4])
+        ]
+    except Exception as error:  # noqa: BLE001  (modules of users are imported here)
+        problem = SerializationError(
+            f"task {short_repr(task.name)} and its inputs cannot be read by a worker: "
+            f"{describe(error)}; its modules must be importable, and files of large inputs "
+            "readable there"
+        )
+        problem.__cause__ = error
+        return not_started(PackedError(problem))
+    instruments = _thread_state.enter(session, alone=alone)
+    streams = None if session.seed is None else Streams(session.seed, legacy=alone)
+    with generators_restored() if streams and alone else nullcontext():
+        record = Record(*perform(call, frames, session.config, streams, instruments, beside=True))
+    if instruments is not None:
+        instruments.rest()
+    return record if session is packed else _sent(record, task, session.folder)
+
+
+def _sent(record: Record, task: JobTask, folder: str | None) -> Record:
+    """Return a record as it is sent to another process: with the outputs that are needed there."""
+    if record.error is not None:
+        return record._replace(error=PackedError(record.error))  # type: ignore[arg-type]
+    fields = record.frames if task.returns_outputs else task.outputs
+    frames = {field: in_file_if_large(record.frames[field], folder) for field in fields}
+    return record._replace(frames=frames, outputs=None)
 
 
 #: What this process has unpickled for its latest session, by the pickles.
@@ -334,32 +279,14 @@ _sessions: dict[str, Session] = {}
 _SESSIONS = 8
 
 
-#: Announced sessions, pickled, by key.
-_announced: dict[str, bytes] = {}
-
-
-def announce(key: str, session: bytes) -> None:
-    """Tell this process, a worker's, of a session: jobs need not be sent twice for it.
-
-    Parameters
-    ----------
-    key, session
-        As in :meth:`Executor.announce <dagprofiler.executors.Executor.announce>`.
-    """
-    _announced[key] = session
-
-
-def withdraw(key: str) -> None:
-    """Undo :func:`announce`."""
-    _announced.pop(key, None)
-
-
-def _known_session(key: str, packed: bytes | None) -> Session | None:
+def _session_of(key: str, packed: Any) -> Session:
+    """Return the session of this key, which a job has got as its first input."""
+    if isinstance(packed, Session):
+        return packed
     session = _sessions.get(key)
     if session is None:
-        packed = packed or _announced.get(key)
-    if session is None and packed is not None:
-        session = Session(*pickle.loads(packed))
+        data = packed.frames(pickle.loads) if isinstance(packed, SharedFile) else packed
+        session = Session(*pickle.loads(data))
         if session.parent is not None:
             end_with(session.parent)
         for old in list(_sessions)[: 1 - _SESSIONS]:
@@ -368,6 +295,18 @@ def _known_session(key: str, packed: bytes | None) -> Session | None:
         _values.clear()
         _sessions[key] = session
     return session
+
+
+def _call_of(task: JobTask, session: Session) -> tuple[Any, ...]:
+    """Return the fields of the Work of a task."""
+    if not isinstance(task.call, bytes):
+        call: tuple[Any, ...] = task.call
+        return call
+    computes, contract, inputs, decoders = pickle.loads(task.call)
+    computes.config = session.config
+    if isinstance(contract, bytes):
+        contract = _unpickled(contract)
+    return task.name, computes, contract, inputs, decoders, task.returns_outputs
 
 
 class _ByValue(pickle.Pickler):
@@ -382,11 +321,13 @@ class _ByValue(pickle.Pickler):
         return NotImplemented
 
 
-class JobPickler:
-    """Pickles the sessions and the tasks of a run.
+class JobMaker:
+    """Makes the sessions and the tasks of a run ready for their way to workers.
 
     Parameters
     ----------
+    pickles
+        Whether workers are other processes; if not, all is passed as it is.
     by_value
         Whether to pickle classes and functions of the main program by value, once each; pickle
         does it by name.
@@ -396,19 +337,22 @@ class JobPickler:
     Uses cloudpickle, if it is installed, for what pickle cannot do.
     """
 
-    def __init__(self, *, by_value: bool) -> None:
+    def __init__(self, *, pickles: bool, by_value: bool) -> None:
+        self._pickles = pickles
         self._by_value = by_value and _cloudpickle() is not None
         #: Contracts, classes and functions with their pickles, by id, which the reference keeps.
         self._shared: dict[int, tuple[Any, bytes]] = {}
 
-    def session(self, session: Session) -> bytes:
-        """Return a session in bytes.
+    def session(self, session: Session) -> Any:
+        """Return a session as the first input of jobs.
 
         Raises
         ------
         SerializationError
             If it cannot be pickled; it names the parameter, or else the meters.
         """
+        if not self._pickles:
+            return session
         try:
             return self._pack(tuple(session))
         except Exception as error:
@@ -416,14 +360,12 @@ class JobPickler:
             which = "the meters" if culprit is None else f"config: parameter {short_repr(culprit)}"
             raise _refused(which, error) from error
 
-    def job(self, key: str, work: tuple[Any, ...], outputs: list[str]) -> PackedJob:
-        """Return a task as a job for another process.
+    def task(self, call: tuple[Any, ...], outputs: list[str]) -> JobTask:
+        """Return a task for a job.
 
         Parameters
         ----------
-        key
-            Key of its session.
-        work
+        call
             The fields of a :class:`~dagprofiler.measure.pipeline.Work`.
         outputs
             Names of the outputs that other tasks need.
@@ -433,12 +375,17 @@ class JobPickler:
         SerializationError
             If the task cannot be pickled; it names the task, and its attribute.
         """
-        name, task, contract, inputs, decoders, keep = work
+        name, _, _, inputs, _, returns_outputs = call
+        packed = self._packed_call(call) if self._pickles else call
+        return JobTask(name, packed, len(inputs), outputs, returns_outputs)
+
+    def _packed_call(self, call: tuple[Any, ...]) -> bytes:
+        name, task, contract, inputs, decoders, _ = call
         config = task.config
         try:
             # The worker takes it from the session.
             task.config = None
-            data = self._pack((task, self._contract(contract), inputs, decoders))
+            return self._pack((task, self._contract(contract), inputs, decoders))
         except Exception as error:
             culprit = self._culprit({**task.bound, **vars(task)})
             what = "bound argument" if culprit in task.bound else "attribute"
@@ -446,7 +393,6 @@ class JobPickler:
             raise _refused(f"task {short_repr(name)}{attribute}", error) from error
         finally:
             task.config = config
-        return PackedJob(key, name, keep, outputs, data)
 
     def _contract(self, contract: Contract) -> Contract | bytes:
         """Return a contract as bytes; unchanged if it may reference its task."""
@@ -455,10 +401,9 @@ class JobPickler:
         return self._once(contract, self._pack)
 
     def _once(self, value: Any, dumps: Callable[[Any], bytes]) -> bytes:
-        known = self._shared.get(id(value))
-        if known is None:
-            known = self._shared[id(value)] = value, dumps(value)
-        return known[1]
+        if id(value) not in self._shared:
+            self._shared[id(value)] = value, dumps(value)
+        return self._shared[id(value)][1]
 
     def _pack(self, value: Any) -> bytes:
         try:

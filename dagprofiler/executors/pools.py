@@ -177,18 +177,18 @@ class PinnedExecutor(Executor):
             raise refused(f"schedule: executor must be {{node: pool}}, got {short_repr(executors)}")
         self._nodes = {node: _pinned(node, executors) for node in schedule}
         self._node = {name: node for node, tasks in schedule.items() for name in tasks}
-        several = [*self._nodes.values()]
-        self._any = several[0]
-        kinds = {(type(each), each.shares_memory, each.starts_workers) for each in several}
+        executors_of_nodes = [*self._nodes.values()]
+        self._any = executors_of_nodes[0]
+        kinds = {
+            (type(executor), executor.shares_memory, executor.starts_workers)
+            for executor in executors_of_nodes
+        }
         if len(kinds) > 1:
             raise refused("schedule: the executors of all nodes must be of one kind")
         self.shares_memory = self._any.shares_memory
         self.starts_workers = self._any.starts_workers
-        self.by_value = any(each.by_value for each in several)
+        self.by_value = any(executor.by_value for executor in executors_of_nodes)
         self.name = printable(f"schedule on {self._any.name}")
-        self._session = b""
-        #: Nodes that have no job of this round yet.
-        self._unheard: set[str] = set()
 
     @property
     def enforces_timeout(self) -> bool:
@@ -206,19 +206,9 @@ class PinnedExecutor(Executor):
             executor.open()
         self.folder = self._any.folder
 
-    def announce(self, key: str, session: bytes) -> bool:  # noqa: ARG002  (jobs have the key)
-        """Keep the session for the first job of each node."""
-        self._session, self._unheard = session, {*self._nodes}
-        return True
-
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Submit the job to its node's executor."""
-        node = self._node[job.name]
-        if node in self._unheard:
-            # A job without its session would be sent again, behind the next one.
-            self._unheard.discard(node)
-            job = job.with_session(self._session, job.limit_s)
-        return self._nodes[node].submit(job, handles)
+        return self._nodes[self._node[job.name]].submit(job, handles)
 
     def put(self, frames: Any) -> Any:
         """Return a handle that all nodes can read."""

@@ -100,11 +100,7 @@ class SerialExecutor:
 
     def close(self) -> None:
         """Close the instruments; called once after the last task."""
-        if self._instruments is not None:
-            try:
-                self._instruments.close()
-            except BaseException:
-                # Ctrl-C: what is closed stays closed, and this is not called again.
-                self._instruments.close()
-                raise
-            self._instrumentation = self._instruments = None
+        instruments, self._instruments = self._instruments, None
+        self._instrumentation = None
+        if instruments is not None:
+            instruments.close()

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util.files import occupy_standard_streams
 from dagprofiler._util.interpreter import HOSTNAME
@@ -22,10 +22,6 @@ from dagprofiler.measure.machine import clock_domain
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-
-#: The worker, and what became of the job.
-_Ended = tuple[tuple[Any, ...], Any]
-
 
 #: How long the process stays without a task, in seconds.
 _IDLE_S = 10.0
@@ -59,11 +55,11 @@ class Worker(NamedTuple):
     alone: bool
 
 
-def this_worker() -> tuple[Any, ...]:
-    """Return the fields of the :class:`Worker` that this thread is."""
+def this_worker() -> Worker:
+    """Return the worker that this thread is."""
     # Outside of the main thread, other tasks or the engine run in the process.
     alone = threading.current_thread() is threading.main_thread()
-    return HOSTNAME, os.getpid(), threading.get_ident(), clock_domain(), alone
+    return Worker(HOSTNAME, os.getpid(), threading.get_ident(), clock_domain(), alone)
 
 
 #: The processes with which this one ends.
@@ -90,9 +86,9 @@ def end_with(parent: int) -> None:
         return
     _parents.add(parent)
     ends: list[Any] = []
-    known = parent_process()
-    if known is not None and known.pid == parent and known.sentinel is not None:
-        ends.append(known.sentinel)
+    process = parent_process()
+    if process is not None and process.pid == parent and process.sentinel is not None:
+        ends.append(process.sentinel)
     with suppress(OSError, AttributeError):
         ends.append(os.pidfd_open(parent))
     if ends:
@@ -106,41 +102,34 @@ def _end_after(ends: list[Any]) -> None:
     os._exit(1)
 
 
-class LimitedJob(Protocol):
-    """What this module needs of a :class:`~dagprofiler.executors.jobs.PackedJob`."""
-
-    name: str
-
-    def perform(self, frames: list[Any]) -> tuple[Any, ...] | None:
-        """Perform the task in this thread."""
-
-
-class Beside(threading.local):
-    """The process beside this thread of a worker, while there is one."""
+class TimeLimitProcess(threading.local):
+    """The process beside this thread that runs its tasks with time limits, while there is one."""
 
     process: Any = None
     connection: Any = None
     #: The environment that it inherited: engines say there which GPUs a task has.
     environment: dict[str, str]
     #: The worker that it is.
-    worker: tuple[Any, ...]
+    worker: Worker
 
-    def perform(self, job: LimitedJob, frames: list[Any], limit_s: float) -> _Ended:
-        """Perform a job in the process, and end that at the time limit.
+    def call(
+        self, perform: Callable[[list[Any]], Any], inputs: list[Any], limit_s: float, task: str
+    ) -> tuple[Worker, Any]:
+        """Call a function in the process, and end that at the time limit.
 
         Parameters
         ----------
-        job
-            It has its session.
-        frames
-            Its inputs.
+        perform, inputs
+            The function, and its argument, a list that is cleared once it is sent.
         limit_s
-            In seconds, above 0; it counts from the moment at which the process has the job.
+            In seconds, above 0; it counts from the moment at which the process has the inputs.
+        task
+            The name of the task that the function performs, for errors.
 
         Returns
         -------
         tuple
-            The fields of the worker that the process was, and those of the job's result, or a
+            The worker that the process was, and what the function returned, or a
             TaskTimeoutError, or a WorkerError if the process has ended.
 
         Raises
@@ -148,8 +137,8 @@ class Beside(threading.local):
         RuntimeError
             If the process cannot be started.
         """
-        data = pickle.dumps((job, frames), pickle.HIGHEST_PROTOCOL)
-        frames.clear()
+        data = pickle.dumps((perform, inputs), pickle.HIGHEST_PROTOCOL)
+        inputs.clear()
         error: Exception
         try:
             try:
@@ -161,11 +150,11 @@ class Beside(threading.local):
             begun = perf_counter()
             if self.connection.poll(min(limit_s, _LONGEST_S)):
                 return self.worker, pickle.loads(self.connection.recv_bytes())
-            error = TaskTimeoutError(job.name, limit_s, perf_counter() - begun)
+            error = TaskTimeoutError(task, limit_s, perf_counter() - begun)
         except (EOFError, OSError):
             self.process.join(_END_S)
             reason = f"its process ended with exit code {self.process.exitcode}"
-            error = WorkerError(job.name, [], reason)
+            error = WorkerError(task, [], reason)
         except BaseException:
             # Ctrl-C.
             self._end()
@@ -174,7 +163,7 @@ class Beside(threading.local):
         return self.worker, error
 
     def _send(self, data: bytes) -> None:
-        """Send a job, and wait until it begins."""
+        """Send a call, and wait until it begins."""
         process = self.process
         if process is None or not process.is_alive() or self.environment != {**os.environ}:
             self._end()
@@ -192,7 +181,7 @@ class Beside(threading.local):
         """Start the process, and wait until it is ready."""
         self.environment = {**os.environ}
         self.process, self.connection = spawned(_serve)
-        self.worker = pickle.loads(self.connection.recv_bytes())
+        self.worker = Worker(*pickle.loads(self.connection.recv_bytes()))
 
     def _end(self) -> None:
         """End the process, if there is one, and those that it has started."""
@@ -274,11 +263,11 @@ def end_process(process: Any, connection: Connection[Any, Any]) -> None:
 
 
 #: That of each thread.
-beside = Beside()
+time_limit_process = TimeLimitProcess()
 
 
 def _serve(connection: Connection[Any, Any], parent: int) -> None:
-    """Perform jobs until there are none for a while, or the worker has ended."""
+    """Answer calls until there are none for a while, or the worker has ended."""
     from multiprocessing import active_children, current_process
 
     # The worker hears of Ctrl-C, and ends this process with all that its tasks start.
@@ -290,9 +279,9 @@ def _serve(connection: Connection[Any, Any], parent: int) -> None:
     end_with(parent)
     send: Callable[[bytes], None] = connection.send_bytes
     with suppress(EOFError, OSError):
-        send(pickle.dumps(this_worker()))
+        send(pickle.dumps(tuple(this_worker())))
         # With children of its tasks it stays, since its end would wait for theirs.
         while connection.poll(None if active_children() else _IDLE_S):
-            job, frames = pickle.loads(connection.recv_bytes())
+            perform, inputs = pickle.loads(connection.recv_bytes())
             send(b"")
-            send(pickle.dumps(job.perform(frames), pickle.HIGHEST_PROTOCOL))
+            send(pickle.dumps(perform(inputs), pickle.HIGHEST_PROTOCOL))

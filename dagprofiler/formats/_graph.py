@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from dagprofiler._document.table import default_times, edge_table, task_table
-from dagprofiler._util.text import BYTES, distinct, quantity, share
+from dagprofiler._util.text import BYTES, quantity, share
 from dagprofiler.analysis.weights import NAMED, STATISTICS, Weights, known_weights
-from dagprofiler.errors import WeightError, counted, listed
+from dagprofiler.errors import WeightError, counted
 from dagprofiler.formats import Export
 from dagprofiler.profile import Profile
-
-#: Characters that XML 1.0 forbids or discourages, or that UTF-8 cannot encode.
-_ILLEGIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 #: The lightest and the darkest of the first six of ColorBrewer's nine blues. Lightness alone
 #: carries the meaning, so that they read without colour, and black text stands out on both.
@@ -46,11 +41,6 @@ class Graph:
     edges: dict[tuple[str, str], dict[str, Any]]
     costs: Weights
     losses: tuple[str, ...]
-
-    @cached_property
-    def names(self) -> dict[str, str]:
-        """Task name to the one that a file of any format can hold."""
-        return legible_names(list(self.tasks))
 
     @property
     def about(self) -> str:
@@ -82,7 +72,7 @@ class GraphExporter:
         statistic: str = "median",
         fill: float | None = None,
     ) -> Export:
-        r"""Return the graph of tasks and edges.
+        """Return the graph of tasks and edges.
 
         Parameters
         ----------
@@ -98,17 +88,13 @@ class GraphExporter:
         ------
         WeightError
             If `cost`, `statistic` or `fill` is invalid.
-
-        Notes
-        -----
-        Characters that a file of the format cannot hold stand as ``\uXXXX``; `losses` says so.
         """
         graph = graph_of(profile, cost, statistic, fill)
-        notes = filter(None, [self.note])
-        return Export(self.text(graph), (*graph.losses, *notes, *renamed(graph.names)))
+        notes = (self.note,) if self.note else ()
+        return Export(self.text(graph), (*graph.losses, *notes))
 
     def text(self, graph: Graph) -> str:
-        """Return the text of a graph, with its tasks' legible names."""
+        """Return the text of a graph."""
         raise NotImplementedError
 
 
@@ -124,7 +110,7 @@ class Drawn(NamedTuple):
     ends
         Number of the task; or numbers of source and target.
     words
-        Legible name, weight with unit, and the state if it is not that of a success; of an
+        Name, weight with unit, and the state if it is not that of a success; of an
         edge its size.
     part
         Weight relative to the largest, from 0 to 1; None if it is unknown.
@@ -142,7 +128,7 @@ def drawn(graph: Graph) -> Iterator[Drawn]:
     for name, task in graph.tasks.items():
         weight, state = task.get("weight"), task.get("state")
         failed = () if state in (None, "succeeded") else (state,)
-        words = graph.names[name], quantity(weight, graph.costs.unit), *failed
+        words = name, quantity(weight, graph.costs.unit), *failed
         yield Drawn((numbers[name],), words, None if weight is None else share(weight, largest))
     largest = max((edge.get("weight", 0) for edge in graph.edges.values()), default=0)
     for (source, target), edge in graph.edges.items():
@@ -212,29 +198,29 @@ _TASK = (
 )
 
 
-#: The same of the table of edges.
-_EDGE = ("size_bytes", "wire_bytes", "data_fields")
+#: The same of the table of edges; the first is the weight.
+_EDGE = ("size_bits", "size_bytes", "wire_bytes", "data_fields")
 
 
 def _tasks(profile: Profile, costs: Weights) -> dict[str, dict[str, Any]]:
     table = task_table(profile)
-    columns = {"weight": map(costs.values.get, table["task"]), **{k: table[k] for k in _TASK}}
-    return dict(zip(table["task"], _rows(columns)))
+    rows = zip(table["task"], *(table[key] for key in _TASK))
+    return {
+        name: _known({"weight": costs.values.get(name), **dict(zip(_TASK, values))})
+        for name, *values in rows
+    }
 
 
 def _edges(profile: Profile) -> dict[tuple[str, str], dict[str, Any]]:
     table = edge_table(profile)
-    columns = {"weight": table["size_bits"], **{key: table[key] for key in _EDGE}}
-    return dict(zip(zip(table["source"], table["target"]), _rows(columns)))
-
-
-def _rows(columns: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
-    return (_known(dict(zip(columns, row))) for row in zip(*columns.values()))
+    rows = zip(table["source"], table["target"], *(table[key] for key in _EDGE))
+    return {
+        (source, target): _known({"weight": bits, **dict(zip(_EDGE[1:], values))})
+        for source, target, bits, *values in rows
+    }
 
 
 def _known(attributes: dict[str, Any]) -> dict[str, Any]:
-    if None not in attributes.values():
-        return attributes
     return {name: value for name, value in attributes.items() if value is not None}
 
 
@@ -249,39 +235,6 @@ def left_out(profile: Profile, held: Iterable[str]) -> tuple[str, ...]:
     sections = [*(("configuration",) if profile.config else ()), *profile.sections]
     missing = [name for name in sections if name not in held]
     return (f"these sections are left out: {', '.join(missing)}",) if missing else ()
-
-
-def legible(text: str) -> str:
-    r"""Return `text` with ``\uXXXX`` for what XML, or a file in UTF-8, cannot hold.
-
-    Examples
-    --------
-    >>> print(legible("a\0b"))
-    a\u0000b
-    """
-    return _ILLEGIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def legible_names(names: Sequence[str]) -> dict[str, str]:
-    r"""Return distinct names mapped to distinct legible ones.
-
-    Examples
-    --------
-    >>> list(legible_names(["a b", "\0", r"\u0000"]).values())
-    ['a b', '\\u0000 (2)', '\\u0000']
-    """
-    if not _ILLEGIBLE.search("\n".join(names)):
-        return dict(zip(names, names))
-    return dict(zip(names, distinct(names, "{} ({})", legible)))
-
-
-def renamed(names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a sentence on the names that :func:`legible_names` changed, or nothing."""
-    changed = [name for name, other in names.items() if name != other]
-    if not changed:
-        return ()
-    shown = listed(changed, show=lambda name: f"{name!r} is {names[name]!r}")
-    return (f"task names with characters that the format cannot hold: {shown}",)
 
 
 def shade(part: float) -> str:

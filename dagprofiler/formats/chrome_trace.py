@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from heapq import heappop, heappush
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from dagprofiler._document.table import TaskSpan, edges_of, moment_ns, task_spans
+from dagprofiler._document.table import TaskSpan, TracedSpan, edges_of, task_spans, traced_spans
 from dagprofiler._util import grouped
 from dagprofiler._util.json import trace_events, trace_json
 from dagprofiler.analysis.critical_path import analyze
-from dagprofiler.errors import CycleError, WeightError, counted
+from dagprofiler.errors import CycleError, WeightError
 from dagprofiler.formats import Export
-from dagprofiler.formats._graph import left_out, legible, predicted
+from dagprofiler.formats._graph import left_out, predicted
 from dagprofiler.profile import Profile
 
-
-class _Seen(NamedTuple):
-    """A span and its place."""
-
-    start: int
-    end: int
-    kind: str
-    name: str
-    words: Mapping[str, Any]
-    id: str | None
-
-
-def _events(kind: str, span: _Seen, place: str, numbers: Iterator[int]) -> list[str]:
-    what = f"{span.name}, {place}, "
-    args = f', "args": {trace_json(span.words)}' if span.words or kind == "counter" else ""
-    if kind == "span":
-        return [f'{{"ph": "X", {what}{times(span.start, span.end)}{args}}}']
-    if kind.startswith("async"):
-        what += f'"id": {trace_json(legible(span.id or f"overlapping {next(numbers)}"))}, '
-    return trace_events(kind, what, str(span.start / 1000), str(span.end / 1000), args)
-
-
-def times(start: int, end: int) -> str:
-    """Return start and duration of an event, from moments in ns."""
-    return f'"ts": {start / 1000}, "dur": {(end - start) / 1000}'
+_LOST = "weights of tasks, sizes of edges and tasks of which no start is known are left out"
 
 
 class ChromeTrace:
@@ -61,92 +35,76 @@ class ChromeTrace:
         -----
         ``ts`` and ``dur`` are in microseconds, from the start of the run. Processes and threads
         are numbered, and named by what the profile calls them; rounds follow one another there,
-        and have a track of their own. Spans of one thread that overlap, which no run of ours
-        has, are put side by side. An arrow leads from the last phase of a task to the first of
-        the next. O(n log n) time.
+        and have a track of their own. An arrow leads from the last phase of a task to the first
+        of the next. O(n log n) time.
         """
         spans = task_spans(profile)
-        timeline = profile.sections["timeline"]
-        critical = _critical(profile) if "spans" in profile.sections else frozenset()
-        trace = _Trace(profile, critical)
+        trace = _Trace(profile)
         trace.add_rounds(spans)
-        for number, of_worker in grouped((span.worker, span) for span in spans).items():
-            trace.add_worker(None if number is None else timeline["workers"][number], of_worker)
+        for worker, of_worker in grouped((span.worker, span) for span in spans).items():
+            trace.add_tasks(worker, of_worker)
         trace.add_flows(edges_of(profile))
-        if "spans" in profile.sections:
-            trace.add_traced(profile.sections["spans"], timeline["workers"])
+        trace.add_traced(traced_spans(profile))
         other = {
             "hostname": profile.hostname,
             "timestamp": profile.timestamp,
             "dagprofiler_version": profile.metadata.get("dagprofiler_version"),
             "prediction": " ".join(predicted(profile)),
         }
-        text = (
-            '{"displayTimeUnit": "ms", '
-            f'"otherData": {trace_json({k: legible(str(v)) for k, v in other.items() if v})}, '
-            '"traceEvents": [\n' + ",\n".join(trace.events) + "\n]}\n"
-        )
-        return Export(text, tuple(_losses(profile, timeline, spans)))
+        head = trace_json({key: str(value) for key, value in other.items() if value})
+        lines = ",\n".join(trace.events)
+        text = f'{{"displayTimeUnit": "ms", "otherData": {head}, "traceEvents": [\n{lines}\n]}}\n'
+        losses = *predicted(profile), _LOST, *left_out(profile, ("timeline", "spans"))
+        return Export(text, losses)
+
+
+class _Ran(NamedTuple):
+    """A task in the trace: its span, its process and thread as text, and its last phase's start."""
+
+    span: TaskSpan
+    place: str
+    last_ns: int
 
 
 class _Trace:
-    """The events of a trace, as text, and where the spans of tasks are in it."""
+    """The events of a trace, and where the tasks are in it."""
 
-    def __init__(self, profile: Profile, critical: AbstractSet[str]) -> None:
+    def __init__(self, profile: Profile) -> None:
         self.events: list[str] = []
-        self._critical = critical
+        self._critical = _critical(profile) if "spans" in profile.sections else frozenset()
         self._kinds: Sequence[str] = profile.sections.get("samples", {}).get("rounds", ())
+        self._workers: Sequence[Mapping[str, Any]] = profile.sections["timeline"]["workers"]
         self._numbers = count(1)
         self._processes: dict[tuple[Any, Any], int] = {}
-        #: By round and task: where an arrow may begin, and where it may end.
-        self._ends: dict[int, dict[str, tuple[str, str]]] = {}
-        #: Task and round to its span, and to process and thread, as text.
-        self._homes: dict[tuple[str, int], tuple[TaskSpan, str]] = {}
+        self._threads: dict[tuple[Any, ...], str] = {}
+        #: By round and task.
+        self._ran: dict[int, dict[str, _Ran]] = {}
 
     def add_rounds(self, spans: Iterable[TaskSpan]) -> None:
         """Add a track with a span for each round."""
-        add = self.events.append
-        process = self._process("run", None)
-        rounds = [
-            TaskSpan(min(span.start for span in group), max(span.end for span in group), "", number)
-            for number, group in grouped((span.round, span) for span in spans).items()
-        ]
-        for lane, of_lane in enumerate(_lanes(rounds)):
-            place = self._thread(process, "rounds", lane)
-            for round_span in of_lane:
-                number = round_span.round
-                kind = f" ({self._kinds[number]})" if number < len(self._kinds) else ""
-                name = trace_json(f"round {number}{kind}")
-                bounds_us = times(round_span.start, round_span.end)
-                add(f'{{"ph": "X", "name": {name}, "cat": "round", {place}, {bounds_us}}}')
+        place = self._thread(self._process("run", None), "rounds")
+        rounds = grouped((span.round, span) for span in spans)
+        for number, group in sorted(rounds.items()):
+            kind = f" ({self._kinds[number]})" if number < len(self._kinds) else ""
+            start, end = min(span.start for span in group), max(span.end for span in group)
+            self.events.append(_span(f"round {number}{kind}", "round", place, start, end))
 
-    def add_worker(self, worker: Mapping[str, Any] | None, spans: Sequence[TaskSpan]) -> None:
-        """Add a track, or as many as it takes, with the spans of one worker."""
+    def add_tasks(self, worker: int | None, spans: Iterable[TaskSpan]) -> None:
+        """Add a track with the tasks of one worker, and their phases."""
         if worker is None:
-            process, name = self._process("unknown worker", None), "unknown thread"
+            place = self._thread(self._process("unknown worker", None), "unknown thread")
         else:
-            process = self._process(worker.get("host"), worker.get("pid"))
-            name = f"thread {worker.get('thread', 'unknown')}"
-        for lane, of_lane in enumerate(_lanes(spans)):
-            place = self._thread(process, name, lane)
-            for span in of_lane:
-                self._add_span(span, place)
-
-    def _add_span(self, span: TaskSpan, place: str) -> None:
-        add, words = self.events.append, trace_json(self._words_of(span))
-        add(
-            f'{{"ph": "X", "name": {trace_json(legible(span.task))}, "cat": "task", {place}, '
-            f'{times(span.start, span.end)}, "args": {words}}}'
-        )
-        self._homes[span.task, span.round] = span, place
-        last = span.start
-        for phase, start, end in span.phases:
-            add(f'{{"ph": "X", "name": "{phase}", "cat": "phase", {place}, {times(start, end)}}}')
-            last = start
-        self._ends.setdefault(span.round, {})[span.task] = (
-            f'{place}, "ts": {last / 1000}}}',
-            f'{place}, "ts": {span.start / 1000}}}',
-        )
+            info = self._workers[worker]
+            process = self._process(info.get("host"), info.get("pid"))
+            place = self._thread(process, f"thread {info.get('thread', 'unknown')}")
+        for span in sorted(spans):
+            words = self._words_of(span)
+            self.events.append(_span(span.task, "task", place, span.start, span.end, words))
+            last_ns = span.start
+            for phase, start, end in span.phases:
+                self.events.append(_span(phase, "phase", place, start, end))
+                last_ns = start
+            self._ran.setdefault(span.round, {})[span.task] = _Ran(span, place, last_ns)
 
     def _words_of(self, span: TaskSpan) -> dict[str, Any]:
         """Return the attributes of a task other than times."""
@@ -156,95 +114,120 @@ class _Trace:
             "ready_ms": span.ready_ms,
             "critical_path": span.task in self._critical or None,
             "state": failure.get("state"),
-            "error": legible(failure["error"]) if "error" in failure else None,
+            "error": failure.get("error"),
         }
         return {key: value for key, value in words.items() if value is not None}
 
     def add_flows(self, edges: Sequence[tuple[str, str]]) -> None:
         """Add an arrow for each edge and round in which both its tasks began."""
-        add, numbers = self.events.append, count(1)
-        for ends in self._ends.values():
+        numbers = count(1)
+        for ran in self._ran.values():
             for source, target in edges:
-                if source in ends and target in ends:
-                    flow = f'"name": "edge", "cat": "edge", "id": {next(numbers)}, '
-                    add(f'{{"ph": "s", {flow}{ends[source][0]}')
-                    add(f'{{"ph": "f", "bp": "e", {flow}{ends[target][1]}')
+                if source in ran and target in ran:
+                    first, second = ran[source], ran[target]
+                    what = f'"name": "edge", "cat": "edge", "id": {next(numbers)}'
+                    begin, end = first.last_ns / 1000, second.span.start / 1000
+                    self.events += [
+                        f'{{"ph": "s", {what}, {first.place}, "ts": {begin}}}',
+                        f'{{"ph": "f", "bp": "e", {what}, {second.place}, "ts": {end}}}',
+                    ]
 
-    def add_traced(self, traced: Mapping[str, Any], workers: Sequence[Mapping[str, Any]]) -> None:
+    def add_traced(self, spans: Iterable[TracedSpan]) -> None:
         """Add what tracing saw inside the tasks, and a track for each other thread.
 
-        Spans of a task's own thread lie within its phases. Those of one thread that overlap
-        without one being in the other become asynchronous.
+        Spans of one thread that overlap without one being in the other, since they were closed
+        in the wrong order, become asynchronous: viewers would drop them.
         """
-        names = [
-            f'"name": {trace_json(legible(label["name"]))}, '
-            f'"cat": {trace_json(legible(label["category"]))}'
-            for label in traced["labels"]
-        ]
-        by_place: dict[str, list[_Seen]] = {}
-        places: dict[int, str] = {}
-        for task, number, thread, label, start_ms, end_ms, own_id, args, *_ in traced["records"]:
-            info, kind = traced["threads"][thread], traced["labels"][label]["kind"]
-            home, place = self._homes.get((task, number), (None, ""))
-            start, end = moment_ns(start_ms), moment_ns(end_ms)
-            words = {} if args is None else dict(args)
-            if home is not None and info["own"]:
-                # Clocks are read one after the other: what is in a task must not stick out of it.
-                start, end = (max(home.start, min(home.end, at)) for at in (start, end))
-            else:
-                if thread not in places:
-                    places[thread] = self._place_of(info, workers)
-                place = places[thread]
-                words = {"task": task, "round": number, **words}
-            if task in self._critical and info["own"]:
-                words.setdefault("critical_path", True)
-            if kind == "counter":
-                # Any other argument would be a counter too.
-                words = {
-                    name: value
-                    for name, value in (args or {}).items()
-                    if isinstance(value, (int, float)) and not isinstance(value, bool)
-                }
-            unique = None if own_id is None else f"{task} {number} {own_id}"
-            span = _Seen(start, end, kind, names[label], words, unique)
-            by_place.setdefault(place, []).append(span)
         numbers = count(1)
-        for place, seen in by_place.items():
+        for place, seen in grouped(self._placed(span) for span in spans).items():
             seen.sort(key=lambda span: (span.start, -span.end))
             around: list[int] = []
             for span in seen:
-                kind = span.kind
-                if kind == "span":
+                number = None if span.id is None else f"{span.task} {span.round} {span.id}"
+                if span.kind == "span":
                     while around and around[-1] <= span.start:
                         around.pop()
                     if around and around[-1] < span.end:
-                        kind = "async"
+                        number = f"overlapping {next(numbers)}"
+                        span = span._replace(kind="async")  # noqa: PLW2901  (shown as such)
                     else:
                         around.append(span.end)
-                self.events += _events(kind, span, place, numbers)
+                self._add_seen(span, place, number)
 
-    def _place_of(self, thread: Mapping[str, Any], workers: Sequence[Mapping[str, Any]]) -> str:
-        """Return process and thread, as text, of a thread other than the tasks'."""
-        info = {} if thread["worker"] is None else workers[thread["worker"]]
-        process = self._process(info.get("host", "unknown worker"), info.get("pid"))
-        return self._thread(process, legible(f"{thread['name']} ({thread['id']})"), 0)
+    def _placed(self, span: TracedSpan) -> tuple[str, TracedSpan]:
+        """Return process and thread of a span, and the span as it is shown there."""
+        ran = self._ran.get(span.round, {}).get(span.task)
+        start, end, args = span.start, span.end, span.args
+        if ran is not None and span.thread["own"]:
+            place = ran.place
+            # Clocks are read one after the other: what is in a task must not stick out of it.
+            start = max(ran.span.start, min(ran.span.end, start))
+            end = max(ran.span.start, min(ran.span.end, end))
+        else:
+            place = self._place_of(span.thread)
+            args = {"task": span.task, "round": span.round, **args}
+        if span.task in self._critical and span.thread["own"]:
+            args = {**args, "critical_path": args.get("critical_path", True)}
+        if span.kind == "counter":
+            # Any other argument would be a counter too.
+            args = {
+                name: value
+                for name, value in span.args.items()
+                if isinstance(value, (int, float)) and not isinstance(value, bool)
+            }
+        return place, span._replace(start=start, end=end, args=args)
+
+    def _place_of(self, thread: Mapping[str, Any]) -> str:
+        """Return process and thread of a thread other than the tasks'."""
+        key = thread["worker"], thread["name"], thread["id"]
+        if key not in self._threads:
+            info = {} if thread["worker"] is None else self._workers[thread["worker"]]
+            process = self._process(info.get("host", "unknown worker"), info.get("pid"))
+            self._threads[key] = self._thread(process, f"{thread['name']} ({thread['id']})")
+        return self._threads[key]
+
+    def _add_seen(self, span: TracedSpan, place: str, number: str | None) -> None:
+        if span.kind == "span":
+            event = _span(span.name, span.category, place, span.start, span.end, span.args)
+            self.events.append(event)
+            return
+        what = f'"name": {trace_json(span.name)}, "cat": {trace_json(span.category)}, {place}, '
+        if span.kind.startswith("async"):
+            what += f'"id": {trace_json(number)}, '
+        has_args = span.args or span.kind == "counter"
+        args = f', "args": {trace_json(span.args)}' if has_args else ""
+        begin, end = str(span.start / 1000), str(span.end / 1000)
+        self.events += trace_events(span.kind, what, begin, end, args)
 
     def _process(self, host: Any, pid: Any) -> int:
         number = self._processes.get((host, pid))
         if number is None:
             number = self._processes[host, pid] = next(self._numbers)
-            words = f"{host or 'unknown host'}{'' if pid is None else f', pid {pid}'}"
-            name = f'"args": {{"name": {trace_json(legible(words))}}}'
-            self.events.append(f'{{"ph": "M", "name": "process_name", "pid": {number}, {name}}}')
+            name = f"{host or 'unknown host'}{'' if pid is None else f', pid {pid}'}"
+            what = {"name": "process_name", "pid": number, "args": {"name": name}}
+            self.events.append(trace_json({"ph": "M", **what}))
         return number
 
-    def _thread(self, process: int, name: str, lane: int) -> str:
-        place = f'"pid": {process}, "tid": {next(self._numbers)}'
-        words = trace_json(f"{name} ({lane + 1})" if lane else name)
-        self.events.append(
-            f'{{"ph": "M", "name": "thread_name", {place}, "args": {{"name": {words}}}}}'
-        )
-        return place
+    def _thread(self, process: int, name: str) -> str:
+        """Add a thread; return process and thread as members of its events."""
+        what = {"pid": process, "tid": next(self._numbers)}
+        event = {"ph": "M", "name": "thread_name", **what, "args": {"name": name}}
+        self.events.append(trace_json(event))
+        return trace_json(what)[1:-1]
+
+
+def _span(
+    name: str,
+    category: str,
+    place: str,
+    start: int,
+    end: int,
+    args: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the event of a span, from `start` to `end` in ns; as text, since there are many."""
+    what = f'"name": {trace_json(name)}, "cat": {trace_json(category)}, {place}'
+    more = f', "args": {trace_json(args)}' if args else ""
+    return f'{{"ph": "X", {what}, "ts": {start / 1000}, "dur": {(end - start) / 1000}{more}}}'
 
 
 def _critical(profile: Profile) -> frozenset[str]:
@@ -254,37 +237,6 @@ def _critical(profile: Profile) -> frozenset[str]:
     except (CycleError, WeightError):
         return frozenset()
     return frozenset(found.without_communication.critical_path)
-
-
-def _lanes(spans: Iterable[TaskSpan]) -> list[list[TaskSpan]]:
-    """Return the spans in the fewest lists in which none overlap."""
-    lanes: list[list[TaskSpan]] = []
-    ends: list[tuple[int, int]] = []
-    for span in sorted(spans):
-        if ends and ends[0][0] <= span.start:
-            lane = heappop(ends)[1]
-        else:
-            lane = len(lanes)
-            lanes.append([])
-        lanes[lane].append(span)
-        heappush(ends, (span.end, lane))
-    return lanes
-
-
-def _losses(profile: Profile, timeline: Mapping[str, Any], spans: Sequence[Any]) -> Iterator[str]:
-    yield from predicted(profile)
-    yield "weights of tasks and sizes of edges are left out"
-    yield from left_out(profile, ("timeline", "spans"))
-    dropped = sum(profile.sections.get("spans", {}).get("dropped", {}).values())
-    if dropped:
-        yield f"{counted(dropped, 'span')} inside tasks had no room in the profile"
-    missing = len(timeline["records"]) - len(spans)
-    if missing:
-        records = counted(missing, "record of the timeline has", "records of the timeline have")
-        yield f"{records} no start, and so no span"
-    never = len(profile.dag_structure["nodes"]) - len({span.task for span in spans})
-    if never:
-        yield f"{counted(never, 'task')} never began: no span"
 
 
 EXPORTER = ChromeTrace()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textwrap import wrap
 
-from dagprofiler.formats._graph import PICTURE, Graph, GraphExporter, drawn, legible, shade
+from dagprofiler.formats._graph import PICTURE, Graph, GraphExporter, drawn, shade
 
 _HEAD = """\
 digraph "profile" {{
@@ -14,9 +14,7 @@ digraph "profile" {{
 """
 
 #: In a label there are \N, \G, \l and others, and entities as in HTML.
-_LABELS = str.maketrans(
-    {"\\": "\\\\", '"': '\\"', "&": "&amp;", "\n": "\\n", "\r": "\\n", "\t": " "}
-)
+_LABELS = str.maketrans({"\\": "\\\\", '"': '\\"', "&": "&amp;", "\n": "\\n"})
 
 
 class Dot(GraphExporter):
@@ -45,7 +43,7 @@ class Dot(GraphExporter):
 
 
 def _label(text: str) -> str:
-    return legible(text).translate(_LABELS)
+    return text.translate(_LABELS)
 
 
 EXPORTER = Dot()

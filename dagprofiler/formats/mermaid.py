@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dagprofiler.formats._graph import PICTURE, Graph, GraphExporter, drawn, legible, shade
+from dagprofiler.formats._graph import PICTURE, Graph, GraphExporter, drawn, shade
 
 _LEVELS = 5
 
@@ -51,7 +51,7 @@ def _coded(text: str) -> str:
 
 def _comment(words: str) -> str:
     """Return words escaped for a comment."""
-    return re.sub(r"[^\w .,:;()/'-]", "?", " ".join(legible(words).split()))
+    return re.sub(r"[^\w .,:;()/'-]", "?", words)
 
 
 def _look(level: int) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 from dagprofiler._document.table import TaskSpan, edges_of, moment_ns, task_spans
 from dagprofiler._util import grouped
 from dagprofiler.errors import FormatError, needs_extra, short_repr
-from dagprofiler.formats._graph import legible
 from dagprofiler.profile import Profile
 
 #: Spans between flushes; processors hold 2048 spans by default, and drop the rest.
@@ -137,7 +136,7 @@ class _Sender:
             start, end = moment_ns(start_ms), moment_ns(end_ms)
             attributes = {**(args or {}), **_of_code(labels[label])}
             if kind in ("instant", "async_instant"):
-                span.add_event(legible(name), _attributes(attributes), self._time(start))
+                span.add_event(name, _attributes(attributes), self._time(start))
             if kind not in ("span", "async"):
                 continue
             if thread != last_thread:
@@ -164,8 +163,8 @@ class _Sender:
             self._end(phase_span, end)
 
     def _mark(self, span: Any, error: str) -> None:
-        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, legible(error)))
-        span.set_attribute("error.type", legible(error).partition(":")[0])
+        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, error))
+        span.set_attribute("error.type", error.partition(":")[0])
 
     def _incoming(self) -> dict[str, list[tuple[str, dict[str, Any]]]]:
         """Return for each task its predecessors, with fields and sizes of the edges."""
@@ -193,7 +192,7 @@ class _Sender:
     ) -> Any:
         self._sent += 1
         return self._tracer.start_span(
-            legible(name),
+            name,
             context=self._trace.set_span_in_context(parent or self._trace.INVALID_SPAN),
             attributes=_attributes(attributes),
             links=links,
@@ -239,12 +238,12 @@ def _of_code(label: Mapping[str, Any]) -> dict[str, Any]:
 
 def _attributes(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return attributes in OpenTelemetry's types, others as text; without None values."""
-    return {legible(name): _attribute(value) for name, value in values.items() if value is not None}
+    return {name: _attribute(value) for name, value in values.items() if value is not None}
 
 
 def _attribute(value: Any) -> Any:
     if isinstance(value, float) or (isinstance(value, int) and -(2**63) <= value < 2**63):
         return value
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return [legible(item) for item in value]
-    return legible(str(value))
+        return value
+    return str(value)

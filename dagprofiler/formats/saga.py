@@ -20,13 +20,7 @@ from dagprofiler._util.json import plain_number
 from dagprofiler.analysis.weights import samples_behind, weights_of
 from dagprofiler.errors import FormatError, did_you_mean, listed, needs_extra, short_repr
 from dagprofiler.formats import Export
-from dagprofiler.formats._graph import (
-    left_out,
-    legible,
-    legible_names,
-    predicted,
-    renamed,
-)
+from dagprofiler.formats._graph import left_out, predicted
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.profile import Profile
 
@@ -89,13 +83,11 @@ def network_of(network: Any) -> dict[str, Any]:
         if not isinstance(name, str):
             raise FormatError(f"a node's name must be text, got {name!r}")
         speeds[name] = number(f"the speed of node {name!r}", speed, error=FormatError)
-    shown = legible_names(list(speeds))
     mesh = _mesh(list(speeds), links)
     return {
-        "nodes": [{"name": shown[name], "speed": speed} for name, speed in speeds.items()],
+        "nodes": [{"name": name, "speed": speed} for name, speed in speeds.items()],
         "edges": [
-            {"source": shown[a], "target": shown[b], "speed": bandwidth}
-            for (a, b), bandwidth in mesh.items()
+            {"source": a, "target": b, "speed": bandwidth} for (a, b), bandwidth in mesh.items()
         ],
     }
 
@@ -230,7 +222,7 @@ class Saga:
         graph = _Graph(profile, cost, statistic, fill, size, size_unit, fill_size, stochastic)
         document: dict[str, Any] = graph.document
         if network is not None:
-            name = legible(str(instance_name))
+            name = str(instance_name)
             document = {"name": name, "task_graph": document, "network": network_of(network)}
         text = json.dumps(document, allow_nan=False, default=plain_number)
         alone = () if network is not None else (_STOCHASTIC if stochastic else _ALONE,)
@@ -333,15 +325,16 @@ class _Graph:
         choice("size_unit", self.size_unit, [*_BITS_IN], error=FormatError)
         if self.fill_size is not None:
             self.fill_size = number("fill_size", self.fill_size, zero=True, error=FormatError)
-        self._names = _names(self.profile.dag_structure["nodes"])
+        names = self.profile.dag_structure["nodes"]
+        _check_names(names)
         self._weights = weights_of(self.profile, self.cost, self.statistic, fill=self.fill)
-        pairs = _pairs(self.profile, self._names)
+        pairs = _pairs(self.profile, names)
         costs, sizes = self._costs(), self._sizes(pairs)
         self.document = {
-            "tasks": [{"name": name, "cost": costs[key]} for key, name in self._names.items()],
+            "tasks": [{"name": name, "cost": costs[name]} for name in names],
             "dependencies": [
-                {"source": self._names[a], "target": self._names[b], "size": sizes[a, b]}
-                for a, b in pairs
+                {"source": source, "target": target, "size": sizes[source, target]}
+                for source, target in pairs
             ],
         }
 
@@ -421,10 +414,9 @@ class _Graph:
             yield "edges have only a size: no data fields"
         yield "host, timestamp, seed and execution order are left out"
         yield from left_out(profile, ())
-        yield from renamed(self._names)
 
 
-def _names(nodes: Sequence[str]) -> dict[str, str]:
+def _check_names(nodes: Sequence[str]) -> None:
     if not nodes:
         raise FormatError("there are no tasks; SAGA's schedulers need at least one")
     if len(set(nodes)) < len(nodes):
@@ -433,17 +425,17 @@ def _names(nodes: Sequence[str]) -> dict[str, str]:
         if not isinstance(name, str) or name in _RESERVED:
             reason = "SAGA reserves this name" if name in _RESERVED else "it must be text"
             raise FormatError(f"no task can be named {name!r} in SAGA: {reason}")
-    return legible_names(nodes)
 
 
-def _pairs(profile: Profile, known: Mapping[str, str]) -> list[Pair]:
+def _pairs(profile: Profile, nodes: Sequence[str]) -> list[Pair]:
     """Return the distinct edges; raise an error for a missing end or a cycle."""
     pairs = edges_of(profile)
+    tasks = set(nodes)
     for pair in pairs:
         for name in pair:
-            if name not in known:
+            if name not in tasks:
                 raise FormatError(f"edge {pair[0]!r} -> {pair[1]!r}: there is no task {name!r}")
-    kahn_order(known, pairs)
+    kahn_order(nodes, pairs)
     return pairs
 
 

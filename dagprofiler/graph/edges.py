@@ -92,8 +92,8 @@ class Edges:
 
 def resolved_edges(
     names: Sequence[str],
-    outputs: Sequence[list[str]],
-    inputs: Sequence[list[str]],
+    outputs: Sequence[tuple[str, ...]],
+    inputs: Sequence[tuple[str, ...]],
     edges: Iterable[Any],
 ) -> Edges:
     """Return edges, in any of their forms, as numbers and routes."""
@@ -108,7 +108,7 @@ def resolved_edges(
             source_name, target_name, spec = _split(edge)
         try:
             source, target = index[source_name], index[target_name]
-        except Exception:  # noqa: BLE001  (a name's own __hash__ may do anything)
+        except (KeyError, TypeError):
             raise _unknown_task(source_name, target_name, index) from None
         if source == target:
             raise GraphError(f"{edge_text(source_name, target_name)}: a task cannot feed itself")
@@ -122,7 +122,7 @@ def resolved_edges(
     return resolved
 
 
-def _check_parallels(edges: Edges, names: Sequence[str], outputs: Sequence[list[str]]) -> None:
+def _check_parallels(edges: Edges, names: Sequence[str], outputs: Sequence[Sequence[str]]) -> None:
     """Raise a GraphError if two edges between the same tasks carry the same field."""
     carried: dict[tuple[int, int], tuple[Route, ...]] = {}
     for source, target, routes in zip(edges.sources, edges.targets, edges.routes):
@@ -160,7 +160,7 @@ def _split(edge: Any) -> tuple[Any, Any, Any]:
         if isinstance(edge, (str, Mapping, AbstractSet)):
             raise TypeError
         source, target, spec = edge if len(edge) == 3 else (*edge, None)
-    except Exception:  # noqa: BLE001  (the same)
+    except (TypeError, ValueError):
         raise GraphError(
             f"edge {short_repr(edge)}: expected (source, target) or (source, target, fields)"
         ) from None
@@ -187,19 +187,23 @@ def field_problem(name: Any) -> str | None:
 
 
 class Matches:
-    """Routes of edges, found once for each pair of lists of outputs and inputs.
+    """Routes of edges, remembered for each pair of declared outputs and inputs.
 
-    Tasks of one kind share these lists, so they are known by identity: looking through a list
-    of many fields for each edge would take quadratic time.
+    Contracts with equal fields share one tuple of them, so it is known by its identity: to hash
+    or search many fields for each edge would take quadratic time.
     """
 
     def __init__(self) -> None:
         self._routes: dict[tuple[int, int], tuple[Route, ...]] = {}
-        #: The position of each field of a list, and the list, kept so that its id stays valid.
-        self._positions: dict[int, tuple[dict[str, int], list[str]]] = {}
+        self._positions: dict[int, dict[str, int]] = {}
 
     def routes(
-        self, source: Any, target: Any, spec: Any, outputs: list[str], inputs: list[str]
+        self,
+        source: Any,
+        target: Any,
+        spec: Any,
+        outputs: tuple[str, ...],
+        inputs: tuple[str, ...],
     ) -> tuple[Route, ...]:
         """Return the routes of an edge.
 
@@ -214,25 +218,28 @@ class Matches:
         """
         if spec is not None:
             return _explicit(source, target, spec, self._positions_of(outputs))
-        lists = id(outputs), id(inputs)
-        routes = self._routes.get(lists)
+        pair = id(outputs), id(inputs)
+        routes = self._routes.get(pair)
         if routes is None:
-            routes = _match(self._positions_of(outputs), self._positions_of(inputs))
-            self._routes[lists] = routes
+            routes = self._routes[pair] = self._match(outputs, inputs)
         return routes
 
-    def _positions_of(self, fields: list[str]) -> dict[str, int]:
+    def _match(self, outputs: tuple[str, ...], inputs: tuple[str, ...]) -> tuple[Route, ...]:
+        """Return the routes of an edge without fields: equal names, else all outputs."""
+        if len(outputs) > len(inputs):
+            positions = self._positions_of(outputs)
+            routes = [(positions[field], field) for field in inputs if field in positions]
+        else:
+            taken = self._positions_of(inputs)
+            routes = [(i, field) for i, field in enumerate(outputs) if field in taken]
+        return tuple(sorted(routes or enumerate(outputs), key=lambda route: route[1]))
+
+    def _positions_of(self, fields: tuple[str, ...]) -> dict[str, int]:
         """Return the position of each of the `fields`."""
-        if id(fields) not in self._positions:
-            self._positions[id(fields)] = {field: i for i, field in enumerate(fields)}, fields
-        return self._positions[id(fields)][0]
-
-
-def _match(outputs: Mapping[str, int], inputs: Mapping[str, int]) -> tuple[Route, ...]:
-    """Return the routes of an edge without fields: equal names, else all outputs."""
-    smaller, larger = (outputs, inputs) if len(outputs) < len(inputs) else (inputs, outputs)
-    matching = [field for field in smaller if field in larger] or outputs
-    return tuple((outputs[field], field) for field in sorted(matching))
+        positions = self._positions.get(id(fields))
+        if positions is None:
+            positions = self._positions[id(fields)] = {f: i for i, f in enumerate(fields)}
+        return positions
 
 
 def _explicit(source: str, target: str, spec: Any, outputs: Mapping[str, int]) -> tuple[Route, ...]:

@@ -6,7 +6,6 @@ from array import array
 from bisect import bisect_left
 from collections.abc import (
     Callable,
-    Collection,
     Iterable,
     Iterator,
     Mapping,
@@ -343,9 +342,9 @@ class Wiring:
     def __init__(
         self,
         names: list[str],
-        outputs: list[list[str]],
-        inputs: Sequence[list[str]],
-        gathers: Sequence[Sequence[str]],
+        outputs: list[tuple[str, ...]],
+        inputs: Sequence[tuple[str, ...]],
+        gathers: Sequence[tuple[str, ...]],
         edges: Iterable[Any],
     ) -> None:
         self.names = names
@@ -364,7 +363,9 @@ class Wiring:
         if not all(map(lt, sources, targets)):
             self.order = _order(names, self.targets, self.first_target)
 
-    def _lay_out(self, declared: Sequence[list[str]], gathers: Sequence[Collection[str]]) -> None:
+    def _lay_out(
+        self, declared: Sequence[tuple[str, ...]], gathers: Sequence[tuple[str, ...]]
+    ) -> None:
         """Group the inputs by task."""
         edges, first_slot = self._edges, self.first_slot
         lengths = [0] * len(self.names)
@@ -385,13 +386,14 @@ class Wiring:
                 uses[slot] += 1
                 place += 1
             places[target] = place
-        shared: dict[tuple[str, ...], list[str]] = {}
-        self.inputs: list[list[str]] = [
-            known
-            if (arriving := fields[begin:end]) == known
-            else shared.setdefault((*arriving,), arriving)
-            for known, begin, end in zip(declared, self.first_input, places)
-        ]
+        all_fields, self.inputs = tuple(fields), list[tuple[str, ...]]()
+        shared: dict[tuple[str, ...], tuple[str, ...]] = {}
+        for names, begin, end in zip(declared, self.first_input, places):
+            arriving = all_fields[begin:end]
+            if arriving == names:
+                self.inputs.append(names)
+            else:
+                self.inputs.append(shared.setdefault(arriving, arriving))
 
     @property
     def routes(self) -> dict[int, tuple[Route, ...]]:
@@ -518,10 +520,10 @@ class GrowableWiring(Wiring):
     def add_task(
         self,
         name: str,
-        outputs: list[str],
+        outputs: tuple[str, ...],
         sources: Sequence[int],
         slots: Sequence[int],
-        inputs: list[str],
+        inputs: tuple[str, ...],
     ) -> None:
         """Add a task with edges from existing tasks.
 
@@ -579,7 +581,7 @@ class GrowableWiring(Wiring):
 
     def wanted(self, task: int) -> list[str]:
         """Return all outputs of a task: later tasks may need any of them."""
-        return self.outputs[task]
+        return list(self.outputs[task])
 
     @property
     def sinks(self) -> list[int]:  # type: ignore[override]

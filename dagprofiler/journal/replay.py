@@ -452,9 +452,9 @@ def declaration(i: int, contract: Contract, wiring: Wiring) -> dict[str, Any]:
         [name, names[wiring.owner[slot]], wiring.field_of(slot)] for name, slot in wiring.feeds(i)
     ]
     return {
-        "inputs": contract.inputs,
-        "outputs": contract.outputs,
-        "gathers": contract.gathers,
+        "inputs": list(contract.inputs),
+        "outputs": list(contract.outputs),
+        "gathers": list(contract.gathers),
         "serializer": str(contract.serializer),
         # The order matters to a task that gathers; rules may add edges in another one.
         "fed with": feeds if contract.gathers and not wiring.grows else sorted(feeds),

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy.random
-from numpy.random import MT19937, RandomState
 
 #: numpy's own type information leaves out some of what these have.
 random: Any = numpy.random
-_twister: Any = MT19937
+_twister: Any = numpy.random.MT19937
 
 
 def _words(key: bytes) -> list[int]:
@@ -20,22 +18,23 @@ def _words(key: bytes) -> list[int]:
     return [int.from_bytes(key[i : i + 4], "big") for i in range(0, len(key), 4)]
 
 
-class WhenDrawn(MT19937):
+class MT19937(numpy.random.MT19937):
     """A Mersenne Twister that is seeded at the first draw, or when its state is read.
 
     Notes
     -----
     Seeding takes 8 us, and most tasks never draw from it. All of numpy's functions that draw
     hold the lock of their bit generator. Until it is seeded, the lock of this one is
-    itself, which seeds it before it takes the real lock.
+    itself, which takes the real lock and seeds it. numpy writes the name of the class into
+    its state, so it has that of its base.
     """
 
     def __init__(self) -> None:
         super().__init__(0)
         #: The key to seed it with; None once it is seeded.
         self._key: bytes | None = None
+        #: Whether numpy may take the real lock, which is faster.
         self._seeded = True
-        self._first = threading.Lock()
         self._real: Any = _twister.lock.__get__(self)
 
     def stream(self, key: bytes) -> None:
@@ -48,12 +47,9 @@ class WhenDrawn(MT19937):
         self._key = key
 
     def _seed(self) -> None:
-        """Seed it, unless it is seeded; from then on it behaves like any other."""
-        with self._first:
-            key = self._key
-            if key is not None:
-                super()._legacy_seeding(_words(key))
-                self._settle()
+        key = self._key
+        if key is not None:
+            self._legacy_seeding(_words(key))
 
     def _settle(self) -> None:
         self._key, self._seeded = None, True
@@ -67,14 +63,14 @@ class WhenDrawn(MT19937):
         return self._real if self._seeded else self
 
     def __enter__(self) -> None:
-        self._seed()
         self._real.acquire()
+        self._seed()
 
     def __exit__(self, *_: object) -> None:
         self._real.release()
 
     def _legacy_seeding(self, seed: Any) -> None:
-        """Be seeded by ``np.random.seed()``."""
+        """Be seeded, by the first draw or by ``np.random.seed()``."""
         super()._legacy_seeding(seed)
         self._settle()
 
@@ -82,86 +78,49 @@ class WhenDrawn(MT19937):
     def state(self) -> Any:
         """Its state, by ``np.random.get_state()`` and ``set_state()``."""
         self._seed()
-        return {**_twister.state.__get__(self), "bit_generator": "MT19937"}
+        return _twister.state.__get__(self)
 
     @state.setter
     def state(self, value: Any) -> None:
-        _twister.state.__set__(self, {**value, "bit_generator": type(self).__name__})
+        _twister.state.__set__(self, value)
         self._settle()
-
-    def random_raw(self, *args: Any, **kwargs: Any) -> Any:
-        """Return numbers as they are drawn."""
-        self._seed()
-        return super().random_raw(*args, **kwargs)
-
-    def jumped(self, jumps: int = 1) -> MT19937:
-        """Return a generator that is `jumps` jumps ahead."""
-        return self._plain().jumped(jumps)
-
-    def __reduce__(self) -> Any:
-        return self._plain().__reduce__()
-
-    def _plain(self) -> MT19937:
-        plain = MT19937(0)
-        plain.state = self.state
-        return plain
-
-
-class AtOnce:
-    """The same for numpy before 1.24, which accepts no other bit generator."""
-
-    @staticmethod
-    def stream(key: bytes) -> None:
-        """Have numpy's legacy generator draw from the stream of this key."""
-        random.seed(_words(key))
-
-
-#: Unused generators. None is ever freed: another thread may still draw from one of a run.
-_free: list[WhenDrawn | AtOnce] = []
-
-
-def generator() -> WhenDrawn | AtOnce:
-    """Return an object that seeds numpy's legacy generator for one task after the other."""
-    try:
-        unused: WhenDrawn | AtOnce = _free.pop()
-    except IndexError:
-        unused = WhenDrawn() if _seeds_when_drawn() else AtOnce()
-    return unused
-
-
-def give_back(used: WhenDrawn | AtOnce) -> None:
-    """Keep a generator for reuse, when its stream is no longer used."""
-    _free.append(used)
 
 
 @cache
-def _seeds_when_drawn() -> bool:
-    """Tell whether this numpy takes the lock of a bit generator, as all known versions do."""
-    if not hasattr(random, "set_bit_generator"):
-        return False
-    seeded = []
-    for use in (RandomState.random_sample, lambda state: state.seed(5), RandomState.get_state):
-        tried = WhenDrawn()
+def seeder() -> Callable[[bytes], None]:
+    """Return what makes numpy's legacy generator draw from the stream of a key.
+
+    numpy before 1.24 accepts no other bit generator, and is seeded at once. So is a version
+    that does not take the lock before it draws, as all known ones do.
+    """
+    if hasattr(random, "set_bit_generator"):
+        tried = MT19937()
         tried._seeded = False  # noqa: SLF001  (one module)
-        state = RandomState(tried)
+        state = numpy.random.RandomState(tried)
         tried._key = bytes(32)  # noqa: SLF001
-        use(state)
-        seeded.append(tried._seeded)  # noqa: SLF001
-    return all(seeded)
+        state.random_sample()
+        if tried._seeded:  # noqa: SLF001
+            return tried.stream
+    return at_once
+
+
+def at_once(key: bytes) -> None:
+    """Seed numpy's legacy generator with a key."""
+    random.seed(_words(key))
 
 
 def saved() -> Callable[[], None]:
-    """Return a function that restores the current state of numpy's legacy generator."""
+    """Return a function that restores the present state of numpy's legacy generator."""
     state: Any = random.get_state(legacy=False)
-    if not _seeds_when_drawn():
+    if not hasattr(random, "set_bit_generator"):
         return lambda: random.set_state(state)
-    own = random.get_bit_generator()
+    bits = random.get_bit_generator()
 
     def restore() -> None:
-        # Its state is unchanged, except what belongs to the functions.
-        random.set_bit_generator(own)
-        if state["has_gauss"]:
-            gauss = {key: state[key] for key in ("has_gauss", "gauss")}
-            random.set_state({**own.state, **gauss})
+        random.set_bit_generator(bits)
+        # A run inside a task has drawn from the same one. Of another one, what belongs
+        # to the functions is lost: the second of a pair of normal numbers.
+        if isinstance(bits, MT19937) or state["has_gauss"]:
+            random.set_state(state)
 
     return restore

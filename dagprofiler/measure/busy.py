@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -16,28 +15,21 @@ if TYPE_CHECKING:
 
 
 #: What a burner runs; its argument is the core to stay on, or "-" for any.
-#: It ends when its input ends, which the system closes when the process with the other end
-#: ends; if a forked child keeps that open, it ends when its parent changes.
+#: It ends when its input ends, which the system closes when the process with the other end ends.
 #: Ctrl-C reaches all processes of a terminal: the measuring process decides whether to stop.
 _BURN = """
 import _signal, _thread, os, sys
 _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
-def end_with_input():
-    os.read(0, 1)
-    os._exit(0)
-parent = os.getppid()
 if sys.argv[1] != "-":
     os.sched_setaffinity(0, [int(sys.argv[1])])
-_thread.start_new_thread(end_with_input, ())
-os.write(1, b"burning\\n")
-while os.getppid() == parent:
-    for _ in range(100_000):
+def burn():
+    while True:
         pass
+_thread.start_new_thread(burn, ())
+os.write(1, b"burning\\n")
+os.read(0, 1)
+os._exit(0)
 """
-
-
-#: Held while cores are kept busy: a process has only one affinity.
-_alone = threading.Lock()
 
 
 @contextmanager
@@ -54,8 +46,7 @@ def busy(cores: int) -> Iterator[None]:
     ValidationError
         If `cores` is out of range.
     DagProfilerError
-        If a burner cannot be pinned to its core, another body of this process
-        already keeps cores busy, or the path of Python is unknown.
+        If a burner cannot be pinned to its core, or the path of Python is unknown.
     OSError
         If a burner cannot be started or this process cannot be pinned.
 
@@ -64,7 +55,8 @@ def busy(cores: int) -> Iterator[None]:
     Each core is kept busy by a separate process that computes and uses
     next to no memory. On Linux it is pinned to that core, and all threads of
     this process are pinned to the remaining cores until the body ends, with all
-    processes that they start; a process that outlives the body stays pinned.
+    processes that they start; afterwards all threads may use all cores, but a process that
+    outlives the body stays pinned.
     Elsewhere nothing is pinned, and the system places the processes. They
     always end with the body, and with this process, even if it is killed.
 
@@ -77,26 +69,20 @@ def busy(cores: int) -> Iterator[None]:
     if not cores:
         yield
         return
+    usable = _usable_cores()
+    if cores >= len(usable):
+        raise refused(
+            f"busy_cores={cores}: this process may use {counted(len(usable), 'core')}, and one "
+            "must be left to measure on"
+        )
     with ExitStack() as ends:
-        if not _alone.acquire(blocking=False):
-            raise DagProfilerError(
-                f"busy_cores={cores}: another run of this process keeps cores busy, and the two "
-                "would disturb each other"
-            )
-        ends.callback(_alone.release)
-        usable = _usable_cores()
-        if cores >= len(usable):
-            raise refused(
-                f"busy_cores={cores}: this process may use {counted(len(usable), 'core')}, and one "
-                "must be left to measure on"
-            )
-        left, taken = usable[:-cores], usable[-cores:]
         # Start all before waiting for the first.
-        burners = [ends.enter_context(_burner(core)) for core in taken]
+        burners = [ends.enter_context(_burner(core)) for core in usable[-cores:]]
         for burner in burners:
             _wait_until_burning(burner)
         if _can_pin():
-            ends.enter_context(_pinned(left))
+            ends.callback(_pin, usable)
+            _pin(usable[:-cores])
         yield
 
 
@@ -120,7 +106,7 @@ def _burner(core: int) -> Iterator[Popen[bytes]]:
         try:
             yield burner
         finally:
-            # Closing the input is not enough, since a forked child may keep it open.
+            # A forked child may keep the input open.
             burner.kill()
 
 
@@ -133,23 +119,8 @@ def _wait_until_burning(burner: Popen[bytes]) -> None:
         raise DagProfilerError(f"busy_cores: no core can be kept busy: {why}")
 
 
-@contextmanager
-def _pinned(cores: Sequence[int]) -> Iterator[None]:
-    """Keep every thread of this process to `cores` while the body runs."""
-    own = os.sched_getaffinity(0)
-    before: dict[int, set[int]] = {}
-    try:
-        for thread in _threads():
-            with suppress(ProcessLookupError):  # it may end at any moment
-                before[thread] = os.sched_getaffinity(thread)
-                os.sched_setaffinity(thread, cores)
-        yield
-    finally:
-        # Threads that the body started have inherited its cores.
-        for thread in _threads():
-            with suppress(ProcessLookupError):
-                os.sched_setaffinity(thread, before.get(thread, own))
-
-
-def _threads() -> list[int]:
-    return [int(name) for name in os.listdir("/proc/self/task")]
+def _pin(cores: Sequence[int]) -> None:
+    """Keep every thread of this process to `cores`."""
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(ProcessLookupError):  # it may end at any moment
+            os.sched_setaffinity(int(thread), cores)

@@ -114,7 +114,7 @@ class Instruments:
         self._meters = instrumentation.meters.open(alone=alone)
         self._metering = False
         self._hashes = instrumentation.hash_outputs
-        self._garbage = _Garbage() if instrumentation.collect_garbage else None
+        self._collects = instrumentation.collect_garbage
         self._decode_s: list[float] = []
         self._encode_s: list[float] = []
         self._read: list[Number] = []
@@ -127,7 +127,7 @@ class Instruments:
             begun = perf_counter()
             self._store.begin()
             self._store_s = perf_counter() - begun
-        self._garbage_s = self._garbage.collect() if self._garbage else 0.0
+        self._garbage_s = _collect_garbage() if self._collects else 0.0
         self._decode_s, self._encode_s, self._read = [], [], []
         spent_s = self._decode_s
         return [_clocked(decode, spent_s) for decode in decoders], _clocked(encode, self._encode_s)
@@ -176,8 +176,8 @@ class Instruments:
 
     def rest(self) -> None:
         """Unfreeze objects, since other code than tasks may run next in this process."""
-        if self._garbage:
-            self._garbage.close()
+        if self._collects:
+            _unfreeze()
 
     def close(self) -> None:
         """Close the meters, and unfreeze objects."""
@@ -208,57 +208,20 @@ def _digest(encoded: Mapping[str, Any]) -> bytes:
     return digest.digest()
 
 
-def _frozen_at_start() -> int:
-    """Return how many objects the interpreter keeps frozen without a ``gc.freeze()``.
+def _collect_garbage() -> float:
+    """Collect the garbage of earlier tasks; return the seconds that it took.
 
-    CPython 3.12 freezes immortal objects; other versions freeze none.
+    Surviving objects are frozen, so that the collector does not traverse them while a task runs.
     """
-    # PyPy has no such count. ``gc.freeze()`` also freezes `sys.modules`.
-    count = gc.get_freeze_count() if hasattr(gc, "freeze") else 0
-    return count if count and any(alive is sys.modules for alive in gc.get_objects()) else 0
+    begun = perf_counter()
+    _unfreeze()
+    gc.collect()
+    # PyPy cannot.
+    if hasattr(gc, "freeze"):
+        gc.freeze()
+    return perf_counter() - begun
 
 
-_FROZEN_AT_START = _frozen_at_start()
-
-
-class _Garbage:
-    """Collects the garbage of earlier tasks, and excludes live objects from later collections.
-
-    Surviving objects are frozen, so that the collector does not traverse them
-    while a task runs. If the program has frozen objects itself, nothing is frozen
-    or unfrozen.
-    """
-
-    # Objects at the last freeze, of the process, since two runs may alternate.
-    _frozen = _FROZEN_AT_START
-
-    def __init__(self) -> None:
-        # PyPy has neither.
-        self._freezes = hasattr(gc, "freeze") and not self._others_freeze()
-
-    def collect(self) -> float:
-        """Return the seconds that it took."""
-        begun = perf_counter()
-        self._thaw()
-        gc.collect()
-        if self._freezes:
-            # Ctrl-C may come before they are counted.
-            _Garbage._frozen = sys.maxsize
-            gc.freeze()
-            _Garbage._frozen = gc.get_freeze_count()
-        return perf_counter() - begun
-
-    def _thaw(self) -> None:
-        if self._freezes and self._others_freeze():
-            # From here on the program freezes itself.
-            self._freezes = False
-        if self._freezes:
-            gc.unfreeze()
-        _Garbage._frozen = _FROZEN_AT_START
-
-    @staticmethod
-    def _others_freeze() -> bool:
-        return gc.get_freeze_count() > _Garbage._frozen
-
-    def close(self) -> None:
-        self._thaw()
+def _unfreeze() -> None:
+    if hasattr(gc, "unfreeze"):
+        gc.unfreeze()

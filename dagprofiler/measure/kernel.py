@@ -5,15 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from operator import attrgetter
-from struct import pack
+from struct import pack, unpack
 from typing import Any
-
-_GONE = "a task closed or replaced the file that this meter reads"
+from weakref import finalize
 
 #: An event as ``perf_event_open(2)`` numbers it: type and config.
 INSTRUCTIONS = (0, 1)
@@ -30,8 +26,6 @@ _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR, _INHERIT_THREAD = 1 << 1, 1 << 5, 1 << 6, 1 << 35
 _TIME_ENABLED, _TIME_RUNNING = 1 << 0, 1 << 1
 _CLOSE_ON_EXEC = 1 << 3
-#: ``PERF_EVENT_IOC_ID``, which only counters answer; its direction has other bits on PowerPC.
-_ASK_ID, _ASK_ID_POWERPC = 0x80082407, 0x40082407
 _ATTRIBUTES_BYTES, _READING_BYTES = 64, 24
 _ATTEMPTS = 10
 
@@ -40,70 +34,33 @@ class Unavailable(Exception):  # noqa: N818  (no error: it never leaves the prof
     """A quantity cannot be measured here; the message says why."""
 
 
-class Holder:
-    """Holds open resources, and closes them at the latest when no reference to it is left.
+class KernelFiles:
+    """Files of the kernel that one thread reads again and again.
 
     Parameters
     ----------
-    close
-        Closes one of them. Must not refer to this object.
-
-    Notes
-    -----
-    Python discards what a finalizer raises, and with it a Ctrl-C that arrived just before, if the
-    finalizer runs any bytecode. This one runs none if nothing is open.
-    """
-
-    __del__ = property(attrgetter("_finalize"))
-
-    def __init__(self, close: Callable[[Any], None]) -> None:
-        self._held: list[Any] = []
-        at_last = partial(_close_at_last, close)
-        self._finalize: Callable[[], Any] = partial(deque, map(at_last, self._held), 0)
-        self._close = close
-
-    def close(self) -> None:
-        """Close all resources."""
-        while self._held:
-            # Removed when it is done, since this is called again after a Ctrl-C.
-            self._close(self._held[-1])
-            self._held.pop()
-
-
-def _close_at_last(
-    close: Callable[[Any], None], held: Any, over: Callable[[], bool] = sys.is_finalizing
-) -> None:
-    # When the interpreter ends, modules are empty, and the system closes all.
-    if not over():
-        close(held)
-
-
-class KernelFiles(Holder):
-    """Files of the kernel that one thread reads repeatedly.
-
-    A task may close them, and files that it then opens get their descriptors. Only our
-    own files are written to or closed; a reading is valid if :meth:`check` does not raise
-    afterwards.
+    proc
+        Path of the kernel's files on processes.
 
     Attributes
     ----------
     read_bytes
         Bytes read so far. The kernel counts them in the I/O of the process.
+    close
+        Closes them; called at the latest when no reference to this object is left.
     """
 
     def __init__(self, proc: str) -> None:
-        #: File descriptor to the file's identity when it was opened.
-        self._opened: dict[int, tuple[int, int]] = {}
-        super().__init__(partial(_close, self._opened))
-        self._proc = proc
         self.read_bytes = 0
+        self._proc = proc
+        self._opened: list[int] = []
+        self.close = finalize(self, _close_all, os.close, self._opened)
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> int:
         """Open a file below ``/proc``, or raise Unavailable."""
         path = f"{self._proc}/{name}"
         try:
-            # Opened and kept in one step, so that Ctrl-C cannot come between.
-            self._held.extend(map(os.open, [path], [flags]))
+            fd = os.open(path, flags)
         except FileNotFoundError as error:
             raise Unavailable(f"this system has no {path}") from error
         except OSError as error:
@@ -111,15 +68,19 @@ class KernelFiles(Holder):
             raise Unavailable(
                 f"{path} cannot be {what} ({os.strerror(error.errno or 0)})"
             ) from error
-        fd: int = self._held[-1]
-        self._opened[fd] = _identity(fd)
+        self._opened.append(fd)
         return fd
 
-    def again(self, fd: int, size: int = 256) -> bytes:
-        """Return the current content of a file from its beginning, up to `size` bytes."""
-        data = os.pread(fd, size, 0)
-        self.read_bytes += len(data)
-        return data
+    def reader(self, name: str, size: int = 256) -> Callable[[], bytes]:
+        """Return a function that reads up to `size` bytes of a file from its beginning."""
+        fd = self.open(name)
+
+        def read() -> bytes:
+            data = os.pread(fd, size, 0)
+            self.read_bytes += len(data)
+            return data
+
+        return read
 
     def next(self, fd: int, size: int) -> bytes:
         """Return up to `size` further bytes of a file without positions."""
@@ -127,39 +88,12 @@ class KernelFiles(Holder):
         self.read_bytes += len(data)
         return data
 
-    def write(self, fd: int, data: bytes) -> None:
-        """Write to a file from its beginning; raise Unavailable if a task replaced it."""
-        self.check(fd)
-        os.pwrite(fd, data, 0)
 
-    def check(self, fd: int) -> None:
-        """Raise Unavailable unless a descriptor still refers to our file.
-
-        If it does, it has done so since it was opened: no task can restore it.
-        """
-        _check(self._opened, fd)
-
-
-def _check(opened: dict[int, tuple[int, int]], fd: int) -> None:
-    try:
-        identity = _identity(fd)
-    except OSError as error:
-        raise Unavailable(_GONE) from error
-    # If Ctrl-C came before the identity was stored, no task has run.
-    if identity != opened.get(fd, identity):
-        raise Unavailable(_GONE)
-
-
-def _close(opened: dict[int, tuple[int, int]], fd: int) -> None:
-    """Close a file unless a task has replaced it."""
-    with suppress(OSError, Unavailable):
-        _check(opened, fd)
-        os.close(fd)
-
-
-def _identity(fd: int) -> tuple[int, int]:
-    status = os.fstat(fd)
-    return status.st_dev, status.st_ino
+def _close_all(close: Callable[[int], None], opened: list[int]) -> None:
+    while opened:
+        # A task may have closed it.
+        with suppress(OSError):
+            close(opened.pop())
 
 
 class SystemCalls:
@@ -191,12 +125,10 @@ class SystemCalls:
         if machine not in _SYSCALL_NUMBERS or sys.maxsize < 2**32:
             raise Unavailable(f"how to read counters is not known for machine {machine!r}")
         import ctypes
-        from fcntl import ioctl
 
-        self._read = read
-        self._ioctl = ioctl
-        self._ask_id = _ASK_ID_POWERPC if machine == "ppc64le" else _ASK_ID
-        self._id = bytearray(8)
+        #: Reads a number of bytes of a counter.
+        self.read = read
+        self.close = os.close
         self._errno = ctypes.get_errno
         self._number = _SYSCALL_NUMBERS[machine]
         self._syscall = ctypes.CDLL(None, use_errno=True).syscall
@@ -205,7 +137,7 @@ class SystemCalls:
 
     def threads(self) -> set[int]:
         """Return the threads of this process, as the kernel numbers them."""
-        return set(map(int, os.listdir("/proc/self/task")))
+        return {int(name) for name in os.listdir("/proc/self/task")}
 
     def open(self, attributes: bytes, thread: int) -> int:
         """Open a counter of `thread` on every processor; return its file descriptor."""
@@ -215,27 +147,8 @@ class SystemCalls:
             raise OSError(number, os.strerror(number))
         return fd
 
-    def read(self, fd: int, size: int) -> bytes:
-        """Return the data of a counter; nothing if a task has closed it."""
-        # Reading a file that replaced it could consume its data, or block.
-        return self._read(fd, size) if self._is_counter(fd) else b""
 
-    def close(self, fd: int) -> None:
-        """Close a counter, unless a task has replaced it by another file."""
-        if self._is_counter(fd):
-            with suppress(OSError):
-                os.close(fd)
-
-    def _is_counter(self, fd: int) -> bool:
-        # Counters share one inode, so fstat() cannot identify them.
-        try:
-            self._ioctl(fd, self._ask_id, self._id)
-        except OSError:
-            return False
-        return True
-
-
-class EventCounter(Holder):
+class EventCounter:
     """A meter of events in user mode, summed over all threads of the process.
 
     Every thread that exists when the counter is opened gets a file
@@ -248,6 +161,11 @@ class EventCounter(Holder):
         Type and config, as ``perf_event_open(2)`` numbers them.
     calls
         The system calls; None: the real ones.
+
+    Attributes
+    ----------
+    close
+        Closes it; called at the latest when no reference to this object is left.
 
     Raises
     ------
@@ -264,8 +182,9 @@ class EventCounter(Holder):
     def __init__(self, event: tuple[int, int], calls: Any = None) -> None:
         self.reason: str | None = None
         self._calls = SystemCalls() if calls is None else calls
-        super().__init__(self._calls.close)
-        self._before: tuple[int, ...] = ()
+        self._opened: list[int] = []
+        self.close = finalize(self, _close_all, self._calls.close, self._opened)
+        self._before = (0, 0, 0)
         #: No code runs without instructions: where all counters of a processor are taken, some
         #: machines say 0 and that it ran all the time.
         self._always_counts = event == INSTRUCTIONS
@@ -281,11 +200,8 @@ class EventCounter(Holder):
 
     def stop(self) -> int | None:
         """Return the count since :meth:`start`; None, with the reason, if it is incomplete."""
-        now = self._read()
-        if not now or not self._before:
-            self.reason = "a task closed the counter, or put another file in its place"
-            return None
-        count, enabled, running = map(int.__sub__, now, self._before)
+        now, before = self._read(), self._before
+        count, enabled, running = (now[i] - before[i] for i in range(3))
         if enabled == running and (count or not self._always_counts):
             return count
         self.reason = (
@@ -306,25 +222,19 @@ class EventCounter(Holder):
                 for thread in sorted(threads):
                     # It may have ended since it was listed.
                     with suppress(ProcessLookupError):
-                        self._held.append(self._calls.open(attributes, thread))
+                        self._opened.append(self._calls.open(attributes, thread))
             except OSError as error:
-                self.close()
+                _close_all(self._calls.close, self._opened)
                 raise Unavailable(_why(error, len(threads))) from error
             if self._calls.threads() <= threads:
                 return
-            self.close()
+            _close_all(self._calls.close, self._opened)
         raise Unavailable("threads kept starting while their counters were opened")
 
-    def _read(self) -> tuple[int, ...]:
-        """Return count, time enabled and time running, summed over all threads, since opened.
-
-        Nothing if a counter has no data.
-        """
-        data = b"".join([self._calls.read(fd, _READING_BYTES) for fd in self._held])
-        if len(data) < _READING_BYTES * len(self._held):
-            return ()
-        numbers = memoryview(data).cast("Q").tolist()
-        return sum(numbers[::3]), sum(numbers[1::3]), sum(numbers[2::3])
+    def _read(self) -> tuple[int, int, int]:
+        """Return count, time enabled and time running, summed over all threads, since opened."""
+        data = [unpack("=QQQ", self._calls.read(fd, _READING_BYTES)) for fd in self._opened]
+        return sum(d[0] for d in data), sum(d[1] for d in data), sum(d[2] for d in data)
 
 
 def _why(error: OSError, threads: int) -> str:

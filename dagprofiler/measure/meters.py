@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import _thread
+import gc
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
 from time import perf_counter
-from typing import Any, Callable, NamedTuple, Protocol
+from typing import Any, Callable, NamedTuple, Protocol, Union
 
 from dagprofiler._util.checks import plain_number
 from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, short_repr
@@ -25,6 +26,8 @@ from dagprofiler.measure.kernel import (
     Unavailable,
 )
 from dagprofiler.stats import median
+
+Number = Union[int, float]
 
 MILLISECOND_NS = 1e6
 
@@ -41,34 +44,21 @@ class ReadingGrowth:
         Returns a quantity that only grows.
     divisor
         Divisor that gives the unit of the meter; None for whole numbers.
-    check
-        Raises if the file is not the meter's; called after the second reading.
     """
 
-    def __init__(
-        self,
-        read: Callable[[], float | int],
-        divisor: float | None = None,
-        check: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, read: Callable[[], Number], divisor: float | None = None) -> None:
         self.reason: str | None = None
         self._read = read
         self._divisor = divisor
-        self._check = check
-        self._before: float | int = 0
+        self._before: Number = 0
 
     def start(self) -> None:
         """Take the reading before the task."""
         self._before = self._read()
 
-    def stop(self) -> float | int | None:
+    def stop(self) -> Number | None:
         """Return the growth since :meth:`start`; None if it is negative."""
-        try:
-            growth = self._read() - self._before
-        finally:
-            # Its error takes precedence over an unreadable value.
-            if self._check:
-                self._check()
+        growth = self._read() - self._before
         if growth < 0:
             self.reason = "the reading after the task was smaller than the one before it"
             return None
@@ -80,206 +70,162 @@ def _open_delay(files: KernelFiles) -> ReadingGrowth:
 
     Field 2 of schedstat, in ns (the kernel's Documentation/scheduler/sched-stats.rst).
     """
-    fd = files.open("thread-self/schedstat")
+    read = files.reader("thread-self/schedstat")
     # Field 3 counts how often this thread got a processor, which it has now.
-    if files.again(fd).split()[2:] in ([], [b"0"]):
+    if read().split()[2:] in ([], [b"0"]):
         raise Unavailable("the kernel keeps no account of run-queue delays (CONFIG_SCHED_INFO)")
-    return ReadingGrowth(
-        lambda: int(files.again(fd).split()[1]), MILLISECOND_NS, partial(files.check, fd)
-    )
+    return ReadingGrowth(lambda: int(read().split()[1]), MILLISECOND_NS)
 
 
-def _open_cpu(_: KernelFiles) -> ReadingGrowth:
-    if not hasattr(time, "thread_time_ns"):
-        raise Unavailable("this system has no clock of a thread's CPU time")
-    return ReadingGrowth(time.thread_time_ns, MILLISECOND_NS)
+def _usage(whose: str, quantity: Callable[[Any], int]) -> Callable[[], int]:
+    """Return a function that reads a quantity of ``getrusage()``."""
+    try:
+        import resource
+    except ImportError as error:
+        raise Unavailable("this system has no getrusage()") from error
+    getrusage, who = resource.getrusage, getattr(resource, f"RUSAGE_{whose}")
+    return lambda: quantity(getrusage(who))
 
 
-def _opener_of_usage(
-    quantity: Callable[[Any], int], whose: str = "RUSAGE_SELF", divisor: float | None = None
-) -> Callable[[KernelFiles], ReadingGrowth]:
-    """Return a function that opens a meter of a quantity of ``getrusage()``."""
-
-    def open_usage(_: KernelFiles) -> ReadingGrowth:
-        try:
-            import resource
-        except ImportError as error:
-            raise Unavailable("this system has no getrusage()") from error
-        getrusage, who = resource.getrusage, getattr(resource, whose)
-        return ReadingGrowth(lambda: quantity(getrusage(who)), divisor)
-
-    return open_usage
+def _cpu_us(usage: Any) -> int:
+    cpu_s: float = usage.ru_utime + usage.ru_stime
+    return round(cpu_s * 1e6)
 
 
 def _open_read_bytes(files: KernelFiles) -> ReadingGrowth:
     """Measure what system calls read, without what the meters themselves do."""
-    fd = files.open("self/io")
+    read = files.reader("self/io")
 
-    def read() -> int:
+    def read_bytes() -> int:
         # What this very reading reads is counted after it, here as in the kernel.
-        own = files.read_bytes
-        return int(files.again(fd).split(None, 2)[1]) - own
+        by_meters = files.read_bytes
+        return int(read().split(None, 2)[1]) - by_meters
 
-    return ReadingGrowth(read, check=partial(files.check, fd))
+    return ReadingGrowth(read_bytes)
 
 
 def _open_written_bytes(files: KernelFiles) -> ReadingGrowth:
-    fd = files.open("self/io")
-    return ReadingGrowth(
-        lambda: int(files.again(fd).split(None, 4)[3]), check=partial(files.check, fd)
-    )
+    read = files.reader("self/io")
+    return ReadingGrowth(lambda: int(read().split(None, 4)[3]))
 
 
 class _CollectorTime:
-    """A meter of the time that the garbage collector takes.
-
-    Notes
-    -----
-    Python discards what a callback of the collector raises, and with it a Ctrl-C that arrives
-    during a collection, if the callback runs any bytecode. This one runs none: it gets the
-    attribute "start" or "stop" of an object, which appends a reading of the clock to a list.
-    """
+    """A meter of the time that the garbage collector takes."""
 
     reason = None
 
-    def __init__(self, callbacks: list[Any]) -> None:
-        self._callbacks = callbacks
-        self._begun_ns: list[int] = []
-        self._ended_ns: list[int] = []
-        clocks = {"start": _clocked_into(self._begun_ns), "stop": _clocked_into(self._ended_ns)}
-        self._note = partial(getattr, type("Watch", (), clocks)())
+    def __init__(self, _: KernelFiles) -> None:
+        if not hasattr(gc, "callbacks"):
+            raise Unavailable("this interpreter's collector has no callbacks")
+        self._begun_ns: int | None = None
+        self._took_ns = 0
 
     def start(self) -> None:
-        # Still there if what came after the last start was interrupted.
-        self.close()
-        self._begun_ns.clear()
-        self._ended_ns.clear()
-        self._callbacks.append(self._note)
+        self._begun_ns, self._took_ns = None, 0
+        gc.callbacks.append(self._note)
+
+    def _note(self, phase: str, _: Any) -> None:
+        now_ns = time.perf_counter_ns()
+        if phase == "start":
+            self._begun_ns = now_ns
+        elif self._begun_ns is not None:
+            self._took_ns += now_ns - self._begun_ns
 
     def stop(self) -> float:
-        self._callbacks.remove(self._note)
-        begun, ended = self._begun_ns, self._ended_ns
-        if ended and (not begun or ended[0] < begun[0]):
-            # The end of a collection that began before the task.
-            del ended[0]
-        return sum(end - begin for begin, end in zip(begun, ended)) / MILLISECOND_NS
+        gc.callbacks.remove(self._note)
+        return self._took_ns / MILLISECOND_NS
 
     def close(self) -> None:
-        if self._note in self._callbacks:
-            self._callbacks.remove(self._note)
-
-
-def _clocked_into(readings: list[int]) -> property:
-    """Return a property that appends the time to `readings` when it is read."""
-    return property(partial(next, map(readings.append, iter(time.perf_counter_ns, None))))
-
-
-def _open_gc(_: KernelFiles) -> _CollectorTime:
-    import gc
-
-    callbacks = getattr(gc, "callbacks", None)
-    if callbacks is None:
-        raise Unavailable("this interpreter's collector has no callbacks")
-    return _CollectorTime(callbacks)
+        if self._note in gc.callbacks:
+            gc.callbacks.remove(self._note)
 
 
 class _ResidentBefore(ReadingGrowth):
     """A meter of the memory that is resident when a task starts."""
 
-    def stop(self) -> float | int | None:
-        if self._check:
-            self._check()
+    def stop(self) -> Number | None:
         return self._before
 
 
 def _open_resident_before(files: KernelFiles) -> _ResidentBefore:
-    fd = files.open("self/statm")
+    read = files.reader("self/statm")
     page_bytes = os.sysconf("SC_PAGE_SIZE")
-    return _ResidentBefore(
-        lambda: int(files.again(fd).split(None, 2)[1]) * page_bytes, check=partial(files.check, fd)
-    )
+    return _ResidentBefore(lambda: int(read().split(None, 2)[1]) * page_bytes)
 
 
-class _PeakMemory(ReadingGrowth):
-    """A meter of what a task adds to resident memory at its peak.
+class _PeakGrowth(ReadingGrowth):
+    """A meter of what a task adds at its peak, whose mark is reset when the task starts.
 
-    Resets the kernel's mark of the peak when the task starts, which also changes
-    ``ru_maxrss``.
+    A process has one mark: a task that runs a metered DAG of its own resets it, too.
+
+    Parameters
+    ----------
+    read
+        Returns the mark.
+    reset
+        Sets the mark to the present value.
     """
 
-    _resets = 0  # of the process, by all workers
+    last_reset: object = None  # of all meters of a class
 
-    def __init__(
-        self, read: Callable[[], int], reset: Callable[[], None], check: Callable[[], None]
-    ) -> None:
-        super().__init__(read, check=check)
+    def __init__(self, read: Callable[[], int], reset: Callable[[], object]) -> None:
+        super().__init__(read)
         self._reset = reset
-        self._resets_before = 0
+        self._own_reset = object()
 
     def start(self) -> None:
+        type(self).last_reset = self._own_reset = object()
         self._reset()
-        _PeakMemory._resets += 1
-        self._resets_before = _PeakMemory._resets
         super().start()
 
-    def stop(self) -> float | int | None:
-        if _PeakMemory._resets != self._resets_before:
-            self.reason = "another task started in the same process before this one ended"
+    def stop(self) -> Number | None:
+        growth = super().stop()
+        if growth is None or self.last_reset is not self._own_reset:
+            self.reason = "the mark of the peak was reset while the task ran"
             return None
-        return super().stop()
+        return growth
 
 
-def _open_peak_memory(files: KernelFiles) -> _PeakMemory:
-    clear_fd = files.open("self/clear_refs", os.O_WRONLY)
-    status_fd = files.open("self/status")
+class _PeakMemory(_PeakGrowth):
+    """A meter of the peak of resident memory. Its resets also change ``ru_maxrss``."""
 
-    def read() -> int:
-        _, _, rest = files.again(status_fd, _STATUS_BYTES).partition(b"VmHWM:")
-        return int(rest.split(None, 1)[0]) * 1024
+    def __init__(self, files: KernelFiles) -> None:
+        mark = files.open("self/clear_refs", os.O_WRONLY)
+        read = files.reader("self/status", _STATUS_BYTES)
+        if b"VmHWM:" not in read():
+            raise Unavailable("the kernel keeps no mark of peak memory (VmHWM)")
+        super().__init__(
+            lambda: int(read().partition(b"VmHWM:")[2].split(None, 1)[0]) * 1024,
+            lambda: os.pwrite(mark, b"5", 0),
+        )
 
-    if b"VmHWM:" not in files.again(status_fd, _STATUS_BYTES):
-        raise Unavailable("the kernel keeps no mark of peak memory (VmHWM)")
-    return _PeakMemory(read, partial(files.write, clear_fd, b"5"), partial(files.check, status_fd))
 
-
-class _Allocation:
+class _Allocation(_PeakGrowth):
     """A meter of the peak of what Python and numpy allocate, by tracemalloc.
 
     A user's own tracemalloc stays on, but its peak is reset with each task.
     """
 
-    _starts = 0  # of the process, by all runs
-
     def __init__(self, _: KernelFiles) -> None:
         import tracemalloc
 
-        self.reason: str | None = None
+        super().__init__(
+            lambda: tracemalloc.get_traced_memory()[1] if tracemalloc.is_tracing() else -1,
+            tracemalloc.reset_peak,
+        )
         self._tracing = tracemalloc
         self._started = False
-        self._before = self._starts_before = 0
 
     def start(self) -> None:
         if not self._tracing.is_tracing():
             self._tracing.start()
             self._started = True
-        self._tracing.reset_peak()
-        _Allocation._starts += 1
-        self._starts_before = _Allocation._starts
-        self._before = self._tracing.get_traced_memory()[0]
+        super().start()
 
-    def stop(self) -> int | None:
-        if not self._tracing.is_tracing():
-            self.reason = "a task stopped tracemalloc"
-            return None
-        peak = self._tracing.get_traced_memory()[1]
+    def stop(self) -> Number | None:
+        peak = super().stop()
         self.close()
-        if _Allocation._starts != self._starts_before:
-            self.reason = "another task was measured while this one ran"
-            return None
-        if peak < self._before:
-            self.reason = "a task cleared the traces of tracemalloc, or reset its peak"
-            return None
-        return peak - self._before
+        return peak
 
     def close(self) -> None:
         # What a user started stays on.
@@ -323,8 +269,7 @@ class _Kernel:
 
 def _open_kernel(_: KernelFiles) -> _Kernel:
     # Windows counts the CPU time of a thread in steps of 16 ms.
-    of_thread = sys.platform != "win32" and hasattr(time, "thread_time_ns")
-    return _Kernel(time.thread_time_ns if of_thread else time.perf_counter_ns)
+    return _Kernel(time.perf_counter_ns if sys.platform == "win32" else time.thread_time_ns)
 
 
 #: Between two looks at the interpreter's lock, in nanoseconds.
@@ -447,24 +392,25 @@ class BuiltIn(NamedTuple):
 # counts what the meters inside of it do.
 BUILT_IN = {
     "delay": BuiltIn("ms", _open_delay),
-    "cpu": BuiltIn("ms", _open_cpu),
+    "cpu": BuiltIn("ms", lambda _: ReadingGrowth(time.thread_time_ns, MILLISECOND_NS)),
     "instructions": BuiltIn("1", lambda files: EventCounter(INSTRUCTIONS, SystemCalls(files.next))),
     "process_cpu": BuiltIn("ms", lambda _: ReadingGrowth(time.process_time_ns, MILLISECOND_NS)),
-    "children_cpu": BuiltIn(
-        "ms",
-        _opener_of_usage(
-            lambda usage: round((usage.ru_utime + usage.ru_stime) * 1e6), "RUSAGE_CHILDREN", 1e3
-        ),
+    "children_cpu": BuiltIn("ms", lambda _: ReadingGrowth(_usage("CHILDREN", _cpu_us), 1e3)),
+    "page_faults": BuiltIn(
+        "1", lambda _: ReadingGrowth(_usage("SELF", lambda use: use.ru_minflt + use.ru_majflt))
     ),
-    "page_faults": BuiltIn("1", _opener_of_usage(lambda usage: usage.ru_minflt + usage.ru_majflt)),
-    "voluntary_switches": BuiltIn("1", _opener_of_usage(lambda usage: usage.ru_nvcsw)),
-    "involuntary_switches": BuiltIn("1", _opener_of_usage(lambda usage: usage.ru_nivcsw)),
+    "voluntary_switches": BuiltIn(
+        "1", lambda _: ReadingGrowth(_usage("SELF", lambda use: use.ru_nvcsw))
+    ),
+    "involuntary_switches": BuiltIn(
+        "1", lambda _: ReadingGrowth(_usage("SELF", lambda use: use.ru_nivcsw))
+    ),
     "read_bytes": BuiltIn("bytes", _open_read_bytes),
     "written_bytes": BuiltIn("bytes", _open_written_bytes),
     # The slowest meters are outermost.
-    "gc": BuiltIn("ms", _open_gc),
+    "gc": BuiltIn("ms", _CollectorTime),
     "resident_before": BuiltIn("bytes", _open_resident_before),
-    "peak_memory": BuiltIn("bytes", _open_peak_memory),
+    "peak_memory": BuiltIn("bytes", _PeakMemory),
     "gil": BuiltIn("ms", _HeldLock),
     # Its time is in no other quantity.
     "kernel": BuiltIn("ms", _open_kernel),
@@ -479,8 +425,84 @@ _TRIALS = 5
 _OF_THREAD = frozenset({"delay", "cpu", "kernel"})
 _BESIDE_OTHERS = "other tasks ran concurrently in the process, which the figure would include"
 
-#: Integers of a profile fit 64 bits.
+_UNRELIABLE = "the counter was not reliable: it counted less than the meters themselves use"
+
+#: Types of plain numbers; integers of a profile fit 64 bits.
+_PLAIN = frozenset({int, float})
 _INTEGERS = 2**63
+
+
+class _OpenMeter:
+    """A meter of one column: a task has its value, or a reason why there is none.
+
+    Attributes
+    ----------
+    reason
+        Why the last value is None.
+    idle
+        What the meter counts without a task, which is no part of its values.
+    """
+
+    __slots__ = ("_failure", "_meter", "column", "idle", "reason")
+
+    def __init__(self, column: str, meter: Any) -> None:
+        self.column = column
+        self.reason = self._failure = ""
+        self.idle: Number = 0
+        self._meter = meter
+
+    def begin(self) -> None:
+        """Start the meter."""
+        try:
+            self._meter.start()
+            self._failure = ""
+        except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
+            self._failure = f"start() raised {describe(error)}"
+
+    def end(self, task: str) -> Number | None:
+        """Stop the meter, and return its value for `task`; None if it has none."""
+        value: Any = None
+        if not self._failure:
+            try:
+                value = self._meter.stop()
+            except Exception as error:  # noqa: BLE001  (the same)
+                self._failure = f"stop() raised {describe(error)}"
+        if self._failure:
+            self.reason = f"task {task!r}: {self._failure}"
+            return None
+        # Most values are plain already, which is faster to see than to make them so.
+        plain = type(value) in _PLAIN and -_INTEGERS <= value < _INTEGERS
+        number = value if plain else plain_number(value)
+        if number is not None and (not self.idle or number > self.idle):
+            return number - self.idle
+        if number is not None:
+            self.reason = _UNRELIABLE
+        elif value is None:
+            reason = getattr(self._meter, "reason", None)
+            self.reason = str(reason or "its meter returned None and no reason")
+        else:
+            self.reason = (
+                f"task {task!r}: stop() returned {short_repr(value)}, expected None or a finite "
+                "number (an integer of at most 64 bits)"
+            )
+        return None
+
+
+def _open_built_in(name: str, files: KernelFiles, opened: ExitStack, *, alone: bool) -> Any:
+    """Return an opened meter that `opened` closes."""
+    if not (alone or name in _OF_THREAD):
+        raise Unavailable(_BESIDE_OTHERS)
+    meter = BUILT_IN[name].open(files)
+    if hasattr(meter, "close"):
+        opened.callback(meter.close)
+    # A file that can be opened can still refuse to be read.
+    meter.start()
+    meter.stop()
+    return meter
+
+
+def _itself(meter: Meter) -> Meter:
+    return meter
 
 
 class MeterSet:
@@ -516,83 +538,54 @@ class MeterSet:
         self.columns = selection.columns
         self.reasons: dict[str, str] = {}
         self.cost_s = 0.0
-        self._idle_counts: dict[int, float | int | None] = {}
-        self._files = KernelFiles(proc)
-        self._closers: list[Callable[[], None]] = [self._files.close]
-        self._failed: dict[int, str] = {}
-        self._nulls: list[float | int | None] = [None] * len(self.columns)
-        self._alone = alone
+        #: From the inside out.
+        self._open: list[_OpenMeter] = []
+        with ExitStack() as opened:
+            # Closes them if this is interrupted.
+            files = KernelFiles(proc)
+            opened.callback(files.close)
+            for name, column in zip(selection.names, self.columns):
+                self._add(column, partial(_open_built_in, name, files, opened, alone=alone))
+            self._discount_meters()
+            for column, meter in selection.own:
+                self._add(column, partial(_itself if alone else deepcopy, meter))
+            self.cost_s = 0.0
+            self._closes = opened.pop_all()
+
+    def _add(self, column: str, open_meter: Callable[[], Meter]) -> None:
         try:
-            self._open(selection)
-        except BaseException:
-            # Ctrl-C, say: nothing stays open.
-            self.close()
-            raise
+            self._open.append(_OpenMeter(column, open_meter()))
+        except Unavailable as reason:
+            self.reasons[column] = str(reason)
+        except Exception as error:  # noqa: BLE001  (nothing that is measured fails a run)
+            self.reasons[column] = f"cannot be opened: {describe(error)}"
 
-    def _open(self, selection: Selection) -> None:
-        # Position of the column and meter, from the inside out.
-        opened: list[tuple[int, Any]] = []
-        for position, name in enumerate(selection.names):
-            try:
-                if not (self._alone or name in _OF_THREAD):
-                    raise Unavailable(_BESIDE_OTHERS)
-                meter = BUILT_IN[name].open(self._files)
-                if hasattr(meter, "close"):
-                    self._closers.append(meter.close)
-                # A file that can be opened can still refuse to be read.
-                meter.start()
-                meter.stop()
-                opened.append((position, meter))
-            except Unavailable as reason:
-                self.reasons[self.columns[position]] = str(reason)
-            except Exception as error:  # noqa: BLE001  (nothing that is measured fails a run)
-                self.reasons[self.columns[position]] = f"cannot be read: {describe(error)}"
-        self._use(opened)
-        self._idle_counts = self._counts_of_nothing()
-        for position, (_, meter) in enumerate(selection.own, start=len(selection.names)):
-            try:
-                opened.append((position, meter if self._alone else deepcopy(meter)))
-            except Exception as error:  # noqa: BLE001  (whatever its own __deepcopy__ raises)
-                self.reasons[self.columns[position]] = (
-                    f"its meter cannot be copied for another thread: {describe(error)}"
-                )
-        self._use(opened)
-        self.cost_s = 0.0
+    def _discount_meters(self) -> None:
+        """Find how many instructions the meters inside of that counter take.
 
-    def _use(self, opened: list[tuple[int, Any]]) -> None:
-        """Take these meters, given from the inside out."""
-        self._starts = [(position, meter.start) for position, meter in reversed(opened)]
-        self._stops = [(position, meter.stop, meter) for position, meter in opened]
-
-    def _counts_of_nothing(self) -> dict[int, float | int | None]:
-        """Return what meters count of the meters inside of them, without a task.
-
-        Python code takes tens of thousands of instructions, always the same ones.
-        None if that cannot be counted: then tasks cannot either.
+        Python code takes tens of thousands, always the same ones.
         """
-        if "instructions" not in self.columns:
-            return {}
-        position, trials = self.columns.index("instructions"), []
-        for _ in range(_TRIALS):
-            self.start()
-            trials.append(self.stop("")[position])
-        counts = [count for count in trials if count is not None]
-        if counts:
-            # A failed trial causes no null.
-            self.reasons.pop(self.columns[position], None)
-        return {position: min(counts, default=None)}
+        for counter in [meter for meter in self._open if meter.column == "instructions"]:
+            trials = []
+            for _ in range(_TRIALS):
+                self.start()
+                values = {meter.column: meter.end("") for meter in self._open}
+                trials.append(values[counter.column])
+            counts = [count for count in trials if count is not None]
+            if counts:
+                counter.idle = min(counts)
+            else:
+                self._open.remove(counter)
+                self.reasons[counter.column] = counter.reason
 
     def start(self) -> None:
         """Start all meters, from the outside in."""
         begun = perf_counter()
-        for position, start in self._starts:
-            try:
-                start()
-            except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
-                self._failed[position] = _failure("start", error)
+        for meter in reversed(self._open):
+            meter.begin()
         self.cost_s += perf_counter() - begun
 
-    def stop(self, task: str) -> list[float | int | None]:
+    def stop(self, task: str) -> list[Number | None]:
         """Stop all meters, from the inside out, and return their values, one a column.
 
         Parameters
@@ -601,60 +594,17 @@ class MeterSet:
             Name of the task that ran since :meth:`start`.
         """
         begun = perf_counter()
-        values = self._nulls.copy()
-        for position, stop, meter in self._stops:
-            if position in self._failed:
-                continue
-            try:
-                value = stop()
-                if type(value) is not float or not isfinite(value):
-                    value = self._checked(position, value, meter)
-                values[position] = value
-            except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
-                self._failed[position] = _failure("stop", error)
-        for position, idle in self._idle_counts.items():
-            counted = values[position]
-            if counted is not None and idle is not None and counted > idle:
-                values[position] = counted - idle
-            elif counted is not None:
-                values[position] = None
-                self.reasons.setdefault(
-                    self.columns[position],
-                    "the counter was not reliable: it counted less than the meters themselves use",
-                )
-        if self._failed:
-            for position, what in self._failed.items():
-                self.reasons.setdefault(self.columns[position], f"task {task!r}: {what}")
-            self._failed.clear()
+        values: dict[str, Number | None] = dict.fromkeys(self.columns)
+        for meter in self._open:
+            value = values[meter.column] = meter.end(task)
+            if value is None:
+                self.reasons.setdefault(meter.column, meter.reason)
         self.cost_s += perf_counter() - begun
-        return values
-
-    def _checked(self, position: int, value: Any, meter: Meter) -> float | int | None:
-        """Return a meter's value as a plain number, or None if it is not one for a profile."""
-        if type(value) is int and -_INTEGERS <= value < _INTEGERS:
-            return value
-        if value is None:
-            reason = getattr(meter, "reason", None) or "its meter returned None and no reason"
-            self.reasons.setdefault(self.columns[position], str(reason))
-            return None
-        number = plain_number(value)
-        if number is None:
-            self._failed[position] = (
-                f"stop() returned {short_repr(value)}, "
-                f"expected None or a finite number (an integer of at most 64 bits)"
-            )
-        return number
+        return [*values.values()]
 
     def close(self) -> None:
         """Close all files and meters; no values can be read any more."""
-        while self._closers:
-            # Removed when it is done, since this is called again after a Ctrl-C.
-            self._closers[-1]()
-            self._closers.pop()
-
-
-def _failure(method: str, error: Exception) -> str:
-    return str(error) if isinstance(error, Unavailable) else f"{method}() raised {describe(error)}"
+        self._closes.close()
 
 
 #: Columns that the pipeline fills itself.
@@ -785,28 +735,26 @@ def select(meters: Any) -> Selection:
         with the same column.
     """
     wanted: set[str] = set()
-    own: list[tuple[str, Meter]] = []
+    own: dict[str, Meter] = {}
     problems: list[str] = []
     known = [*METER_SETS, *BUILT_IN]
     for meter in _listed(meters):
-        column = problem = ""
         if not isinstance(meter, str):
-            column, problem = _asked(meter)
+            problem = _problem_of(meter, own)
+            if not problem:
+                own[column_of(meter)] = meter
         elif meter in known:
             wanted.update(METER_SETS.get(meter, (meter,)))
+            continue
         else:
             hint = f"(known: {', '.join(known)}){did_you_mean(meter, known)}"
             problem = f"meters: {short_repr(meter)} is unknown {hint}"
-        if column:
-            own.append((column, meter))
         if problem:
             problems.append(problem)
-    names = tuple(name for name in BUILT_IN if name in wanted - {"allocation"})
-    selection = Selection(names, tuple(own), "allocation" in wanted)
-    problems += _collisions(selection)
     if problems:
         raise ValidationError([GraphError(problem) for problem in problems])
-    return selection
+    names = tuple(name for name in BUILT_IN if name in wanted - {"allocation"})
+    return Selection(names, tuple(own.items()), "allocation" in wanted)
 
 
 def _listed(meters: Any) -> list[Any]:
@@ -815,43 +763,24 @@ def _listed(meters: Any) -> list[Any]:
     return list(meters) if has_any and not hasattr(meters, "stop") else [meters]
 
 
-def _asked(given: Any) -> tuple[str, str]:
-    """Return the column of a user's meter, or why it is not a meter; the other is empty."""
-    try:
-        problem = _shape_problem(given)
-        return "" if problem else column_of(given), problem
-    except Exception as error:  # noqa: BLE001  (its name may be a property that raises anything)
-        who = type(given).__name__
-        return "", f"meters: the name of {who} cannot be read: {describe(error)}"
-
-
-def _shape_problem(given: Any) -> str:
-    missing = [name for name in ("name", "unit", "start", "stop") if not hasattr(given, name)]
-    shown = short_repr(given)
+def _problem_of(meter: Any, others: Mapping[str, Meter]) -> str:
+    """Return why an object is no meter, or cannot be one beside `others`; "" if it can."""
+    shown = short_repr(meter)
+    missing = [name for name in ("name", "unit", "start", "stop") if not hasattr(meter, name)]
     if missing:
         lacks = f"got {shown} (it has no {', '.join(missing)})"
         return f"meters: expected a name, or an object with name, unit, start() and stop(), {lacks}"
-    if isinstance(given, type):
-        return f"meters: expected an object, got the class {given.__name__}; call it"
-    name, unit = short_repr(given.name), short_repr(given.unit)
-    if not isinstance(given.name, str) or not given.name:
-        return f"meter {shown}: name must be a non-empty string, got {name}"
-    if not isinstance(given.unit, str):
-        return f"meter {name}: unit must be a string ('1' for a count), got {unit}"
+    if isinstance(meter, type):
+        return f"meters: expected an object, got the class {meter.__name__}; call it"
+    if not isinstance(meter.name, str) or not meter.name:
+        return f"meter {shown}: name must be a non-empty string, got {meter.name!r}"
+    if not isinstance(meter.unit, str):
+        return f"meter {meter.name!r}: unit must be a string ('1' for a count), got {meter.unit!r}"
+    column = column_of(meter)
+    if column in others:
+        return f"meters: column {column!r} belongs to two meters; give one another name"
+    built_in = [_column(name, built_in.unit) for name, built_in in BUILT_IN.items()]
+    if column in (*_PIPELINE_COLUMNS, *built_in):
+        whose = "is measured by dagprofiler itself"
+        return f"meters: column {column!r} {whose}; give the meter another name"
     return ""
-
-
-def _collisions(selection: Selection) -> list[str]:
-    """Return a problem for each column of a user's meter that is taken."""
-    built_in = {_column(name, meter.unit) for name, meter in BUILT_IN.items()}
-    own = [column for column, _ in selection.own]
-    problems = []
-    for position, column in enumerate(own):
-        if column in _PIPELINE_COLUMNS or column in built_in:
-            whose = "is measured by dagprofiler itself"
-        elif column in own[:position]:
-            whose = "belongs to two meters"
-        else:
-            continue
-        problems.append(f"meters: column {column!r} {whose}; give the meter another name")
-    return problems

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol, Union
 
 from dagprofiler._util.interpreter import here, sink
 from dagprofiler.config import Config
@@ -21,9 +21,17 @@ if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instruments, Readings
     from dagprofiler.tracing.collection import Few, Packed
 
+    Spans = Union[Packed, Few, None]
+
 
 #: One half of a serializer: value to frames, or frames to value.
 Codec = Callable[[Any], Any]
+
+#: Start and end of deserialization, of ``compute()`` and of serialization, in seconds; None from
+#: where it failed.
+Times = tuple[Any, Any, Any, Any, Any, Any]
+#: Numbers of bytes, by the name of an output.
+Sizes = dict[str, int]
 
 
 def signature_of(function: Callable[..., Any], *, follow_wrapped: bool = True) -> Signature:
@@ -80,9 +88,9 @@ class Parameters:
         return cls(frozenset(required - {"cfg"}), frozenset(optional - {"cfg"}), any_, takes_cfg)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contract:
-    """What a task declares, as needed to wire and run it.
+    """What a task declares, as needed to wire and run it; tasks that are alike share one.
 
     Attributes
     ----------
@@ -107,9 +115,9 @@ class Contract:
     """
 
     parameters: Parameters
-    inputs: list[str]
-    outputs: list[str]
-    gathers: list[str]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    gathers: tuple[str, ...]
     encode: Codec
     decode: Codec
     serializer: str
@@ -173,25 +181,33 @@ class Record(NamedTuple):
         The spans recorded inside ``compute()``; None if there are none.
     """
 
-    times: tuple[Any, ...]
-    payload_bytes: dict[str, int]
-    wire_bytes: dict[str, int]
+    times: Times
+    payload_bytes: Sizes
+    wire_bytes: Sizes
     frames: dict[str, Any]
     outputs: Mapping[str, Any] | None
     error: BaseException | None
     readings: Readings | None
-    spans: Packed | Few | None
+    spans: Spans
+
+
+#: The fields of a :class:`Work` and of a :class:`Record`, as bare tuples: making named ones takes
+#: a tenth of the time of a run of small tasks.
+WorkFields = tuple[str, Computes, Contract, Sequence[str], Sequence[Codec], bool]
+RecordFields = tuple[
+    Times, Sizes, Sizes, dict[str, Any], Any, "BaseException | None", "Readings | None", "Spans"
+]
 
 
 def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls no helpers)
-    work: tuple[Any, ...],
+    work: WorkFields,
     frames: list[Any],
     config: Config | None,
     streams: Streams | None = None,
     instruments: Instruments | None = None,
     *,
     beside: bool = False,
-) -> tuple[Any, ...]:
+) -> RecordFields:
     """Run one task: decode its inputs, compute, check, encode its outputs.
 
     Parameters
@@ -214,9 +230,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
     Returns
     -------
     tuple
-        The fields of a :class:`Record`. A bare tuple, as `work` may be one,
-        since making named ones takes a tenth of the time of a run of small
-        tasks.
+        The fields of a :class:`Record`.
     """
     name, task, contract, inputs, decoders, keep = work
     declared, encode = contract.outputs, contract.encode
@@ -228,12 +242,13 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
                 streams.enter(name)
             if instruments is not None:
                 instruments.begin(decoders, encode)
+            t0 = t1 = t2 = perf_counter()
             record = _perform_by_run(work, frames, config)
             if streams is not None:
                 leave_stream()
-            if instruments is None or record[5] is not None:
-                return record
-            return (*record[:6], instruments.readings(record[3], why=_not_metered(name)), None)
+            if instruments is not None:
+                readings = instruments.readings(record[3], why=_not_metered(name))
+            return (*record[:6], readings, None)
         if instruments is not None:
             decoders, encode = instruments.begin(decoders, encode)
         t0 = perf_counter()
@@ -314,33 +329,37 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         if instruments is not None:
             readings = instruments.readings(encoded)
     except BaseException as error:  # noqa: BLE001  (whatever a user's code raises is its result)
-        failure: BaseException = error
         # Tracebacks of failures would hold on to them.
         arguments = {}  # noqa: F841
         if streams is not None:
             leave_stream()
-        # The phase that failed ends here; those after it never were.
-        if t0 is not None and t1 is None:
-            t1 = perf_counter()
-            where = f"task {short_repr(name)}: input {field!r} cannot be decoded"
-            failure = _wrapped(error, where)
-        elif t2 is not None and t3 is None:
-            t3 = perf_counter()
-        elif t4 is not None and t5 is None:
-            t5 = perf_counter()
-            kind = type(outputs[field]).__name__  # type: ignore[index]
-            where = f"task {short_repr(name)}: output {field!r} ({kind}) cannot be serialized"
-            failure = _wrapped(error, where)
+        times, failure = _failure(work, (t0, t1, t2, t3, t4, t5), field, outputs, error)
         if instruments is not None:
             instruments.stop(name)
-        return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure, None, spans
+        return times, {}, {}, {}, None, failure, None, spans
     kept = returned if keep else None
     return (t0, t1, t2, t3, t4, t5), payload, wire, encoded, kept, None, readings, spans
 
 
-def _perform_by_run(
-    work: tuple[Any, ...], frames: list[Any], config: Config | None
-) -> tuple[Any, ...]:
+def _failure(
+    work: WorkFields, times: Times, field: str | None, outputs: Any, error: BaseException
+) -> tuple[Times, BaseException]:
+    """Return the times of a task whose last phase ends now by an error, and what to report."""
+    t0, t1, t2, t3, t4, t5 = times
+    where = f"task {short_repr(work[0])}:"
+    if t0 is not None and t1 is None:
+        t1 = perf_counter()
+        error = _wrapped(error, f"{where} input {field!r} cannot be decoded")
+    elif t2 is not None and t3 is None:
+        t3 = perf_counter()
+    elif t4 is not None and t5 is None:
+        t5 = perf_counter()
+        kind = type(outputs[field]).__name__
+        error = _wrapped(error, f"{where} output {field!r} ({kind}) cannot be serialized")
+    return (t0, t1, t2, t3, t4, t5), error
+
+
+def _perform_by_run(work: WorkFields, frames: list[Any], config: Config | None) -> RecordFields:
     """Run a task that overrides :meth:`Task.run`, through its override.
 
     It gets its inputs in its own format, as :meth:`Task.run` takes them. Its
@@ -356,11 +375,7 @@ def _perform_by_run(
             inputs[field] = FrameList(own) if type(own) is list else own
     frames.clear()
     begun = perf_counter()
-    try:
-        result = task.run(inputs, config)
-    except BaseException as error:  # noqa: BLE001  (as in perform)
-        times = (begun, begun, begun, perf_counter(), None, None)
-        return times, {}, {}, {}, None, error, None, None
+    result = task.run(inputs, config)
     took = perf_counter() - begun
     outputs, metrics = result["outputs_raw"], result["metrics"]
     made = result.get("outputs", {})
@@ -371,15 +386,11 @@ def _perform_by_run(
         field: made[field] if field in made else contract.encode(value)
         for field, value in outputs.items()
     }
-    claimed = (metrics.deserialize_time_ms, metrics.compute_time_ms, metrics.serialize_time_ms)
-    if not all(0 <= time_ms < float("inf") for time_ms in claimed):
-        claimed = (0.0, took * 1e3, 0.0)
-    # The reported times cannot exceed the measured time.
-    scale = min(1e-3, took / sum(claimed)) if sum(claimed) > 0 else 0.0
-    loaded, computed, ended = (begun + total * scale for total in accumulate(claimed))
+    reported_ms = (metrics.deserialize_time_ms, metrics.compute_time_ms, metrics.serialize_time_ms)
+    ends = [begun + min(total_ms / 1e3, took) for total_ms in accumulate(reported_ms)]
     wire = {field: _length(name, field, data) for field, data in encoded.items()}
     payload = _payload(outputs, wire) if contract.counts_payload else wire
-    times = (begun, loaded, loaded, computed, computed, ended)
+    times = (begun, ends[0], ends[0], ends[1], ends[1], ends[2])
     return times, payload, wire, encoded, outputs if keep else None, None, None, None
 
 
@@ -419,20 +430,24 @@ def _not_metered(name: str) -> str:
     return f"task {which} is run by its own run(), around parts of which nothing can be metered"
 
 
-def _no_mapping(name: str, declared: list[str], outputs: Any) -> OutputError:
+def _no_mapping(name: str, declared: Iterable[str], outputs: Any) -> OutputError:
     return OutputError(
         f"task {short_repr(name)}: compute() returned {type(outputs).__name__}, expected a mapping "
         f"of its outputs ({_named('declared', declared)})"
     )
 
 
-def _missing_outputs(name: str, declared: list[str], outputs: Mapping[str, Any]) -> OutputError:
+def _missing_outputs(name: str, declared: Iterable[str], outputs: Mapping[str, Any]) -> OutputError:
     missing = [field for field in declared if field not in outputs]
     return OutputError(
-        f"task {short_repr(name)}: compute() returned no {', '.join(map(repr, missing))} "
+        f"task {short_repr(name)}: compute() returned no {_quoted(missing)} "
         f"({_named('declared', declared)}; {_named('returned', outputs)})"
     )
 
 
 def _named(what: str, fields: Iterable[str]) -> str:
-    return f"{what}: {', '.join(map(repr, fields)) or 'none'}"
+    return f"{what}: {_quoted(fields) or 'none'}"
+
+
+def _quoted(fields: Iterable[str]) -> str:
+    return ", ".join([repr(field) for field in fields])

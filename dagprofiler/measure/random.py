@@ -6,13 +6,11 @@ which tasks ran before it, or where.
 
 from __future__ import annotations
 
-import os
 import random
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +77,12 @@ class Streams:
 
         #: The hash of what all keys begin with: a copy takes half as long as a new one.
         self._begun = sha256(f"{seed}:".encode())
-        self._legacy = legacy
+        #: Seeds numpy's generator with a key; None to seed no legacy generator.
+        self._seed_numpy: Callable[[bytes], None] | None = None
+        if legacy:
+            from dagprofiler.measure._legacy import seeder
+
+            self._seed_numpy = seeder()
         #: ``random.seed`` for an integer without the type checks: a fifth faster.
         self._twister: Any = random._inst  # noqa: SLF001
         self._seed = super(random.Random, self._twister).seed
@@ -97,13 +100,13 @@ class Streams:
         whole.update(task.encode("utf-8", "surrogatepass"))
         key = whole.digest()
         current_stream.set([key, None])
-        if self._legacy:
-            generators = _generators.get()
-            if generators.numpy is None:
-                generators.save()
+        if self._seed_numpy is not None:
+            restore = _restore.get()
+            if not restore:
+                restore.append(_saved())
             self._seed(int.from_bytes(key, "big"))
             self._twister.gauss_next = None
-            generators.numpy.stream(key)
+            self._seed_numpy(key)
 
 
 def leave_stream() -> None:
@@ -111,91 +114,31 @@ def leave_stream() -> None:
     current_stream.set(None)
 
 
-class _Generators:
-    """The legacy generators of this process, while a run seeds them.
-
-    Parameters
-    ----------
-    inner
-        Whether the run is inside a task of another run, which continues its own stream.
-    """
-
-    #: Held while one of several concurrent runs begins or ends seeding.
-    _lock = threading.Lock()
-    #: Those runs; the first one saves the states for all, and the last one restores them.
-    _beside: ClassVar[set[_Generators]] = set()
-    _restore_all: ClassVar[list[Callable[[], None]]] = []
-
-    def __init__(self, *, inner: bool) -> None:
-        #: Seeds numpy's generator for a task; None before the first one.
-        self.numpy: Any = None
-        self._inner = inner
-        self._restore: Callable[[], None]
-
-    def save(self) -> None:
-        """Save their states and prepare to seed them."""
-        from dagprofiler.measure._legacy import generator
-
-        if self._inner:
-            self._restore = _saved()
-        else:
-            with self._lock:
-                if not self._beside:
-                    self._restore_all[:] = [_saved()]
-                self._beside.add(self)
-        self.numpy = generator()
-
-    def restore(self) -> None:
-        """Restore the saved states, if any."""
-        from dagprofiler.measure._legacy import give_back
-
-        if self._inner:
-            if self.numpy is not None:
-                self._restore()
-        else:
-            with self._lock:
-                if self._beside == {self}:
-                    self._restore_all[0]()
-                self._beside.discard(self)
-        if self.numpy is not None:
-            give_back(self.numpy)
+#: Restores the legacy generators after the run; empty until the run has seeded them.
+_restore: ContextVar[list[Callable[[], None]]] = ContextVar("restore")
 
 
 def _saved() -> Callable[[], None]:
-    """Return a function that restores the current states of both legacy generators."""
+    """Return a function that restores the present states of both legacy generators."""
     from dagprofiler.measure._legacy import saved
 
     python_state, restore_numpy = random.getstate(), saved()
 
     def restore() -> None:
-        try:
-            random.setstate(python_state)
-        finally:
-            restore_numpy()
+        random.setstate(python_state)
+        restore_numpy()
 
     return restore
-
-
-_generators: ContextVar[_Generators] = ContextVar("generators")
-
-
-def _begin_anew() -> None:
-    """Forget, in a process that was forked, the runs that go on in its parent's threads."""
-    _Generators._lock = threading.Lock()  # noqa: SLF001  (one module)
-    _Generators._beside.intersection_update([_generators.get(None)])  # noqa: SLF001
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
 
 
 @contextmanager
 def generators_restored() -> Iterator[None]:
     """Restore the legacy generators after the body, in which a :class:`Streams` seeds them."""
-    generators = _Generators(inner=_generators.get(None) is not None)
-    outer = _generators.set(generators)
+    restore: list[Callable[[], None]] = []
+    outer = _restore.set(restore)
     try:
         yield
     finally:
-        _generators.reset(outer)
-        generators.restore()
+        _restore.reset(outer)
+        for restore_both in restore:
+            restore_both()

@@ -410,8 +410,7 @@ class GraphEditor(GraphView):
         """
         if not self._open:
             raise self._late()
-        if type(name) is not str or not name or "->" in name:
-            check_names({name: None})
+        check_names([name])
         if name in self._growing.index or name in self.tasks_added:
             raise GraphError(f"task {name!r} exists already")
         made = self._made(name, task)
@@ -495,7 +494,7 @@ class GraphEditor(GraphView):
             raise GraphError(f"tasks {name!r}: input {into!r} {problem}")
         count = self._encode_items(source, field)
         names = [f"{name}[{i}]" for i in range(count)]
-        check_names(dict.fromkeys(names[:1]))
+        check_names(names[:1])
         if count and not self._growing.index.keys().isdisjoint(names):
             existing = next(item for item in names if item in self._growing.index)
             raise GraphError(f"task {short_repr(existing)} exists already")
@@ -1161,7 +1160,7 @@ class DynamicGraph:
         put = self._executor.put
         items = chain.from_iterable(editor.items.values())
         handles = [put(frames) for frames, _, _ in items] if editor.items else []
-        contracts = self._reader.read_all(names, tasks)
+        contracts = [self._reader.read(name, task) for name, task in zip(names, tasks)]
         wiring = self._wiring
         first, slots = len(self.names), len(wiring.owner)
         try:
@@ -1244,7 +1243,7 @@ class DynamicGraph:
         contract: Contract,
         item: tuple[int, int, str] | None,
         checked: set[int],
-    ) -> list[str]:
+    ) -> tuple[str, ...]:
         """Append a new task to the wiring, and return its inputs that arrive."""
         wiring, index, old = self._wiring, self.index, len(self.states)
         outputs, first_slot, inputs = wiring.outputs, wiring.first_slot, contract.inputs
@@ -1278,11 +1277,10 @@ class DynamicGraph:
                 slots.append(slot)
                 fields.append(field)
         index[name] = len(wiring.names)
-        if fields == inputs:
-            # Tasks that are alike share one list.
-            fields = inputs
-        wiring.add_task(name, contract.outputs, [*sources], slots, fields)
-        return fields
+        # Tasks that are alike share one tuple.
+        arriving = inputs if (*fields,) == inputs else (*fields,)
+        wiring.add_task(name, contract.outputs, [*sources], slots, arriving)
+        return arriving
 
     def _no_source(self, editor: GraphEditor, source: str, target: str) -> GraphError:
         """Return the error for an edge whose source is not there when its target is added."""

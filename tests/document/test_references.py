@@ -179,6 +179,14 @@ def test_a_document_whose_references_exist_is_accepted(document):
     check_references(document)
 
 
+@pytest.mark.parametrize("name", ["a\nb", "\x1b[31m", "\ud800", "\u202e"])
+def test_a_name_that_cannot_be_printed_is_refused(name):
+    with pytest.raises(ProfileError, match="holds characters that cannot be printed") as caught:
+        check_references(profile([name, "b"], []))
+    assert caught.value.path == "$.dag_structure.nodes"
+    assert str(caught.value).isprintable()
+
+
 def test_edges_that_share_a_key_of_edge_weights_are_refused():
     document = profile(["a", "a->b", "b->c", "c"], [("a", "b->c"), ("a->b", "c")])
     with pytest.raises(ProfileError, match="edge 'a->b->c' is listed twice"):

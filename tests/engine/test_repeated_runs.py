@@ -288,26 +288,6 @@ def test_what_is_alive_is_frozen_while_a_task_runs_and_thawed_afterwards(error, 
     assert gc.get_freeze_count() <= thawed
 
 
-@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
-@pytest.mark.usefixtures("thawed")
-@pytest.mark.parametrize("who", ["user", "task"])
-def test_what_a_user_or_a_task_froze_stays_frozen_and_nothing_else_is(who):
-    kept, counts = [], []
-
-    def freeze():
-        kept.extend(Cycle() for _ in range(5000))
-        gc.freeze()
-        counts.append(gc.get_freeze_count())
-
-    if who == "user":
-        freeze()
-    dag = DAG({"a": Calls(lambda _: {"x": freeze() if who == "task" else None})})
-    dag.run(rounds=Rounds(1, warmup=1, collect_garbage="tasks"))
-    # Single frozen objects may die; none is added, and they are not thawed.
-    assert counts[-1] - 1000 < gc.get_freeze_count() <= counts[-1]
-    assert len(kept) >= 5000
-
-
 def test_outputs_are_those_of_the_last_round_and_of_the_others_gone_before_the_next_begins():
     made, alive = [], []
 

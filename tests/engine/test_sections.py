@@ -7,8 +7,8 @@ from steps import Calls, a_round, always, log_of, readings
 
 from dagprofiler import DAG, Profile
 from dagprofiler._document.rounds import COLD, WARM_UP
-from dagprofiler._util.json import held
-from dagprofiler.engine.sections import Tables, differing_outputs, is_precise, samples_of
+from dagprofiler.engine.samples import differing_outputs, is_precise, samples_of
+from dagprofiler.engine.sections import Tables
 
 
 def tables(*rounds, reason=None, calibration=None):
@@ -19,10 +19,6 @@ def tables(*rounds, reason=None, calibration=None):
     if calibration is not None:
         log.environment["calibration"] = {"score": calibration}
     return Tables(log)
-
-
-def sections(made):
-    return {name: held(section) for name, section in made.sections()}
 
 
 def test_where_no_round_was_measured_figures_are_of_what_warmed_up():
@@ -62,7 +58,7 @@ def test_every_candidate_that_was_measured_is_told_with_its_median():
         a_round(2, 5, instructions=[101, 7], cpu_ms=[9.5, 4.0], delay_ms=[500.0, 0.0]),
         calibration=2.0,
     )
-    sources = sections(made)["weight_sources"]
+    sources = made.sections()["weight_sources"]
     assert sources["a"] == {
         "node_weight": "default",
         # The median of whole numbers is a whole one.
@@ -72,14 +68,14 @@ def test_every_candidate_that_was_measured_is_told_with_its_median():
         "reference_time_ms": 2000.0,
     }
     why = {"estimated_instructions": "the task has no cost model"}
-    assert sections(made)["environment"]["not_measured"] == why
+    assert made.sections()["environment"]["not_measured"] == why
     # Where no meter tells delays, times are those of the wall clock.
     unmetered = tables(a_round(1, 4), a_round(2, 5), calibration=2.0)
-    assert sections(unmetered)["weight_sources"]["a"]["reference_time_ms"] == 3000.0
+    assert unmetered.sections()["weight_sources"]["a"]["reference_time_ms"] == 3000.0
 
 
 def test_what_no_task_has_is_told_once_with_the_reason_of_its_meter_or_what_to_ask_for():
-    found = sections(tables(a_round(1, 4)))
+    found = tables(a_round(1, 4)).sections()
     assert found["weight_sources"] == {}
     not_measured = found["environment"]["not_measured"]
     assert "meters='full'" in not_measured["counted_instructions"]
@@ -87,7 +83,7 @@ def test_what_no_task_has_is_told_once_with_the_reason_of_its_meter_or_what_to_a
     assert "not calibrated" in not_measured["reference_time_ms"]
     one = a_round(1, 4, instructions=[None, None])
     one.columns["instructions"] = "no hardware counters on this machine"
-    not_measured = sections(tables(one))["environment"]["not_measured"]
+    not_measured = tables(one).sections()["environment"]["not_measured"]
     told = not_measured["instructions"], not_measured["counted_instructions"]
     assert told == (one.reasons["instructions"],) * 2
 
@@ -98,7 +94,7 @@ def test_a_task_says_that_it_did_not_finish_or_what_its_meter_said(finished):
     one = a_round(1, 4 if finished else None, cpu_ms=[1.0, None], delay_ms=[0.0, None])
     one.columns["cpu_ms"] = "task 'b': stop() raised OSError"
     made = tables(a_round(1, 1 if finished else None, kind=COLD), one, calibration=1.0)
-    reasons = sections(made)["weight_sources"]["b"]["reasons"]
+    reasons = made.sections()["weight_sources"]["b"]["reasons"]
     unfinished = "the task did not finish"
     assert reasons["cpu_time_ms"] == (one.reasons["cpu_ms"] if finished else unfinished)
     assert (reasons.get("reference_time_ms") == unfinished) is not finished

@@ -245,11 +245,11 @@ class Conformance:
 
     def test_after_a_failure_nothing_new_starts(self, executor, batch):
         # Those that are sent one by one must not all be done before the first error comes.
-        others = "rest" if batch == 1 or not self.can_die else "nothing"
+        others = "rest" if batch == 1 else "nothing"
         tasks = {f"a{i}": programs.Act(others if i else "raise") for i in range(50)}
         states = failure(DAG(tasks), executor).profile.sections["run"]["tasks"]
         assert states["a0"]["state"] == "failed"
-        if batch == 1 or not self.can_die:
+        if batch == 1:
             assert "cancelled" in {one["state"] for one in states.values()}
         else:
             # What was sent with it goes on.

@@ -80,6 +80,9 @@ class Act(Task):
     def _nothing(self):
         return None
 
+    def _large(self):
+        return bytes(20_000)
+
     def _rest(self):
         time.sleep(0.02)
 
@@ -128,7 +131,7 @@ class Act(Task):
     def _raise_again(self):
         if not self._is_first():
             raise ValueError("not a second time")
-        return "the first time"
+        return bytes(20_000)
 
     def _lambda(self):
         return lambda: 0

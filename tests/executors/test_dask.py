@@ -15,7 +15,7 @@ from platforms import of_engine
 from processes import alive_in, until
 from relay import Relay
 
-from dagprofiler import DAG, Hook, Rounds, RunError, ValidationError, WorkerError
+from dagprofiler import DAG, Hook, RunError, ValidationError, WorkerError
 from dagprofiler.executors.dask import DaskExecutor
 from dagprofiler.executors.pools import PoolExecutor
 
@@ -150,9 +150,9 @@ def dying(first, path):
 
 def test_outputs_that_died_with_their_worker_are_made_again_and_counted_once(alone, tmp_path):
     told = programs.Follows()
-    dag = dying(programs.Act("nothing"), tmp_path / "once")
+    dag = dying(programs.Act("large"), tmp_path / "once")
     profile = dag.run(executor=DaskExecutor(alone, retries=1), hooks=[told])
-    assert profile.outputs == {"last": {"y": None}}
+    assert profile.outputs == {"last": {"y": bytes(20_000)}}
     assert told.finished == ["0", "first", "bad", "last"]
     assert [*profile.sections["run"]["attempts"]] == ["bad"]
 
@@ -172,28 +172,24 @@ def test_workers_that_come_while_tasks_run_get_some(alone, tmp_path):
     assert len(profile.sections["timeline"]["workers"]) == 2
 
 
-@pytest.mark.parametrize("done", [0, 4], ids=["opens", "begins another round"])
-def test_a_worker_that_dies_as_a_run_asks_all_costs_nothing(client, done):
-    class Dies(Hook):
-        left = done
-
-        def task_finished(self, record):
-            self.left -= 1
-            if not self.left:
-                pid = client.run(os.getpid).popitem()[1]
-                # Stopped, it gets what is sent to all, and does not answer.
-                os.kill(pid, signal.SIGSTOP)
-                threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
-
+def test_a_worker_that_dies_as_a_run_asks_all_for_their_version_costs_nothing(client):
     client.wait_for_workers(2, timeout=LONG_S)
-    dies = Dies()
-    if not done:
-        dies.left = 1
-        dies.task_finished(None)
-    rounds = Rounds(2, warmup=0)
-    dag = programs.failing("nothing")
-    profile = dag.run(executor=DaskExecutor(client, retries=1), rounds=rounds, hooks=[dies])
+    pid = client.run(os.getpid).popitem()[1]
+    # Stopped, it gets what is sent to all, and does not answer.
+    os.kill(pid, signal.SIGSTOP)
+    threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
+    profile = programs.failing("nothing").run(executor=DaskExecutor(client, retries=1))
     assert profile.sections["run"]["state"] == "complete"
+
+
+def test_a_large_config_outlives_the_worker_that_has_it(alone, tmp_path):
+    dag = DAG(
+        {"bad": programs.Act("exit_once", str(tmp_path / "once")), "last": programs.passes},
+        [("bad", "last")],
+        {"large": "x" * 100_000},
+    )
+    profile = dag.run(executor=DaskExecutor(alone, retries=1))
+    assert profile.outputs == {"last": {"y": "the second time"}}
 
 
 class Processes:

@@ -1,108 +1,530 @@
+"""What is between the run loop and an executor: jobs, their batches, and what becomes of them."""
+
+import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from itertools import count
 
+import programs
 import pytest
-from programs import Act, passes, scale
+from conformance import Here, done, failure
 
-from dagprofiler import DAG, Config, SerializationError
-from dagprofiler.executors import jobs
-from dagprofiler.executors.jobs import JobPickler, Session
+from dagprofiler import DAG, ORDER_ONLY, Config, Executor, Rounds, task
+from dagprofiler.errors import SerializationError, WorkerError
+from dagprofiler.executors import dispatch, jobs
+from dagprofiler.executors.jobs import JobResult, not_started
+from dagprofiler.measure import pipeline
+from dagprofiler.serializers import FrameList
 
-
-def job_of(task, key="key"):
-    """Return the job of a task, before it is sent to a worker."""
-    dag = DAG({"t": task})
-    work = "t", dag.tasks["t"], *dag._contracts, [], [], False
-    return JobPickler(by_value=False).job(key, work, ["x"])
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
-def make(task, session):
-    """Return a job as a worker in another process gets it, and its session."""
-    job = job_of(task, session.key)
-    return pickle.loads(pickle.dumps(job)), JobPickler(by_value=False).session(session)
+def raises(error):
+    """Return a function that raises an error, whatever it is called with."""
+
+    def fails(*_):
+        raise error
+
+    return fails
 
 
-def session(key, **fields):
-    given = {"config": Config(), "seed": None, "instrumentation": None}
-    return Session(**{"key": key, "collects": False, "folder": None, **given, **fields})
+def independent(*names):
+    return DAG({name: programs.Act("nothing") for name in names})
 
 
-def test_sessions_that_are_not_used_any_more_are_forgotten():
-    known = []
-    for i in range(20):
-        job, packed = make(Act("nothing"), session(f"session {i}"))
-        assert job.with_session(packed)([]) is not None
-        known.append(job)
-    assert [job([]) is None for job in known] == [True] * 12 + [False] * 8
+# -- an executor and the run loop ----------------------------------------------------------
+
+
+class Keeps(Here):
+    """Outputs stay with it; what it hands out are tickets."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = {}
+        self.fetched = []
+
+    def put(self, frames):
+        ticket = f"ticket {len(self.kept)}"
+        self.kept[ticket] = frames
+        return ticket
+
+    def fetch(self, handle):
+        self.fetched.append(handle)
+        return self.kept[handle]
+
+    def answer(self, job, handles):
+        result = super().answer(job, [self.kept[handle] for handle in handles])
+        return result.replace(lambda k, field, frames: self.put(frames))
+
+
+def test_outputs_can_stay_where_they_are_and_only_those_that_are_needed_are_fetched(batches_of):
+    batches_of(1)
+    dag, asked = programs.program(), {"seed": 5, "inputs": programs.OUTSIDE}
+    executor = Keeps()
+    profile = dag.run(**asked, executor=executor)
+    assert repr(profile.outputs) == repr(dag.run(**asked).outputs)
+    assert len(executor.fetched) == 1
+    # Lists of buffers, from outside too, are told from lists that are values.
+    values = [frames for frames in executor.kept.values() if not isinstance(frames, bytes)]
+    assert len(values) == len(programs.PARTS) * 2
+    assert {type(frames) for frames in values} == {FrameList}
+    # What nobody needs is not kept at all.
+    executor, edges = Keeps(), [("draw", "length", {"points": "data"})]
+    DAG({"draw": programs.Draw, "length": programs.length}, edges, {"N": 5}).run(executor=executor)
+    assert len(executor.kept) == 3  # the session, an input and an output
+
+
+def test_each_job_of_a_round_begins_with_the_session_of_the_round(batches_of):
+    batches_of(1)
+    executor = Keeps()
+    firsts = []
+    executor.answer = lambda job, handles: (
+        firsts.append(handles[0]) or Keeps.answer(executor, job, handles)
+    )
+    independent("a", "b").run(executor=executor, rounds=Rounds(2, warmup=0))
+    first, second = dict.fromkeys(firsts)
+    assert firsts == [first, first, second, second]
+
+
+def loses(error):
+    """Return an executor that loses the job of the task `bad`."""
+
+    def answer(job, handles):
+        return raises(error)() if job.name == "bad" else Here().answer(job, handles)
+
+    return Here(answer=answer)
+
+
+def test_a_task_that_was_lost_is_named_with_the_reason_and_others_go_on(batches_of):
+    batches_of(1)
+    error = failure(programs.failing("nothing"), loses(ConnectionError("gone")), on_error="finish")
+    lost = error.failures["bad"]
+    assert isinstance(lost, WorkerError)
+    assert (lost.task, lost.in_flight, lost.reason) == ("bad", ["beside"], "ConnectionError: gone")
+    assert isinstance(lost.__cause__, ConnectionError)
+    assert done(error.profile) == {"beside", "other"}
+    assert str(pickle.loads(pickle.dumps(lost))) == str(lost)
+    # An executor can say itself what it lost.
+    own = loses(WorkerError("bad", ["x"], "the host is down"))
+    text = str(failure(programs.failing("nothing"), own).__cause__)
+    assert text.endswith("the host is down (also in flight: 'x')")
+    fetches_none = Here(fetch=raises(ConnectionError("gone")))
+    text = str(failure(independent("a"), fetches_none).__cause__)
+    assert text == "task 'a' was lost by its executor: ConnectionError: gone"
+
+
+def test_an_executor_that_is_broken_gets_no_other_job(batches_of):
+    batches_of(1)
+    executor = loses(BrokenExecutor("all gone"))
+    error = failure(independent("bad", "c", "d", "e"), executor, on_error="finish")
+    assert executor.calls == ["open", "bad", "c", "close"]
+    assert error.failures.keys() == {"bad"}
+    states = error.profile.sections["run"]["tasks"]
+    assert states["d"] == states["e"] == {"state": "cancelled"}
+
+
+def finished(result):
+    future = Future()
+    future.set_result(result)
+    return future
+
+
+@pytest.mark.parametrize(
+    ("submit", "words"),
+    [
+        (lambda *_: None, "has no attribute 'add_done_callback'"),
+        (lambda *_: finished("done"), "its future holds 'done', not what the job returned"),
+    ],
+)
+def test_an_executor_that_does_not_return_what_jobs_return_is_an_error(submit, words):
+    executor = Here(submit=submit)
+    error = failure(independent("a", "b"), executor)
+    assert isinstance(error.__cause__, WorkerError)
+    assert words in str(error)
+    assert executor.calls == ["open", "close"]
+
+
+@pytest.mark.parametrize("where", ["submit", "check"])
+def test_an_executor_that_takes_no_job_or_gives_up_gets_no_other(where):
+    class Ends(Here):
+        def submit(self, job, handles):
+            self.calls.append(job.name)
+            return Future() if where == "check" else self.check()
+
+        def check(self):
+            raise ConnectionError("gone")
+
+    executor = Ends()
+    error = failure(independent("a", "b", "c"), executor, on_error="finish")
+    assert "'a' was lost by its executor: ConnectionError: gone" in str(error.failures["a"])
+    # As many as it was said to take at once.
+    assert executor.calls == ["open", "a", "b", "close"]
+    assert error.failures.keys() == {"a", "b"}
+    assert error.profile.sections["run"]["tasks"]["c"] == {"state": "cancelled"}
+
+
+def test_earlier_attempts_are_recorded_by_round():
+    class Retries(Here):
+        def answer(self, job, handles):
+            result = super().answer(job, handles)
+            result.attempts = ("it died", "it died again")
+            return result
+
+    profile = independent("a").run(executor=Retries(), rounds=Rounds(2, warmup=0))
+    assert profile.sections["run"]["attempts"]["a"] == [
+        {"round": i, "error": text} for i in (0, 1) for text in ("it died", "it died again")
+    ]
+
+
+def test_a_result_without_a_worker_adds_none_to_the_profile():
+    result = JobResult(None, [not_started(ValueError("not here"))])
+    error = failure(independent("a"), Here(answer=lambda *_: result))
+    assert repr(error.__cause__) == "ValueError('not here')"
+    assert error.profile.sections["timeline"]["workers"] == []
+
+
+class Closes(programs.Act):
+    """Its output cannot be decoded by the process that drives the run."""
+
+    @staticmethod
+    def serialize(data):
+        return b"value"
+
+    @staticmethod
+    def deserialize(data):
+        raise ValueError("no key")
+
+
+def test_an_output_that_cannot_be_decoded_here_is_named():
+    error = failure(DAG({"a": Closes("nothing")}), Here())
+    assert isinstance(error.__cause__, SerializationError)
+    assert str(error.__cause__) == (
+        "task 'a': output 'x' cannot be decoded here: ValueError: no key"
+    )
+
+
+def test_an_executor_that_cannot_be_opened_is_closed():
+    executor = Here(open=raises(ConnectionError("nobody there")))
+    with pytest.raises(ConnectionError, match="nobody there"):
+        independent("a").run(executor=executor)
+    assert executor.calls == ["close"]
+
+
+def test_a_run_without_workers_is_an_error_unless_it_is_over():
+    none = Here(capacity=0)
+    error = failure(DAG({"bad": programs.last, "b": programs.last}, [("bad", "b", [])]), none)
+    assert str(error.__cause__) == (
+        "task 'bad' was lost by its executor: there is no worker to take it"
+    )
+    assert [*error.failures] == ["bad"]
+
+    class Leaves(Here):
+        capacity = property(lambda self: 3 - len(self.calls))
+
+    dag = DAG({"a": programs.last, "b": programs.last}, [("a", "b", [])])
+    assert dag.run(executor=Leaves()).final_outputs == {"done": True}
+
+
+def test_late_results_of_lost_jobs_change_nothing():
+    late = Future()
+
+    def check():
+        late.set_result(None)
+        raise ConnectionError("all workers are gone")
+
+    executor = Here(submit=lambda *_: late, check=check)
+    assert [*failure(independent("a"), executor).failures] == ["a"]
+
+
+def test_after_ctrl_c_jobs_that_have_not_begun_are_cancelled():
+    futures = [Future(), Future()]
+    left = iter(futures)
+    executor = Here(submit=lambda *_: next(left), check=raises(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        independent("a", "b").run(executor=executor)
+    assert caught.value.profile.sections["run"]["state"] == "partial"
+    assert executor.calls == ["open", "close"]
+    assert [future.cancelled() for future in futures] == [True, True]
+
+
+class Growing(Executor):
+    """Takes one task at first, and more when it has got one."""
+
+    name = "growing"
+    shares_memory = True
+    capacity = 1
+
+    def open(self):
+        self._pool = ThreadPoolExecutor(3)
+
+    def submit(self, job, handles):
+        future = self._pool.submit(job, handles)
+        if self.capacity == 1:
+            self.capacity = 3
+            self.capacity_changed()
+        return future
+
+    def close(self):
+        self._pool.shutdown()
+
+
+def test_an_executor_that_grows_gets_more_at_once_and_tasks_wait_for_their_inputs():
+    barrier = threading.Barrier(3)
+    meets = task(outputs=["x"])(lambda: {"x": barrier.wait(timeout=30) >= 0})
+    tasks = {**dict.fromkeys("abc", meets), "d": programs.passes}
+    profile = DAG(tasks, [("c", "d")]).run(executor=Growing())
+    assert profile.outputs == {"a": {"x": True}, "b": {"x": True}, "d": {"y": True}}
+    # Outside of a run nobody asks for the capacity.
+    Growing().capacity_changed()
+
+
+# -- which tasks share a job ---------------------------------------------------------------
+
+
+class Records(Here):
+    """Runs jobs in order when so many were sent or the run loop waits."""
+
+    def __init__(self, capacity):
+        super().__init__(capacity=capacity)
+        self.sent = []
+
+    def submit(self, job, handles):
+        self.calls.append(job.name)
+        future = Future()
+        self.sent.append((future, job, handles))
+        if len(self.sent) == self.capacity:
+            self.check()
+        return future
+
+    def check(self):
+        sent, self.sent = self.sent, []
+        for future, job, handles in sent:
+            future.set_result(self.answer(pickle.loads(pickle.dumps(job)), handles))
+
+    @property
+    def jobs(self):
+        return self.calls[1:-1]
+
+
+@pytest.fixture
+def takes(monkeypatch):
+    """Return a function that says what the tasks of each name take, in seconds."""
+
+    def takes(seconds):
+        expected = staticmethod(lambda name, _: seconds.get(name[0], float("inf")))
+        monkeypatch.setattr(dispatch.Durations, "expected_s", expected)
+
+    return takes
+
+
+def test_tasks_of_an_unknown_class_travel_alone_until_one_is_measured(monkeypatch):
+    # Short ones, however busy the machine is.
+    monkeypatch.setattr(pipeline, "perf_counter", count(0.0, 1e-6).__next__)
+    executor = Records(2)
+    DAG({f"t{i:03}": programs.last for i in range(200)}).run(executor=executor)
+    assert executor.jobs[:2] == ["t000", "t001"]
+    assert len(executor.jobs) < 50
+    assert any(name.endswith("more") for name in executor.jobs)
+
+
+def test_the_last_round_its_class_and_its_outputs_tell_how_long_a_task_takes():
+    durations = dispatch.Durations()
+
+    def took(name, seconds, worker=0, nbytes=0):
+        record = not_started(None)._replace(times=(0, 0, 0, 0, 0, seconds))
+        durations.add_task(name, object, worker, record._replace(wire_bytes={"x": nbytes}))
+
+    # The first task of a class in a worker says nothing of the others.
+    took("first", 100.0)
+    assert durations.expected_s("other", object) == float("inf")
+    took("long", 9.0)
+    assert durations.expected_s("long", object) > 9
+    took("first there", 100.0, worker=1)
+    took("short", 0.0, worker=1)
+    assert durations.expected_s("short", object) < 1e-3
+    assert durations.expected_s("other", object) == pytest.approx(4.5, rel=1e-3)
+    assert durations.expected_s("other", int) == float("inf")
+    took("large", 0.0, nbytes=1_000_000)
+    assert durations.expected_s("large", object) > dispatch.BATCH_S
+
+
+@pytest.mark.parametrize(
+    ("names", "capacity", "jobs"),
+    [
+        # No worker is left without work for the sake of a fuller batch.
+        ("s1 s2 s3 s4", 4, ["s1", "s2", "s3", "s4"]),
+        # In turns, so that the first tasks of all jobs are those that come first.
+        ("s1 s2 s3 s4", 2, ["s1 and 1 more", "s2 and 1 more"]),
+        ("s1 s2 s3 s4", 1, ["s1 and 3 more"]),
+        # A long one travels alone, and those before it and after it together.
+        ("l0 s1 s2 s3", 2, ["l0", "s1 and 2 more"]),
+        ("s1 s2 s3 x4", 2, ["s1 and 2 more", "x4"]),
+        # Two of these would be too much for one job.
+        ("m1 m2", 4, ["m1", "m2"]),
+        # The last does not fit, and waits for the next job.
+        ("h1 h2 h3 l4", 1, ["h1 and 1 more", "h3", "l4"]),
+    ],
+)
+def test_ready_tasks_share_the_jobs_that_the_executor_accepts(takes, names, capacity, jobs):
+    takes({"s": dispatch.BATCH_S / 100, "m": dispatch.BATCH_S / 1.9, "h": dispatch.BATCH_S / 2})
+    executor = Records(capacity)
+    DAG(dict.fromkeys(names.split(), programs.last)).run(executor=executor)
+    assert sorted(executor.jobs) == sorted(jobs)
+
+
+@pytest.mark.parametrize("shares_memory", [False, True], ids=["processes", "threads"])
+def test_each_task_of_a_batch_has_its_own_record(takes, shares_memory):
+    takes({"s": 0.0})
+    follows = programs.Follows()
+    names = [f"s{i}" for i in range(5)]
+    executor = Here(capacity=1)
+    if shares_memory:
+        executor = Here(capacity=1, shares_memory=True, submit=lambda job, h: finished(job(h)))
+    profile = independent(*names).run(
+        executor=executor, rounds=Rounds(2, warmup=0), hooks=[follows]
+    )
+    assert shares_memory or executor.calls[1:-1] == ["s0 and 4 more"] * 2
+    timeline = profile.sections["timeline"]
+    rows = [dict(zip(timeline["columns"], row)) for row in timeline["records"]]
+    assert [row["task"] for row in rows[:5]] == names
+    for before, after in zip(rows[:4], rows[1:5]):
+        assert before["serialize_end_ms"] <= after["deserialize_start_ms"]
+    assert follows.finished == 2 * names
+
+
+def test_an_input_that_cannot_be_read_fails_its_task_alone(takes, tmp_path):
+    class Forgets(Records):
+        folder = str(tmp_path)
+
+        def check(self):
+            for file in tmp_path.iterdir():
+                file.unlink()
+            super().check()
+
+    takes({"s": 0.0})
+    short = dict.fromkeys(["s0", "s2"], programs.last)
+    edges = [("fill", "s1"), *(("fill", name, ORDER_ONLY) for name in short)]
+    dag = DAG({"fill": programs.Fill(10**6), "s1": programs.length, **short}, edges)
+    failures = failure(dag, Forgets(1), on_error="finish").failures
+    assert [*failures] == ["s1"]
+    assert isinstance(failures["s1"], SerializationError)
+    assert re.match("task 's1'.*FileNotFoundError", str(failures["s1"]))
+
+
+def test_all_tasks_of_a_lost_batch_are_lost_and_named(takes):
+    takes({"s": 0.0})
+    executor = Records(1)
+    executor.check = raises(ConnectionError("gone"))
+    failures = failure(DAG({f"s{i}": programs.last for i in range(3)}), executor).failures
+    assert failures.keys() == {"s0", "s1", "s2"}
+    assert all(isinstance(lost, WorkerError) for lost in failures.values())
+    assert failures["s1"].in_flight == ["s0", "s2"]
+
+
+def test_tasks_of_a_batch_that_is_lost_at_each_attempt_are_tried_alone(takes):
+    class Loses(Records):
+        retries = 1
+
+        def check(self):
+            lost = [sent for sent in self.sent if b"s1" in pickle.dumps(sent[1])]
+            self.sent = [sent for sent in self.sent if sent not in lost]
+            super().check()
+            for future, *_ in lost:
+                future.set_exception(ConnectionError("died twice"))
+
+    takes({"s": 0.0})
+    dag = DAG({f"s{i}": programs.last for i in range(4)})
+    failed = failure(dag, Loses(1), on_error="finish")
+    assert [*failed.failures] == ["s1"]
+    attempts = failed.profile.sections["run"]["attempts"]
+    assert {name: len(lost) for name, lost in attempts.items()} == dict.fromkeys(dag.tasks, 1)
+    assert "died twice" in str(attempts["s0"])
+
+
+# -- what is sent --------------------------------------------------------------------------
+
+
+def sent(executor, dag, **asked):
+    """Return the job and the handles of the first job of a run."""
+    submitted = []
+
+    def submit(job, handles):
+        submitted.append((job, handles))
+        return Here.submit(executor, job, handles)
+
+    executor.submit = submit
+    dag.run(executor=executor, **asked)
+    return submitted[0]
 
 
 def test_a_task_travels_without_the_config_which_its_session_has():
-    task, config = passes(), Config(secret="x" * 1000)
-    dag = DAG({"t": task})
-    task.config = config
-    work = ("t", task, *dag._contracts, [], [], False)
-    job = JobPickler(by_value=False).job("key", work, ["y"])
+    dag = DAG({"t": programs.last}, [], Config(secret="x" * 1000))
+    job, (session,) = sent(Here(), dag)
     assert b"xxx" not in pickle.dumps(job)
-    assert task.config is config
-    assert (job.name, job.outputs, job.keep) == ("t", ["y"], False)
-    task.lock = threading.Lock()
-    with pytest.raises(SerializationError, match=r"'t'.*'lock'"):
-        JobPickler(by_value=False).job("key", work, [])
-    assert task.config is config
+    assert b"xxx" in session
+    assert dag.tasks["t"].config is dag.config
 
 
-def test_contracts_are_packed_once_unless_they_may_hold_on_to_their_task():
-    dag = DAG({"a": Act("nothing"), "b": Act("nothing"), "c": scale()})
-    packer = JobPickler(by_value=False)
-    jobs = [
-        packer.job("key", (name, dag.tasks[name], contract, [], [], False), [])
-        for name, contract in zip("abc", dag._contracts)
-    ]
-    first, second, other = (pickle.loads(job.data)[1] for job in jobs)
-    assert type(first) is bytes
-    assert first == second
-    assert type(other) is not bytes
+def test_a_large_config_goes_through_one_file_which_goes_with_its_round(tmp_path):
+    counts, sizes = [], []
+
+    def answer(job, handles):
+        counts.append(len([*tmp_path.iterdir()]))
+        sizes.append(len(pickle.dumps((job, handles))))
+        return Here().answer(job, handles)
+
+    dag = DAG(dict.fromkeys("abc", programs.last), [], Config(large="x" * 10**6))
+    dag.run(executor=Here(folder=str(tmp_path), answer=answer), rounds=2)
+    assert {*counts} == {1}
+    assert max(sizes) < 1500
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_worker_keeps_only_its_latest_sessions(monkeypatch):
+    monkeypatch.setattr(jobs, "_sessions", {})
+    independent("a").run(executor=Here(), rounds=20)
+    assert len(jobs._sessions) < 20
 
 
 def test_functions_within_functions_need_cloudpickle(monkeypatch):
-    task = passes()
-    task.rule = lambda: 0
     pytest.importorskip("cloudpickle")
-    assert job_of(task).name == "t"
+    dag = independent("t")
+    dag.tasks["t"].rule = lambda: 0
+    assert sent(Here(), dag)[0].name == "t"
     monkeypatch.setattr(jobs, "_cloudpickle", lambda: None)
-    with pytest.raises(SerializationError, match=r'pip install "dagprofiler\[cloudpickle\]"'):
-        job_of(task)
+    with pytest.raises(Exception, match=r"'t'.*'rule'.*pip install \"dagprofiler\[cloudpickle\]\""):
+        dag.run(executor=Here())
 
 
 SCRIPT = """
-import pickle, subprocess, sys
+import pickle, sys
+from conformance import Here
 from dagprofiler import DAG, Task
-from dagprofiler.executors.jobs import JobPickler
 
 class Mine(Task):
     outputs = ["x"]
     def compute(self):
         return {"x": self.value}
 
-dag, jobs = DAG({"t": Mine, "u": Mine}), []
-for Mine.value, key in ((1, "first"), (2, "second")):
-    pack = JobPickler(by_value=True).job
-    for work in zip(dag.tasks, dag.tasks.values(), dag._contracts):
-        jobs.append(pack(key, (*work, [], [], True), []))
-sys.stdout.buffer.write(pickle.dumps(jobs))
+sent = []
+def submit(job, handles):
+    sent.append((job, handles))
+    return Here().submit(job, handles)
+
+for Mine.value in (1, 2):
+    DAG({"t": Mine, "u": Mine}).run(executor=Here(submit=submit))
+sys.stdout.buffer.write(pickle.dumps(sent))
 """
 
 
-def test_what_the_main_program_defines_is_taken_along_once_in_each_session():
+def test_classes_of_the_main_program_are_sent_by_value_and_anew_in_each_run():
     pytest.importorskip("cloudpickle")
-    data = subprocess.run([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, check=True).stdout
-    one, other, changed, _ = pickle.loads(data)
-    tasks = [pickle.loads(job.data)[0] for job in (one, other)]
-    assert tasks[0].compute.__func__ is tasks[1].compute.__func__
-    values = []
-    for key, job in (("second", changed), ("first", one)):
-        _, record, _ = job.with_session(pickle.dumps(tuple(session(key))))([])
-        values.append(pickle.loads(record[3]["x"]))
-    assert values == [2, 1]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    data = subprocess.check_output([sys.executable, "-c", SCRIPT], env=env)
+    results = [job(handles) for job, handles in pickle.loads(data)]
+    records = [record for result in results for record in result.records]
+    assert [pickle.loads(record.frames["x"]) for record in records] == [1, 1, 2, 2]

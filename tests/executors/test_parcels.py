@@ -14,7 +14,7 @@ from processes import limited_files
 
 from dagprofiler import ValidationError
 from dagprofiler.executors import _shared_files
-from dagprofiler.executors._shared_files import OwnedFiles, SharedFile, SharedFiles
+from dagprofiler.executors._shared_files import SharedFile, SharedFiles, removed_when_unused
 from dagprofiler.serializers import FrameList, OutOfBandPickle, PickleSerializer
 
 
@@ -56,31 +56,19 @@ def test_a_list_of_frames_arrives_as_one(folder, protocol):
     ],
 )
 def test_whatever_is_a_buffer_is_written_and_stays_when_the_file_has_gone(folder, frames):
-    owned, shared = OwnedFiles(), SharedFile.of(frames, folder)
-    owned.add(shared)
+    shared = removed_when_unused(SharedFile.of(frames, folder))
     arrived = shared.frames(None)
     del shared
-    owned.tidy()
     assert os.listdir(folder) == []
     assert [bytes(frame) for frame in arrived] == [memoryview(frame).tobytes() for frame in frames]
 
 
 def test_the_file_goes_when_there_is_no_reference_to_its_shared_file_left(folder):
-    owned, shared = OwnedFiles(), SharedFile.of(b"data", folder)
-    owned.add(shared)
-    also, calls = [shared], []
+    shared = removed_when_unused(SharedFile.of(b"data", folder))
+    references = [shared]
     del shared
-    owned.tidy()
     assert len(os.listdir(folder)) == 1
-    # No Python runs when it goes, so that no interrupt is lost there.
-    sys.setprofile(lambda frame, event, _: calls.append(frame) if event == "call" else None)
-    try:
-        del also[0]
-    finally:
-        sys.setprofile(None)
-    assert calls == []
-    assert len(os.listdir(folder)) == 1
-    owned.tidy()
+    del references[0]
     assert os.listdir(folder) == []
 
 

@@ -13,6 +13,7 @@ from agreement import check_agreement
 from handmade import handmade, paths
 from hypothesis import example, given
 from hypothesis import strategies as st
+from sample_profiles import names as names_of_tasks
 from sample_profiles import sink
 
 from dagprofiler import DAG, Config, EdgeMetrics, Profile, Rounds, TaskMetrics, task
@@ -40,8 +41,8 @@ REAL_SHAPES = {
 EVERY = {**SHAPES, **REAL_SHAPES}
 
 NASTY = [
-    *("two words", "two_words", 'quo"te', "quo'te", "Grüße", "new\nline", "$HOME", "<b>"),
-    *("x" * 300, "\ud800", "a/b", "=1+1", "-"),
+    *("two words", "two_words", 'quo"te', "quo'te", "Grüße", "$HOME", "<b>"),
+    *("x" * 300, "a/b", "=1+1", "-"),
 ]
 
 
@@ -302,8 +303,7 @@ TIMES_MS = st.integers(0, 10**12).map(lambda ns: round(ns / 1e6, 6))
 
 @st.composite
 def profiles(draw):
-    text = st.text(min_size=1, max_size=6).filter(lambda name: "->" not in name)
-    names = draw(st.lists(text, min_size=1, max_size=8, unique=True))
+    names = draw(names_of_tasks(min_size=1, max_size=8))
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
     edges = draw(st.dictionaries(st.sampled_from(pairs), st.integers(0, 2**50))) if pairs else {}
     times = draw(st.lists(TIMES_MS, min_size=len(names), max_size=len(names)))

@@ -43,13 +43,17 @@ def message(edges, tasks=None):
             ([name], f"task name {name!r} holds '->', which joins names in edge weights")
             for name in ("->", "a->b", "->a", "a->")
         ),
+        *(
+            ([name], f"holds {name[1]!a}, which cannot be printed")
+            for name in ("a\n", "a\x1b[31m", "a\x85b", "a\ud800", "a\u202e")
+        ),
     ],
 )
 def test_what_can_be_no_name_of_a_task_is_refused(names, expected):
     assert expected in message([], dict.fromkeys(names, Node()))
 
 
-@pytest.mark.parametrize("name", [" ", "a b", "a-b", "a>b", "ü", "a.b/c", "\n"])
+@pytest.mark.parametrize("name", [" ", "a b", "a-b", "a>b", "ü", "a.b/c", "中"])
 def test_any_other_name_is_a_name(name):
     dag = DAG({name: Node(), "z": Node()}, [(name, "z", [])])
     assert dag.run().metrics.edge_weights == {f"{name}->z": 0}

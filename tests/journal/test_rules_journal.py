@@ -110,8 +110,8 @@ def test_of_what_had_finished_only_what_is_still_needed_is_there(journal):
     with ThreadPoolExecutor(1) as threads:
         executor = Tickets(threads)
         program().resume(journal, executor=executor)
-    # For `merge` what six tasks have seen and three lengths; for `done` nothing.
-    assert executor.seen == [9, 0]
+    # The session, and for `merge` what six tasks have seen and three lengths; for `done` nothing.
+    assert executor.seen == [10, 1]
 
 
 def test_rules_that_fired_did_so_when_they_did(tmp_path):

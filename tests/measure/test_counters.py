@@ -1,7 +1,6 @@
 import errno
 import gc
 import mmap
-import os
 import struct
 import subprocess
 import sys
@@ -243,39 +242,8 @@ except (Unavailable, TypeError) as reason:
     assert (twice - base) / (once - base) == pytest.approx(2, rel=0.05)
 
 
-def test_what_a_task_puts_in_the_place_of_a_counter_is_neither_read_nor_closed(page_faults):
-    # To read an empty pipe would block; to read this one would take what is the task's.
-    inlet, outlet = os.pipe()
-    os.set_blocking(inlet, False)
-    os.write(outlet, bytes(24))
-    ours = [*page_faults._held]
-    page_faults.start()
-    for fd in ours:
-        os.dup2(inlet, fd)
-    assert page_faults.stop() is None
-    assert page_faults.reason == "a task closed the counter, or put another file in its place"
-    page_faults.close()
-    assert os.read(ours[0], 100) == bytes(24)
-    for fd in [inlet, outlet, *ours]:
-        os.close(fd)
-
-
-def test_an_interrupted_closing_goes_on_when_it_is_called_again_and_one_nobody_holds_is_closed():
-    class Interrupted(FakeSystem):
-        interruptions = iter([KeyboardInterrupt])
-
-        def close(self, fd):
-            for interruption in self.interruptions:
-                raise interruption
-            super().close(fd)
-
-    system = Interrupted()
-    counter = EventCounter(INSTRUCTIONS, system)
-    with pytest.raises(KeyboardInterrupt):
-        counter.close()
-    for _ in range(2):
-        counter.close()
-    assert not system.still_open
+def test_a_counter_that_nobody_holds_any_more_is_closed():
+    system = FakeSystem()
     EventCounter(INSTRUCTIONS, system)
     gc.collect()
     assert not system.still_open

@@ -1,11 +1,9 @@
-import gc
 import pickle
 
 import numpy as np
 import pytest
 from own_meter import Own
 
-from dagprofiler.measure import instruments as module
 from dagprofiler.measure.instruments import COUNT_ALLOCATIONS, Instrumentation
 from dagprofiler.measure.meters import select
 
@@ -20,9 +18,6 @@ def perform(instruments, encoded=None):
     instruments.start()
     instruments.stop("a")
     return instruments.readings(encoded or {})
-
-
-freezes = pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
 
 
 def test_what_was_read_of_one_task_is_no_part_of_the_next():
@@ -52,61 +47,6 @@ def test_meters_are_stopped_once_and_only_if_they_started():
 def test_the_pass_that_counts_allocations_measures_nothing_else():
     assert COUNT_ALLOCATIONS.columns == ["allocation_bytes"]
     assert (COUNT_ALLOCATIONS.collect_garbage, COUNT_ALLOCATIONS.hash_outputs) == (False, False)
-
-
-@freezes
-def test_runs_that_take_turns_each_freeze_what_is_alive(thawed):
-    first, second = opened(collect_garbage=True), opened(collect_garbage=True)
-    alive, counts = [], []
-    for instruments in (first, second, first, second):
-        alive.append([[] for _ in range(5000)])
-        perform(instruments)
-        counts.append(gc.get_freeze_count())
-    assert all(after > before + 4000 for before, after in zip(counts, counts[1:]))
-    first.close()
-    perform(second)
-    assert gc.get_freeze_count() > counts[-1] - 1000
-    second.close()
-    assert gc.get_freeze_count() <= thawed
-
-
-@freezes
-def test_ctrl_c_while_objects_are_frozen_leaves_none_frozen(monkeypatch, thawed):
-    count, signals = gc.get_freeze_count, [KeyboardInterrupt]
-
-    def interrupted():
-        if count() > thawed and signals:
-            raise signals.pop()
-        return count()
-
-    monkeypatch.setattr(gc, "get_freeze_count", interrupted)
-    instruments = opened(collect_garbage=True)
-    with pytest.raises(KeyboardInterrupt):
-        perform(instruments)
-    instruments.close()
-    assert count() <= thawed
-
-
-@freezes
-def test_what_python_itself_keeps_frozen_is_no_freeze_of_the_users(monkeypatch, thawed):
-    count = gc.get_freeze_count
-    # As CPython 3.12 does.
-    monkeypatch.setattr(gc, "get_freeze_count", lambda: count() + 375)
-    start = module._frozen_at_start()
-    assert start == thawed + 375
-    monkeypatch.setattr(module, "_FROZEN_AT_START", start)
-    monkeypatch.setattr(module._Garbage, "_frozen", start)
-    running = opened(collect_garbage=True)
-    perform(running)
-    assert gc.get_freeze_count() > start + 1000
-    running.close()
-    assert gc.get_freeze_count() <= start
-
-
-@freezes
-def test_what_is_frozen_before_the_import_is_not_taken_for_python_s_own(thawed):
-    gc.freeze()
-    assert module._frozen_at_start() == 0
 
 
 def digest(**encoded):

@@ -1,6 +1,4 @@
-import copy
 import os
-import pickle
 import random
 import threading
 import warnings
@@ -47,13 +45,11 @@ when_drawn = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(params=[pytest.param(True, marks=when_drawn), False], ids=["drawn", "at once"])
-def generator(request, monkeypatch):
+@pytest.fixture(params=[pytest.param("drawn", marks=when_drawn), "at once"])
+def stream(request):
     """What puts numpy's legacy generator into a stream, which it has left afterwards."""
-    monkeypatch.setattr(legacy, "_seeds_when_drawn", lambda: request.param)
-    monkeypatch.setattr(legacy, "_free", [])
     restore = legacy.saved()
-    yield legacy.generator()
+    yield legacy.MT19937().stream if request.param == "drawn" else legacy.at_once
     restore()
 
 
@@ -68,41 +64,41 @@ def test_all_functions_that_draw_are_known():
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_whatever_draws_first_draws_from_the_stream(generator, name):
+def test_whatever_draws_first_draws_from_the_stream(stream, name):
     expected = getattr(np.random.RandomState(WORDS), name)(*ARGUMENTS[name])
     for _ in range(2):
-        generator.stream(KEY)
+        stream(KEY)
         assert np.array_equal(getattr(np.random, name)(*ARGUMENTS[name]), expected)
 
 
-def test_a_look_at_the_state_may_come_first(generator):
+def test_a_look_at_the_state_may_come_first(stream):
     expected = np.random.RandomState(WORDS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        generator.stream(KEY)
+        stream(KEY)
         kind, words, *_ = np.random.get_state()
     assert (kind, words.tolist()) == ("MT19937", expected.get_state()[1].tolist())
     assert np.random.random() == expected.random_sample()
 
 
 @pytest.mark.parametrize("drawn", [0, 1])
-def test_a_task_may_seed_by_itself_and_set_a_state(generator, drawn):
+def test_a_task_may_seed_by_itself_and_set_a_state(stream, drawn):
     expected = np.random.RandomState(5)
     for act in (lambda: np.random.seed(5), lambda: np.random.set_state(expected.get_state())):
-        generator.stream(KEY)
+        stream(KEY)
         np.random.random(drawn)
         act()
         assert np.random.random() == np.random.RandomState(5).random_sample()
 
 
-def test_half_of_a_pair_of_normal_numbers_is_not_left_to_the_next_task(generator):
-    drawn = [(generator.stream(KEY), np.random.standard_normal())[1] for _ in range(2)]
+def test_half_of_a_pair_of_normal_numbers_is_not_left_to_the_next_task(stream):
+    drawn = [(stream(KEY), np.random.standard_normal())[1] for _ in range(2)]
     assert drawn[0] == drawn[1]
 
 
-def test_threads_that_draw_first_at_the_same_time_share_one_stream(generator):
+def test_threads_that_draw_first_at_the_same_time_share_one_stream(stream):
     for _ in range(20):
-        generator.stream(KEY)
+        stream(KEY)
         with ThreadPoolExecutor(2) as pool:
             start = threading.Barrier(2)
             drawn = pool.map(lambda _, go=start: (go.wait(), np.random.random())[1], "ab")
@@ -110,25 +106,12 @@ def test_threads_that_draw_first_at_the_same_time_share_one_stream(generator):
 
 
 @when_drawn
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda bits: np.random.Generator(bits).random(),
-        lambda bits: bits.random_raw(),
-        lambda bits: bits.jumped().random_raw(),
-    ],
-)
-def test_who_asks_for_the_bit_generator_gets_one_in_the_stream(copied, draw):
-    expected = np.random.MT19937()
-    expected._legacy_seeding(WORDS)
-    restore, generator = legacy.saved(), legacy.WhenDrawn()
+def test_a_generator_of_the_task_s_own_may_use_the_same_bits():
+    restore = legacy.saved()
     try:
-        generator.stream(KEY)
-        assert draw(np.random.get_bit_generator()) == draw(expected)
-        again = copied(np.random.get_bit_generator())
-        assert type(again) is np.random.MT19937
-        assert again.random_raw() == expected.random_raw()
+        legacy.MT19937().stream(KEY)
+        drawn = np.random.Generator(np.random.get_bit_generator()).random()
+        assert drawn == np.random.RandomState(WORDS).random_sample()
     finally:
         restore()
 
@@ -138,12 +121,13 @@ def test_nothing_is_seeded_for_a_task_that_does_not_draw(monkeypatch):
     def seeded(self, seed):
         raise AssertionError
 
-    legacy.generator()
-    monkeypatch.setattr(legacy.WhenDrawn, "_legacy_seeding", seeded)
     with generators_restored():
-        Streams(1).enter("a")
-        Streams(1).enter("b")
+        streams = Streams(1)
+        monkeypatch.setattr(legacy.MT19937, "_legacy_seeding", seeded)
+        streams.enter("a")
+        streams.enter("b")
         leave_stream()
+        monkeypatch.undo()
 
 
 class Idle(Task):
@@ -173,53 +157,9 @@ def test_a_run_that_seeds_nothing_in_this_process_restores_nothing(pool):
     assert states() == after
 
 
-class Step(Task):
-    """Says that it has come so far, and waits until it may go on."""
-
-    def __init__(self, come, go):
-        super().__init__()
-        self.come, self.go = come, go
-
-    def compute(self):
-        random.random()
-        np.random.random()
-        self.come.set()
-        assert self.go.wait(60)
-        return {}
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="about processes that fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_process_forked_beside_a_seeded_run_restores_its_own(generator):
-    come, go = threading.Event(), threading.Event()
-    run = DAG({"a": Step(come, go)}).run
-    thread = threading.Thread(target=run, kwargs={"seed": 1})
-    thread.start()
-    assert come.wait(60)
-    child = os.fork()
-    go.set()
-    if not child:
-        before = states()
-        run(seed=2)
-        os._exit(states() != before)
-    thread.join()
-    assert os.waitpid(child, 0)[1] == 0
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_of_runs_beside_each_other_the_first_saves_and_the_last_restores(generator, first):
-    # The second of a pair of normal numbers waits in both.
+def test_a_seeded_run_keeps_the_second_of_a_pair_of_normal_numbers():
     random.gauss(0, 1)
     np.random.standard_normal()
-    before, threads = states(), []
-    for seed in range(2):
-        come, go = threading.Event(), threading.Event()
-        run = DAG({"a": Step(come, go)}).run
-        threads.append((threading.Thread(target=run, kwargs={"seed": seed}), go))
-        threads[seed][0].start()
-        assert come.wait(60)
-    for thread, go in (threads[first], threads[1 - first]):
-        assert states() != before
-        go.set()
-        thread.join()
+    before = states()
+    DAG({"a": Idle}).run(seed=1)
     assert states() == before
