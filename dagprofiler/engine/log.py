@@ -28,6 +28,7 @@ from dagprofiler.metrics import TaskMetrics
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
+    from dagprofiler._document import Calibration
     from dagprofiler.engine.setup import Setup
     from dagprofiler.measure.instruments import Readings
     from dagprofiler.tracing.collection import Few, Packed
@@ -310,15 +311,8 @@ class RoundLog:
     legacy_generators: bool | None = None
     growth: Growth | None = None
 
-    @classmethod
-    def of(cls, kind: str, wiring: Wiring, columns: Iterable[str] = ()) -> RoundLog:
-        """Return the log of a round that is about to begin."""
-        log = cls(kind, wiring, [], [], [], columns=dict.fromkeys(columns, ""))
-        log.extend(len(wiring.names), len(wiring.owner))
-        return log
-
     def extend(self, tasks: int, slots: int) -> None:
-        """Make room for tasks and slots, as a graph has or by which it grows."""
+        """Make room for tasks and slots by which the graph grows."""
         self.times += [None] * (6 * tasks)
         self.ran_on += [0] * tasks
         self.wire_bytes += [0] * slots
@@ -530,7 +524,10 @@ class Figures(NamedTuple):
 
 
 def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
-    """Return the figures of at least one round: its own, or the medians of several."""
+    """Return the figures of a round: its own, or the medians of several; unknown without any."""
+    if not rounds:
+        unknown: Column = [None] * len(wiring.names)
+        return Figures(unknown, unknown, unknown, [0] * len(wiring.owner), {}, {})
     phases = [[phase_s(round_log, start) for round_log in rounds] for start in (0, 2, 4)]
     if len(rounds) == 1:
         only, ((decode_s,), (compute_s,), (encode_s,)) = rounds[0], phases
@@ -777,6 +774,14 @@ class RunLog:
         self.wiring = first.wiring
         self.estimates.update(round_log.growth.estimates)  # type: ignore[union-attr]
         return numbers
+
+    def describe_environment(self, calibrations: Iterable[Calibration]) -> None:
+        """Describe the machine, and what the processes that computed had loaded."""
+        self.environment = environment(thorough=self.setup.several)
+        for calibration in calibrations:
+            self.environment["calibration"] = calibration.to_dict()
+        for round_log in self.rounds:
+            self.environment["versions"].update(round_log.versions)
 
     def measured(self) -> list[RoundLog]:
         """Return the measured rounds."""

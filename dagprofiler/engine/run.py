@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, MIN_ROUNDS, WARM_UP
 from dagprofiler._util.interpreter import asked_for, recording, sink
 from dagprofiler.engine.hooks import Hook, RunInfo
-from dagprofiler.engine.log import Results, RoundLog, RoundResult, RunLog, environment
+from dagprofiler.engine.log import Results, RoundLog, RoundResult, RunLog
 from dagprofiler.engine.setup import RunOptions, Setup, Workflow, prepare
 from dagprofiler.errors import (
     GraphError,
@@ -35,7 +35,7 @@ from dagprofiler.errors import (
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.wiring import Wiring, ready_queue, ready_queue_along, ready_queue_by
 from dagprofiler.measure.pipeline import Contract
-from dagprofiler.measure.random import current_stream, generators_restored
+from dagprofiler.measure.random import Streams, current_stream, generators_restored
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import frames_bytes
 
@@ -653,9 +653,12 @@ class Run:
         log.wiring = wiring = frontier.wiring
         # Each task removes its inputs; another round needs them again.
         given, is_last = setup.given_inputs, not (setup.several or setup.allocation)
-        round_log = RoundLog.of(kind, wiring, instruments.columns if instruments else ())
-        log.rounds.append(round_log)
+        tasks, slots = len(wiring.names), len(wiring.owner)
+        round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
+        if instruments is not None:
+            round_log.columns = dict.fromkeys(instruments.columns, "")
         self._executor.begin(instruments, wiring)
+        log.rounds.append(round_log)
         return Round(
             log,
             round_log,
@@ -764,30 +767,20 @@ class Run:
         log, setup = self.log, self._setup
         # All rounds have ended and use one clock; the executor is not needed any more.
         log.ahead_s = SerialExecutor.ahead_s
-        log.environment = environment(thorough=setup.several)
+        names, order, outputs = log.wiring.names, log.wiring.order, self._results.outputs
+        named = {names[i]: outputs[i] for i in order if i in outputs}
+        final = outputs.get(order[-1], {}) if order else {}
         calibrations = asked_for
         if setup.several:
             from dagprofiler.measure.calibrate import calibration_of_process
 
             calibrations = [calibration_of_process(oldest_s=_CALIBRATED_S)]
-        for calibration in calibrations:
-            log.environment["calibration"] = calibration.to_dict()
-        for round_log in log.rounds:
-            # Of the processes that computed.
-            log.environment["versions"].update(round_log.versions)
+        log.describe_environment(calibrations)
         if self._past is not None:
             self._past.finish(log)
-        names, outputs = log.wiring.names, self._results.outputs
-        order = [i for i in log.wiring.order if i in outputs]
-        last = log.wiring.order[-1:]
-        return Profile.from_run(
-            Tables(log),
-            setup.workflow.config,
-            setup.options.seed,
-            name=setup.workflow.name,
-            outputs={names[i]: outputs[i] for i in order},
-            final_outputs=outputs.get(last[0], {}) if last else {},
-        )
+        workflow, tables = setup.workflow, Tables(log)
+        seed, name = setup.options.seed, workflow.name
+        return Profile.from_run(tables, workflow.config, seed, named, final, name=name)
 
 
 def kinds_of_rounds(log: RunLog, past: Past | None) -> Iterator[tuple[str, str]]:
@@ -856,7 +849,7 @@ def _executor_of(setup: Setup) -> SerialExecutor | Dispatcher:
     """Return what runs the tasks."""
     options, config = setup.options, setup.workflow.config
     if options.executor is None:
-        return SerialExecutor(config, options.seed)
+        return SerialExecutor(config, None if options.seed is None else Streams(options.seed))
     from dagprofiler.executors.dispatch import Dispatcher
 
     return Dispatcher(

@@ -196,7 +196,7 @@ class Tables:
         """The figures of each task: of the measured rounds, or else of all rounds."""
         rounds = self.log.measured() or self.log.rounds
         wiring = self.log.wiring
-        return figures(rounds or [RoundLog.of(MEASURED, wiring, [])], wiring)
+        return figures(rounds, wiring)
 
     @cached_property
     def _samples(self) -> dict[str, Any] | None:

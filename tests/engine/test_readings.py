@@ -21,9 +21,9 @@ A, B, C = range(3)
 
 def a_round(*wire_bytes, payload=None, undeclared=None, failed=None):
     """Return a round in which each task takes 1 s a phase, and number `failed` fails."""
-    one = RoundLog.of("measured", WIRING, [])
-    one.times[:] = [float(moment) for moment in range(len(one.times))]
-    one.wire_bytes[: len(wire_bytes)] = wire_bytes
+    tasks, sizes = len(WIRING.names), [*wire_bytes, *[0] * len(WIRING.owner)]
+    moments = [float(moment) for moment in range(6 * tasks)]
+    one = RoundLog("measured", WIRING, moments, [0] * tasks, sizes[: len(WIRING.owner)])
     one.payload_bytes.update(payload or {})
     for i, size in (undeclared or {}).items():
         one.note(i, undeclared_bytes=size)

@@ -234,11 +234,10 @@ def test_random_failures_leave_the_states_that_brute_force_finds(program, data, 
 class LastFirst(SerialExecutor):
     """Holds three tasks at once, and runs the last one first."""
 
-    capacity = 3
     serial = False
 
-    def __init__(self, config, seed):
-        super().__init__(config, seed)
+    def __init__(self, config, streams):
+        super().__init__(config, streams, capacity=3)
         self._held = []
 
     def submit(self, number, work, handles):

@@ -179,7 +179,7 @@ def test_a_failure_or_an_interrupt_in_one_ends_both_and_keeps_what_both_measured
 
 def test_an_interrupt_while_a_profile_is_made_tells_which_rounds_it_has_cost(monkeypatch):
     _, dag_a, dag_b = two(fails_at=3, error=KeyboardInterrupt())
-    module = sys.modules["dagprofiler.engine.run"]
+    module = sys.modules["dagprofiler.engine.log"]
     environment, calls = module.environment, []
 
     def interrupted(**how):
