@@ -265,10 +265,9 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
             busy_cores = cases[0][2].rounds.busy_cores
             if busy_cores:
                 conditions.enter_context(busy(busy_cores))
-            shown: Progress | None = None
+            line = Progress().line
             for label, dag, options in cases:
-                shown = Progress(label=label, beside=shown) if progress else None
-                hooks = HookCalls([] if shown is None else [shown])
+                hooks = HookCalls([Progress(label=label, line=line)] if progress else [])
                 conditions.callback(hooks.close)
                 # Like DAG.run, but the rounds are taken one by one.
                 run = Run(prepare(dag._workflow(), options), hooks)  # noqa: SLF001

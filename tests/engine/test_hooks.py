@@ -153,21 +153,13 @@ def test_a_task_named_like_a_method_of_a_hook_keeps_its_key():
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        *((name, "task_finished") for name in ("on_task_end", "task_finish", "task_fnished")),
-        ("before_task", "task_started"),
-        ("after_run", "run_finished"),
-        ("on_round_complete", "round_finished"),
-        ("task_error", "task_failed"),
-    ],
-)
-def test_a_method_that_no_hook_has_is_refused_with_the_one_that_is_meant(name, meant):
+@pytest.mark.parametrize("name", ["task_finish", "on_task_end", "before_task", "after_run"])
+def test_a_method_that_no_hook_has_is_refused_with_those_that_hooks_have(name):
     kind = type("Log", (Notes,), {name: lambda self, record: None})
     calls = []
-    with pytest.raises(DeclarationError, match=f"hook Log: '{name}'.*mean '{meant}'"):
+    with pytest.raises(DeclarationError, match=f"hook Log: '{name}'.*task_finished") as caught:
         DAG({"a": WORKS}).run(hooks=[kind(calls)])
+    assert ("did you mean 'task_finished'" in str(caught.value)) is (name == "task_finish")
     assert calls == []
 
 
