@@ -26,9 +26,12 @@ from dagprofiler.journal.replay import (
     LINES,
     TOTALS,
     PastRun,
+    bound_of,
     declaration,
+    declarations,
     pickled,
     sources_of,
+    values_of,
 )
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import FrameList, picklable
@@ -146,22 +149,16 @@ class Journal(Hook):
             self._append({"resumed": resumed})
 
     def _header(self, run: RunInfo) -> dict[str, Any]:
-        options, log = run.options, run.log
+        options, log, workflow = run.options, run.log, run.log.setup.workflow
         try:
             meters = pickle.dumps(options.meters)
         except Exception as error:
             problem = f"the meters cannot be recorded: {describe(error)}"
             raise JournalError(self.directory, [problem]) from error
-        names = log.wiring.names
-        values = {
+        stored = {
             "meters": meters,
-            "config": pickled(run.config),
             "inputs": {name: _picklable(fields) for name, fields in run.inputs.items()},
-            "bound": {
-                name: pickled(contract.bound)
-                for name, contract in zip(names, run.contracts)
-                if contract.bound
-            },
+            "values": pickled(values_of(workflow)),
         }
         return {
             "format": FORMAT,
@@ -171,13 +168,10 @@ class Journal(Hook):
             "rounds": options.rounds.to_dict(),
             "keep": options.keep,
             "on_error": options.on_error,
-            "sources": sources_of(run.tasks, run.tasks.values()),
+            "sources": sources_of(workflow),
             "rules": list(run.rules),
-            "graph": {
-                name: declaration(i, contract, log.wiring)
-                for i, (name, contract) in enumerate(zip(names, run.contracts))
-            },
-            "values": self._own.append(values),
+            "graph": declarations(log.wiring, run.contracts),
+            "values": self._own.append(stored),
         }
 
     def task_finished(self, record: TaskRecord) -> None:
@@ -210,10 +204,11 @@ class Journal(Hook):
     def _added(self, added_s: float, i: int) -> dict[str, Any]:
         """Return what the line of a task holds in addition if a rule has added the task."""
         log, contract = self._log, self._log.contracts[i]
+        bound = bound_of(log.wiring.names[i], contract)
         return {
             "added_ms": log.since_start_ms([added_s])[0],
             "declared": declaration(i, contract, log.wiring),
-            "bound": contract.bound and self._own.append(pickled(contract.bound)),
+            "bound": contract.bound and self._own.append(pickled(bound)),
         }
 
     def _number(self, task: str) -> int:

@@ -238,9 +238,9 @@ def test_a_plain_run_with_a_journal_has_no_samples(tmp_path):
     ("change", "says"),
     [
         ({"seed": 4}, "seed: 4, in the journal 3"),
-        ({"inputs": {"twice": {"offset": 6}}}, "'offset' of task 'twice' differs"),
-        ({"inputs": {}}, "'offset' of task 'twice' .* journal only"),
-        ({"inputs": {"twice": {"offset": 5, "x": 1}}}, "'x' of task 'twice' is not"),
+        ({"inputs": {"twice": {"offset": 6}}}, "inputs.twice.offset differs"),
+        ({"inputs": {}}, "inputs.twice.offset .* journal only"),
+        ({"inputs": {"twice": {"offset": 5, "x": 1}}}, "inputs.twice.x is not"),
     ],
     ids=str,
 )
@@ -274,9 +274,9 @@ def test_all_that_differs_is_said_at_once(journal):
         "task 'total': after: [], in the journal ['source', 'twice']",
         f"task 'twice': fed with: [['data', 'more', 'data']], in the journal {from_source}",
         "task 'twice': after: ['more'], in the journal ['source']",
-        "config: parameter 'N': 5, in the journal 4",
-        "config: parameter 'M' is not in the journal",
         "seed: 1, in the journal 3",
+        "config.N: 5, in the journal 4",
+        "config.M is not in the journal",
     ]
     assert str(caught.value).startswith(f"journal {str(journal)!r}: 12 problems:\n  - the DAG")
 
