@@ -55,7 +55,7 @@ class CycleError(GraphError):
         self.cycle = tuple(cycle)
 
     def __str__(self) -> str:
-        names = [short_repr(name) for name in self.cycle]
+        names = [repr(name) for name in self.cycle]
         if len(names) > _MOST_NAMES:
             left_out = len(names) - _MOST_NAMES
             names[_MOST_NAMES - 1 : -1] = [f"({left_out} more)"]
@@ -142,18 +142,18 @@ class RunError(DagProfilerError, RuntimeError):
     def __str__(self) -> str:
         name, *others = self.failures
         if name == self.task:
-            what = f"task {short_repr(name)}"
+            what = f"task {name!r}"
         else:
             what = name if name.startswith("rule ") else f"hook {name}"
         of = f"{self.of}: " if self.of else ""
         text = f"{of}{what} failed: {describe(self.failures[name])}"
-        named = [short_repr(other) for other in others[:5]] + ["..."] * (len(others) > 5)
+        named = [repr(other) for other in others[:5]] + ["..."] * (len(others) > 5)
         return f"{text} (and {len(others)} more: {', '.join(named)})" if others else text
 
 
 def portable(error: BaseException) -> BaseException:
-    """Return `error`, or a substitute with its text if it cannot be pickled."""
-    return error if _pickled(error) else DagProfilerError(describe(error))
+    """Return a copy of `error` without its causes, or a substitute with its text; both pickle."""
+    return _unpickled(_pickled(error), describe(error))
 
 
 def _pickled(error: BaseException) -> bytes | None:
@@ -244,8 +244,8 @@ class WorkerError(DagProfilerError, RuntimeError):
         self.reason = reason
 
     def __str__(self) -> str:
-        others = listed(self.in_flight, _MOST_NAMES, short_repr)
-        text = f"task {short_repr(self.task)} was lost by its executor: {self.reason}"
+        others = listed(self.in_flight, _MOST_NAMES)
+        text = f"task {self.task!r} was lost by its executor: {self.reason}"
         return f"{text} (also in flight: {others})" if others else text
 
 
@@ -313,7 +313,7 @@ class JournalError(DagProfilerError, ValueError):
         self.problems = list(problems)
 
     def __str__(self) -> str:
-        return f"journal {short_repr(self.path)}: {_itemized(self.problems)}"
+        return f"journal {self.path!r}: {_itemized(self.problems)}"
 
 
 class WeightError(DagProfilerError, ValueError):
@@ -403,7 +403,7 @@ def frames_of(error: BaseException) -> list[dict[str, Any]]:
     """
     from traceback import extract_tb
 
-    found = [
+    frames = [
         {
             "file": frame.filename,
             "line": frame.lineno or 1,
@@ -415,11 +415,11 @@ def frames_of(error: BaseException) -> list[dict[str, Any]]:
     ]
     link: BaseException | None = error
     for _ in range(_MAX_CAUSES + 1):
-        if found or link is None:
+        if frames or link is None:
             break
-        found = link.frames if isinstance(link, RemoteTraceback) else []
+        frames = link.frames if isinstance(link, RemoteTraceback) else []
         link = link.__cause__
-    return found if len(found) <= _MAX_FRAMES else [found[0], *found[1 - _MAX_FRAMES :]]
+    return frames if len(frames) <= _MAX_FRAMES else [frames[0], *frames[1 - _MAX_FRAMES :]]
 
 
 def short_repr(value: Any) -> str:

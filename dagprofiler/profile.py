@@ -7,13 +7,14 @@ from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Protocol
 from warnings import warn
 
-from dagprofiler._document.table import (
-    Frames,
-    ProfiledTask,
-    ProfileTable,
-    edge_table,
-    profiled_task,
-    task_table,
+from dagprofiler._document import (
+    Environment,
+    Origins,
+    RunFacts,
+    Samples,
+    Spans,
+    Timeline,
+    section_of,
 )
 from dagprofiler._util import PathLike, plugins
 from dagprofiler._util.files import FOREIGN, write
@@ -38,6 +39,7 @@ from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetri
 from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
+    from dagprofiler._document.table import Frames, ProfiledTask, ProfileTable
     from dagprofiler.analysis.compare import ProfileComparison
     from dagprofiler.analysis.weights import Weights
 
@@ -137,7 +139,7 @@ class Profile(Shown):
         self.final_outputs = {} if final_outputs is None else final_outputs
         self.outputs = {} if outputs is None else outputs
         self.seed = seed
-        self.timestamp: str | None = utc_text() if timestamp is None else timestamp
+        self.timestamp = utc_text() if timestamp is None else timestamp
         self.hostname: str | None = HOSTNAME if hostname is None else hostname
         self.sections = dict(sections or {})
         self.metadata = {**_OUR_METADATA, **(metadata or {})}
@@ -156,15 +158,13 @@ class Profile(Shown):
     ) -> Profile:
         """Return the profile of a run that has just ended; `tables` builds its parts when used."""
         metadata = None if name is None else {"name": name}
-        nothing = DAGMetrics([], [], {}, {}, 0.0)
+        later: Any = None
         profile = cls(
-            *(config, {}, nothing, final_outputs, seed, tables.timestamp),
-            outputs=outputs,
-            metadata=metadata,
+            config, later, later, final_outputs, seed, "", outputs=outputs, metadata=metadata
         )
         profile._tables = tables
         # The cached properties below take their place.
-        del profile.dag_structure, profile.metrics, profile.sections
+        del profile.dag_structure, profile.metrics, profile.timestamp, profile.sections
         return profile
 
     @property
@@ -172,8 +172,13 @@ class Profile(Shown):
         """Return what the profile is of: the name of the DAG, or of the command's target."""
         return self.metadata.get("name")
 
-    # In the profile of a run that has just ended, the next three are built at their first use; in
+    # In the profile of a run that has just ended, the next four are built at their first use; in
     # every other profile they are plain attributes.
+
+    @cached_property
+    def timestamp(self) -> str | None:
+        """Return when the run started, as ISO 8601 text."""
+        return self._tables.timestamp
 
     @cached_property
     def dag_structure(self) -> dict[str, Any]:
@@ -192,6 +197,46 @@ class Profile(Shown):
         with collector_paused():
             return self._tables.sections()
 
+    @property
+    def run(self) -> RunFacts:
+        """How the run went: the section ``run`` as an object."""
+        return section_of(RunFacts, self.sections, "run")
+
+    @property
+    def samples(self) -> Samples:
+        """Every value that several rounds measured; empty for a plain run.
+
+        Examples
+        --------
+        >>> from dagprofiler import DAG, task
+        >>> @task(outputs=["x"])
+        ... def source():
+        ...     return {"x": 1}
+        >>> len(DAG({"source": source}).run(rounds=3).samples.of("source", "wall_ms"))
+        3
+        """
+        return section_of(Samples, self.sections, "samples")
+
+    @property
+    def timeline(self) -> Timeline:
+        """When each task ran, and where: the section ``timeline`` as an object."""
+        return section_of(Timeline, self.sections, "timeline")
+
+    @property
+    def spans(self) -> Spans:
+        """What was traced inside the tasks: the section ``spans`` as an object."""
+        return section_of(Spans, self.sections, "spans")
+
+    @property
+    def environment(self) -> Environment:
+        """The machine and the program: the section ``environment`` as an object."""
+        return section_of(Environment, self.sections, "environment")
+
+    @property
+    def origins(self) -> Origins:
+        """How the graph grew: the section ``origins`` as an object."""
+        return section_of(Origins, self.sections, "origins")
+
     def __getitem__(self, task: str) -> ProfiledTask:
         """Return what the profile holds about one task: times, sizes, samples, flags, spans.
 
@@ -209,6 +254,8 @@ class Profile(Shown):
         >>> DAG({"source": source}).run(rounds=3)["source"].statistics["wall_ms"]["n"]
         3
         """
+        from dagprofiler._document.table import profiled_task
+
         return profiled_task(self, task)
 
     @property
@@ -225,11 +272,15 @@ class Profile(Shown):
         >>> tasks["state"], tasks.columns["time_ms"].unit
         (['succeeded'], 'ms')
         """
+        from dagprofiler._document.table import task_table
+
         return task_table(self)
 
     @property
     def edges(self) -> ProfileTable:
         """The edges as a table: a row for each, with its fields and sizes."""
+        from dagprofiler._document.table import edge_table
+
         return edge_table(self)
 
     def to_pandas(self) -> Frames:
@@ -450,10 +501,9 @@ class Profile(Shown):
         >>> DAG({"source": source}).run().dag_structure_at(0)["nodes"]
         ['source']
         """
-        structure, origins = self.dag_structure, self.sections.get("origins", {})
-        records = origins.get("records", ())
-        grown = {record[0] for record in records}
-        present = {row[0] for row in records if row[1] == round and row[3] <= moment_ms}
+        structure, rows = self.dag_structure, self.origins.rows()
+        grown = {row.task for row in rows}
+        present = {row.task for row in rows if row.round == round and row.at_ms <= moment_ms}
         names = [name for name in structure["nodes"] if name not in grown or name in present]
         known = set(names)
         return {
@@ -599,8 +649,8 @@ class Profile(Shown):
             ``prediction``: only if one of the profiles is predicted, how far off its makespan
             is, and which parts; see
             :func:`dagprofiler.analysis.compare.prediction_error`; with its ``interval_ms``, or
-            None. ``in_intervals``: of predicted times, how many ``tasks`` of how many (``of``)
-            took a time in the predicted interval.
+            None. ``in_intervals``: how many ``tasks`` of how many (``of``) took times in their
+            predicted intervals, in ``compute()`` and, where it matters, to move values.
 
         Raises
         ------

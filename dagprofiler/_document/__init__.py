@@ -1,15 +1,339 @@
-"""ProfileData: the attributes of a profile that analyses read; Calibration, stored in it."""
+"""A profile as data: the attributes that analyses read, and its sections as objects.
+
+A section is empty where the profile has none. Everything that reads one reads it here: what is
+unknown is None in a row, whichever columns a file has, and what counts as measured is decided once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from dagprofiler._document.rounds import MEASURED, counting, measured_of
 from dagprofiler._util.checks import number
 from dagprofiler.config import Config
 from dagprofiler.errors import ProfileError, describe, short_repr
 from dagprofiler.metrics import DAGMetrics
+
+Section = TypeVar("Section")
+
+
+def section_of(kind: type[Section], sections: Mapping[str, Any], name: str) -> Section:
+    """Return a section of a document as one of the classes below, without what that lacks."""
+    section = sections.get(name, {})
+    known = {part.name for part in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{key: value for key, value in section.items() if key in known})
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """How a run went: the section ``run``.
+
+    Attributes
+    ----------
+    state
+        ``"complete"`` or ``"partial"``; None if that is unknown.
+    reason
+        Why it is partial.
+    executor
+        Name of the executor.
+    rounds
+        Number of complete measured rounds; None if that is unknown.
+    conditions
+        The arguments of :class:`~dagprofiler.Rounds`; empty for a plain run.
+    elapsed_ms, ended_by
+        Of several rounds: duration of all of them, and what ended them.
+    overhead
+        Kind of overhead, such as ``"loop_ms"``, to its time; None if it was not measured.
+    tasks
+        Tasks that did not succeed: ``state``, ``error``, ``traceback``, ``round``.
+    attempts
+        Task to the attempts that its executor retried.
+    resumed
+        An entry for each resumption.
+    bound
+        Task to the arguments that were bound to it.
+    priorities
+        The source of priorities; None for Kahn's order.
+    """
+
+    state: str | None = None
+    reason: str | None = None
+    executor: str | None = None
+    rounds: int | None = None
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    elapsed_ms: float | None = None
+    ended_by: str | None = None
+    overhead: Mapping[str, float] | None = None
+    tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    attempts: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    resumed: Sequence[Mapping[str, Any]] = ()
+    bound: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    priorities: str | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some task did not run to its end."""
+        return self.state == "partial"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Every value that several rounds measured: the section ``samples``.
+
+    Attributes
+    ----------
+    rounds
+        Kind of each round: ``"cold"``, ``"warm_up"``, ``"measured"`` or ``"allocation"``.
+    total_ms
+        Duration of each round; None for one that is not complete.
+    tasks, edges
+        Task, or edge as ``"source->target"``, to quantity, such as ``"wall_ms"``, to its value in
+        each round; None where it was not measured.
+    """
+
+    rounds: Sequence[str] = ()
+    total_ms: Sequence[float | None] = ()
+    tasks: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    edges: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> list[int]:
+        """Numbers of the measured rounds, without warm-up."""
+        return [number for number, kind in enumerate(self.rounds) if kind == MEASURED]
+
+    def of(self, task: str, quantity: str) -> list[Any]:
+        """Return the values of a task in the measured rounds, without unknown ones.
+
+        Examples
+        --------
+        >>> samples = Samples(["cold", "measured"], tasks={"a": {"wall_ms": [9.0, 1.5]}})
+        >>> samples.of("a", "wall_ms"), samples.of("a", "cpu_ms")
+        ([1.5], [])
+        """
+        return self._values(self.tasks, task, quantity)
+
+    def of_edge(self, edge: str, quantity: str) -> list[Any]:
+        """Return the values of an edge, ``"source->target"``, as :meth:`of` those of a task."""
+        return self._values(self.edges, edge, quantity)
+
+    def _values(
+        self, rows: Mapping[str, Mapping[str, Sequence[Any]]], name: str, quantity: str
+    ) -> list[Any]:
+        values = rows.get(name, {}).get(quantity, ())
+        return measured_of(counting(self.rounds, quantity), values)
+
+
+class TimelineRow(NamedTuple):
+    """One task in one round; moments are in milliseconds since the run began, None if unknown.
+
+    Attributes
+    ----------
+    task, round, worker
+        Name; number from 0; index into the timeline's workers, None or -1 if unknown.
+    ready_ms
+        When its last input was available.
+    deserialize_start_ms, deserialize_end_ms
+    compute_start_ms, compute_end_ms
+    serialize_start_ms, serialize_end_ms
+        Start and end of each phase.
+    """
+
+    task: str
+    round: int
+    worker: int | None
+    ready_ms: float | None = None
+    deserialize_start_ms: float | None = None
+    deserialize_end_ms: float | None = None
+    compute_start_ms: float | None = None
+    compute_end_ms: float | None = None
+    serialize_start_ms: float | None = None
+    serialize_end_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """When each task ran, and where: the section ``timeline``.
+
+    Attributes
+    ----------
+    workers
+        ``host``, ``pid`` and ``thread`` of each.
+    columns, records
+        The table; :meth:`rows` has its rows by name.
+    """
+
+    workers: Sequence[Mapping[str, Any]] = ()
+    columns: Sequence[str] = ()
+    records: Sequence[Sequence[Any]] = ()
+
+    def rows(self, round: int | None = None) -> list[TimelineRow]:  # noqa: A002  (the section's word)
+        """Return the rows of one round, or of all.
+
+        Examples
+        --------
+        >>> timeline = Timeline(columns=["task", "round", "worker", "ready_ms"],
+        ...                     records=[["a", 0, 0, 1.5], ["a", 1, 0, 9.0]])
+        >>> [row.ready_ms for row in timeline.rows(1)], timeline.rows()[0].compute_end_ms
+        ([9.0], None)
+        """
+        records = self.records
+        if round is not None:
+            records = [record for record in records if record[1] == round]
+        if tuple(self.columns) == TimelineRow._fields:
+            return [TimelineRow._make(record) for record in records]
+        places = [
+            self.columns.index(name) if name in self.columns else None
+            for name in TimelineRow._fields
+        ]
+        return [
+            TimelineRow._make([None if k is None else record[k] for k in places])
+            for record in records
+        ]
+
+
+class SpanRow(NamedTuple):
+    """One traced span.
+
+    Attributes
+    ----------
+    task, round
+        Name of the task and number of the round.
+    thread, thread_index, own
+        Name of the thread; its index in the section; whether it ran the task.
+    worker
+        Index into the timeline's workers; None if unknown.
+    start_ms, end_ms
+        In milliseconds since the run began.
+    id, args
+        Id of an asynchronous span, and arguments; None without any.
+    kind, name, category
+        ``"span"``, ``"async"``, ``"instant"`` or another kind; what its label says.
+    """
+
+    task: str
+    round: int
+    thread: str
+    thread_index: int
+    own: bool
+    worker: int | None
+    start_ms: float
+    end_ms: float
+    id: str | None
+    args: Mapping[str, Any] | None
+    kind: str
+    name: str
+    category: str
+
+
+@dataclass(frozen=True)
+class Spans:
+    """What was traced inside the tasks: the section ``spans``.
+
+    Attributes
+    ----------
+    labels, threads, records
+        The tables; :meth:`rows` has the spans with their names.
+    dropped
+        Task to the number of spans that exceeded the tracer's limit.
+    """
+
+    labels: Sequence[Mapping[str, str]] = ()
+    threads: Sequence[Mapping[str, Any]] = ()
+    records: Sequence[Sequence[Any]] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+    def rows(self, task: str | None = None) -> list[SpanRow]:
+        """Return the spans of one task, or all."""
+        rows = []
+        # Columns of later versions follow.
+        for name, in_round, index, label, start_ms, end_ms, own_id, args, *_ in self.records:
+            if task is None or name == task:
+                thread, words = self.threads[index], self.labels[label]
+                where = thread["name"], index, thread["own"], thread.get("worker")
+                what = words["kind"], words["name"], words["category"]
+                rows.append(SpanRow(name, in_round, *where, start_ms, end_ms, own_id, args, *what))
+        return rows
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The machine and the program: the section ``environment``; None is unknown.
+
+    Attributes
+    ----------
+    python, os, machine, cpu
+        Version of Python; the operating system; architecture and model of the processor.
+    cores, cores_usable, cores_quota
+        Of the machine; those the process may run on; the limit of its control group.
+    memory_bytes
+        Of the machine.
+    allocator_settings, versions
+        Environment variables of the C library's allocator; package to version.
+    command, git
+        The command line; ``commit``, and whether it was ``clean``.
+    calibration
+        Speed of the machine, as :meth:`~dagprofiler.Calibration.to_dict` returns it.
+    not_measured
+        Column to the reason why no task has it.
+    """
+
+    python: str | None = None
+    os: str | None = None
+    machine: str | None = None
+    cpu: str | None = None
+    cores: int | None = None
+    cores_usable: int | None = None
+    cores_quota: float | None = None
+    memory_bytes: int | None = None
+    allocator_settings: Mapping[str, str] | None = None
+    versions: Mapping[str, str | None] = field(default_factory=dict)
+    command: str | None = None
+    git: Mapping[str, Any] = field(default_factory=dict)
+    calibration: Mapping[str, Any] | None = None
+    not_measured: Mapping[str, str] = field(default_factory=dict)
+
+
+class OriginRow(NamedTuple):
+    """A task that a rule added.
+
+    Attributes
+    ----------
+    task, round, rule
+        Name of the task, number of the round, name of the rule.
+    at_ms
+        When it was added, in milliseconds since the run began.
+    """
+
+    task: str
+    round: int
+    rule: str
+    at_ms: float
+
+
+@dataclass(frozen=True)
+class Origins:
+    """How the graph grew: the section ``origins``.
+
+    Attributes
+    ----------
+    records
+        The table of added tasks; :meth:`rows` has its rows by name.
+    fired
+        The rules that fired: ``round``, ``rule``, ``at_ms``, number of ``tasks``.
+    never_fired
+        The rules that did not fire in a round, and the ``reason``.
+    """
+
+    records: Sequence[Sequence[Any]] = ()
+    fired: Sequence[Mapping[str, Any]] = ()
+    never_fired: Sequence[Mapping[str, Any]] = ()
+
+    def rows(self) -> list[OriginRow]:
+        """Return the tasks that rules added, round by round."""
+        # Columns of later versions follow.
+        return [OriginRow(*record[:4]) for record in self.records]
 
 
 class ProfileData(Protocol):
@@ -38,7 +362,31 @@ class ProfileData(Protocol):
 
     @property
     def sections(self) -> Mapping[str, Any]:
-        """The sections of the document that have no attribute of their own."""
+        """The sections of the document by name."""
+
+    @property
+    def run(self) -> RunFacts:
+        """How the run went."""
+
+    @property
+    def samples(self) -> Samples:
+        """Every value that several rounds measured."""
+
+    @property
+    def timeline(self) -> Timeline:
+        """When each task ran, and where."""
+
+    @property
+    def spans(self) -> Spans:
+        """What was traced inside the tasks."""
+
+    @property
+    def environment(self) -> Environment:
+        """The machine and the program."""
+
+    @property
+    def origins(self) -> Origins:
+        """How the graph grew."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dagprofiler.errors import refused
 from dagprofiler.stats import CONFIDENCE, flags, summarize
 
 #: One quantity, an entry a round; null where it was not measured.
-Samples = Sequence[Optional[Union[int, float]]]
+Values = Sequence[Optional[Union[int, float]]]
 
 
 #: Kinds of rounds. Figures come from the measured ones.
@@ -170,12 +170,12 @@ def statistics_of(samples: Mapping[str, Any], differing: Iterable[str] = ()) -> 
     return section
 
 
-def measured_of(kinds: Sequence[str], column: Samples) -> list[Any]:
+def measured_of(kinds: Sequence[str], column: Values) -> list[Any]:
     """Return the measured values of a column, without warm-up and nulls."""
     return [v for kind, v in zip(kinds, column) if kind == MEASURED and v is not None]
 
 
-def _summaries(kinds: Sequence[str], rows: Mapping[str, Mapping[str, Samples]]) -> dict[str, Any]:
+def _summaries(kinds: Sequence[str], rows: Mapping[str, Mapping[str, Values]]) -> dict[str, Any]:
     summaries = {}
     for name, columns in rows.items():
         measured = {
@@ -202,7 +202,7 @@ def _summary(column: str, values: Sequence[float]) -> dict[str, Any]:
 
 
 def _flags(
-    kinds: Sequence[str], columns: Mapping[str, Samples], *, outputs_differ: bool
+    kinds: Sequence[str], columns: Mapping[str, Values], *, outputs_differ: bool
 ) -> list[str]:
     wanted = ("wall_ms", "corrected_ms", "delay_ms", "cpu_ms", "process_cpu_ms")
     measured = {

@@ -8,12 +8,11 @@ unit. Formats of traces read :func:`task_spans`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from dagprofiler._document import ProfileData
-from dagprofiler._document.rounds import counting, measured_of
+from dagprofiler._document import ProfileData, SpanRow, TimelineRow
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printable
 from dagprofiler.errors import FormatError, counted, did_you_mean, needs_extra, short_repr
@@ -209,30 +208,24 @@ def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> d
 
     Tasks without a time, which did not run, are absent.
     """
-    sections, entries = profile.sections, entries_of_tasks(profile)
-    statistics = sections.get("statistics", {}).get("tasks", {})
-    samples = sections.get("samples", {})
-    kinds, rows = samples.get("rounds", ()), samples.get("tasks", {})
-    predicted = sections.get("prediction", {}).get("intervals_ms", {})
-    names = profile.dag_structure["nodes"] if names is None else names
-    unknown = (None, None)
-    times = {
-        name: TaskTime._make(
-            (entries[name].compute_time_ms, *predicted.get(name, unknown), "wall_ms")
-        )
-        for name in names
-        if name in entries
-    }
-    # A run of one round has neither.
-    for name in names if rows or statistics else ():
-        summaries, row = statistics.get(name, {}), rows.get(name, {})
+    entries, samples = entries_of_tasks(profile), profile.samples
+    statistics = profile.sections.get("statistics", {}).get("tasks", {})
+    predicted = profile.sections.get("prediction", {}).get("intervals_ms", {})
+    times = {}
+    for name in profile.dag_structure["nodes"] if names is None else names:
+        if name in entries:
+            low_ms, high_ms = predicted.get(name, (None, None))
+            times[name] = TaskTime(entries[name].compute_time_ms, low_ms, high_ms, "wall_ms")
+        if not statistics and not samples.tasks:
+            continue
+        summaries = statistics.get(name, {})
         for column in ("corrected_ms", "wall_ms"):
             if column in summaries:
                 summary = summaries[column]
                 ends = summary.get("low"), summary.get("high")
                 times[name] = TaskTime(summary["median"], *ends, column)
                 break
-            if column in row and (measured := measured_of(kinds, row[column])):
+            if name in samples.tasks and (measured := samples.of(name, column)):
                 times[name] = TaskTime(median(measured), None, None, column)
                 break
     return times
@@ -257,16 +250,15 @@ def task_table(profile: ProfileData, names: Sequence[str] | None = None) -> Prof
 
 
 def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column]:
-    sections = profile.sections
+    sections, ended = profile.sections, profile.run.tasks
     order = profile.dag_structure["execution_order"]
     places = dict(zip(order, range(len(order))))
     times = default_times(profile, names)
     entries = entries_of_tasks(profile)
-    run, flags = sections.get("run"), sections.get("statistics", {}).get("flags", {})
-    ended = {} if run is None else run.get("tasks", {})
+    flags = sections.get("statistics", {}).get("flags", {})
     sources: Mapping[str, Any] | None = sections.get("weight_sources")
     weights = profile.metrics.node_weights
-    succeeded = None if run is None else "succeeded"
+    succeeded = "succeeded" if "run" in sections else None
 
     yield _column("task", names)
     yield _column("execution_order", map(places.get, names))
@@ -291,7 +283,8 @@ def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column
         for key in _CANDIDATES:
             yield _column(key, (sources.get(name, {}).get(key) for name in names))
     yield _column("flags", (list(flags.get(name, ())) for name in names))
-    yield from _sampled(sections, "tasks", names, _ELSEWHERE)
+    samples = profile.samples
+    yield from _sampled(samples.tasks, samples.of, names, _ELSEWHERE)
 
 
 def edges_of(profile: ProfileData) -> list[tuple[str, str]]:
@@ -336,28 +329,21 @@ def _edge_columns(profile: ProfileData, pairs: Sequence[tuple[str, str]]) -> Ite
     )
     for key in ("size_bytes", "wire_bytes"):
         yield _column(key, (getattr(edge, key, None) for edge in edges))
-    yield from _sampled(profile.sections, "edges", keys, frozenset({"size_bytes", "wire_bytes"}))
+    samples = profile.samples
+    yield from _sampled(samples.edges, samples.of_edge, keys, {"size_bytes", "wire_bytes"})
 
 
 def _sampled(
-    sections: Mapping[str, Any], part: str, names: Sequence[str], elsewhere: frozenset[str]
+    rows: Mapping[str, Mapping[str, Any]],
+    values_of: Callable[[str, str], list[Any]],
+    names: Sequence[str],
+    elsewhere: Collection[str],
 ) -> Iterator[Column]:
     """Yield the medians of the columns of samples that are not `elsewhere`."""
-    samples = sections.get("samples", {})
-    rows: Mapping[str, Mapping[str, Any]] = samples.get(part, {})
     for key in dict.fromkeys(key for row in rows.values() for key in row):
         if key not in elsewhere:
-            yield _column(key, medians(samples["rounds"], rows, names, key))
-
-
-def medians(
-    kinds: Sequence[str], rows: Mapping[str, Mapping[str, Any]], names: Sequence[str], key: str
-) -> Iterator[Any]:
-    """Yield the median of a column of samples for each name; None if nothing was measured."""
-    kinds = counting(kinds, key)
-    for name in names:
-        values = measured_of(kinds, rows.get(name, {}).get(key, ()))
-        yield median(values) if values else None
+            measured = (values_of(name, key) for name in names)
+            yield _column(key, (median(values) if values else None for values in measured))
 
 
 def _column(key: str, values: Iterable[Any]) -> Column:
@@ -424,41 +410,17 @@ def profiled_task(profile: ProfileData, name: str) -> ProfiledTask:
     names = profile.dag_structure["nodes"]
     if name not in names:
         raise KeyError(f"there is no task {short_repr(name)}{did_you_mean(name, names)}")
-    row, sections = next(iter(task_table(profile, [name]))), profile.sections
-    samples, low_ms = sections.get("samples", {}), row["low_ms"]
+    row, samples = next(iter(task_table(profile, [name]))), profile.samples
+    low_ms = row["low_ms"]
     return ProfiledTask(
         name,
         interval_ms=None if low_ms is None else (low_ms, row["high_ms"]),
-        samples={
-            key: measured_of(counting(samples["rounds"], key), values)
-            for key, values in samples.get("tasks", {}).get(name, {}).items()
-        },
-        statistics=sections.get("statistics", {}).get("tasks", {}).get(name, {}),
-        timeline=list(timeline_rows(profile, name)),
-        spans=list(span_rows(profile, name)),
+        samples={key: samples.of(name, key) for key in samples.tasks.get(name, ())},
+        statistics=profile.sections.get("statistics", {}).get("tasks", {}).get(name, {}),
+        timeline=[row._asdict() for row in profile.timeline.rows() if row.task == name],
+        spans=[row._asdict() for row in profile.spans.rows(name)],
         **{key: row[key] for key in ("state", "time_ms", *_METRICS, "node_weight", "flags")},
     )
-
-
-def timeline_rows(profile: ProfileData, task: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the records of the timeline, or those of one task, as dicts."""
-    return _records(profile.sections.get("timeline", {}), task)
-
-
-def span_rows(profile: ProfileData, task: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the spans, or those of one task, as dicts: with label and name of the thread."""
-    section = profile.sections.get("spans", {})
-    for row in _records(section, task):
-        row.update(section["labels"][row.pop("label")])
-        row["thread"] = section["threads"][row["thread"]]["name"]
-        yield row
-
-
-def _records(section: Mapping[str, Any], task: str | None) -> Iterator[dict[str, Any]]:
-    """Yield the records of a section whose first column is the task."""
-    for record in section.get("records", ()):
-        if task is None or record[0] == task:
-            yield dict(zip(section["columns"], record))
 
 
 class Frames(NamedTuple):
@@ -500,8 +462,8 @@ def frames_of(profile: ProfileData) -> Frames:
         of_table(task_table(profile)),
         of_table(edge_table(profile)),
         pd.DataFrame(_samples(profile), columns=_SAMPLE),
-        pd.DataFrame(list(timeline_rows(profile))),
-        pd.DataFrame(list(span_rows(profile))),
+        pd.DataFrame(profile.timeline.rows(), columns=TimelineRow._fields),
+        pd.DataFrame(profile.spans.rows(), columns=SpanRow._fields),
     )
 
 
@@ -510,22 +472,20 @@ _SAMPLE = ["task", "source", "target", "quantity", "round", "kind", "value"]
 
 def _samples(profile: ProfileData) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of the frame of samples."""
-    section = profile.sections.get("samples", {})
-    kinds = section.get("rounds", ())
-    pairs = {"->".join(pair): pair for pair in edges_of(profile)}
-    for part in ("tasks", "edges"):
-        for name, columns in section.get(part, {}).items():
-            ends = (name, None, None) if part == "tasks" else (None, *pairs[name])
-            for quantity, values in columns.items():
-                for i, value in enumerate(values):
-                    if value is not None:
-                        yield *ends, quantity, i, kinds[i], value
+    samples = profile.samples
+    pairs = {f"{source}->{target}": (source, target) for source, target in edges_of(profile)}
+    rows: list[tuple[tuple[Any, ...], Mapping[str, Any]]]
+    rows = [((name, None, None), columns) for name, columns in samples.tasks.items()]
+    rows += [((None, *pairs[key]), columns) for key, columns in samples.edges.items()]
+    for ends, columns in rows:
+        for quantity, values in columns.items():
+            for i, value in enumerate(values):
+                if value is not None:
+                    yield *ends, quantity, i, samples.rounds[i], value
 
 
 #: The last moment that is finite in nanoseconds.
 _MAX_MS = sys.float_info.max / 1e7
-
-_PHASES = ("deserialize", "compute", "serialize")
 
 
 class TaskSpan(NamedTuple):
@@ -565,27 +525,20 @@ def task_spans(profile: ProfileData) -> list[TaskSpan]:
     FormatError
         If the profile has no timeline.
     """
-    timeline = profile.sections.get("timeline")
-    if timeline is None:
+    if "timeline" not in profile.sections:
         raise FormatError(
             "the profile has no section 'timeline', so the times of its tasks are unknown; runs "
             "of dagprofiler 0.2 and later write one"
         )
-    place = {name: i for i, name in enumerate(timeline["columns"])}
-    ready = place.get("ready_ms")
-    phases = [
-        (phase, place[f"{phase}_start_ms"], place[f"{phase}_end_ms"])
-        for phase in _PHASES
-        if {f"{phase}_start_ms", f"{phase}_end_ms"} <= place.keys()
-    ]
-    failures: Mapping[str, Any] = profile.sections.get("run", {}).get("tasks", {})
-    spans = []
-    for record in timeline["records"]:
-        task, number, worker = record[:3]
-        done: list[tuple[str, int, int]] = []
+    failures, spans = profile.run.tasks, []
+    for row in profile.timeline.rows():
+        phases: list[tuple[str, int, int]] = []
         now = first = None
-        for phase, start_column, end_column in phases:
-            start_ms, end_ms = record[start_column], record[end_column]
+        for phase, start_ms, end_ms in (
+            ("deserialize", row.deserialize_start_ms, row.deserialize_end_ms),
+            ("compute", row.compute_start_ms, row.compute_end_ms),
+            ("serialize", row.serialize_start_ms, row.serialize_end_ms),
+        ):
             if start_ms is None:
                 continue
             # Whatever a file says, phases follow one another.
@@ -594,15 +547,14 @@ def task_spans(profile: ProfileData) -> list[TaskSpan]:
             now = start if end_ms is None else max(start, moment_ns(end_ms))
             # Without a duration it could as well lie in the next span.
             if now > start:
-                done.append((phase, start, now))
+                phases.append((phase, start, now))
         if first is not None and now is not None:
-            failure = failures.get(task)
-            if failure is not None and failure.get("round", 0) != number:
+            failure = failures.get(row.task)
+            if failure is not None and failure.get("round", 0) != row.round:
                 failure = None
-            ready_ms = None if ready is None else record[ready]
             # An arrow must find its span.
-            end = max(now, first + 1)
-            spans.append(TaskSpan(first, end, task, number, tuple(done), ready_ms, worker, failure))
+            end, where = max(now, first + 1), (row.task, row.round, tuple(phases))
+            spans.append(TaskSpan(first, end, *where, row.ready_ms, row.worker, failure))
     return spans
 
 

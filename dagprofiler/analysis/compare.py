@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Optional
 
 from dagprofiler._document import Calibration, ProfileData
-from dagprofiler._document.rounds import MEASURED
-from dagprofiler._document.table import default_times
+from dagprofiler._document.table import default_times, entries_of_tasks
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, number, printable, some
@@ -74,6 +73,9 @@ CHANGED = (SLOWER, FASTER)
 
 #: Share of the whole below which a task or an edge does not matter.
 LEAST_SHARE = 0.01
+
+#: Share of a task's time up to which serializing or deserializing does not matter.
+_PHASE_SHARE = 0.05
 
 #: Parts of ``run.conditions`` that times depend on, with their defaults.
 _CONDITIONS = {"busy_cores": 0, "collect_garbage": "rounds"}
@@ -192,16 +194,33 @@ def _prediction(
     if "prediction" in theirs.sections:
         real, predicted, time = mine, theirs, "new_ms"
     section, found = predicted.sections["prediction"], {}
-    ends = section.get("intervals_ms", {})
-    held = [
-        ends[name][0] <= row[time] <= ends[name][1] for name, row in tasks.items() if name in ends
-    ]
+    entries, of_compute = entries_of_tasks(real), section.get("intervals_ms", {})
+    held = []
+    for name in of_compute:
+        if name in tasks:
+            entry = entries[name]
+            phases = {
+                "intervals_ms": tasks[name][time],
+                "serialize_intervals_ms": entry.serialize_time_ms or 0.0,
+                "deserialize_intervals_ms": entry.deserialize_time_ms or 0.0,
+            }
+            held.append(_holds(section, name, phases))
     if held:
         found["in_intervals"] = {"tasks": sum(held), "of": len(held)}
     error = prediction_error(real, predicted)
     if error is not None:
         found["prediction"] = {**error, "interval_ms": section.get("interval_ms")}
     return found
+
+
+def _holds(section: Mapping[str, Any], name: str, phases: Mapping[str, float]) -> bool:
+    """Tell whether the real times of a task, of those that matter, are in their intervals."""
+    for key, ms in phases.items():
+        if name in section.get(key, {}) and ms > _PHASE_SHARE * sum(phases.values()):
+            low, high = section[key][name]
+            if not low <= ms <= high:
+                return False
+    return True
 
 
 def _called(base: ProfileData, new: ProfileData) -> tuple[str, str]:
@@ -262,21 +281,16 @@ class _Side:
     """One of two profiles: its samples in the measured rounds, its machine and conditions."""
 
     def __init__(self, profile: ProfileData) -> None:
-        sections = profile.sections
-        samples = sections.get("samples", {})
-        run, environment = sections.get("run", {}), sections.get("environment", {})
+        samples, run, sections = profile.samples, profile.run, profile.sections
         self.times = default_times(profile)
-        self.tasks: Mapping[str, Any] = samples.get("tasks", {})
-        self.edges: Mapping[str, Any] = samples.get("edges", {})
-        kinds = samples.get("rounds", ())
-        self.rounds = [i for i, kind in enumerate(kinds) if kind == MEASURED]
-        self.total_ms = self.measured(samples, "total_ms")
-        self.serial = run.get("executor") == "serial"
+        self.tasks, self.edges, self.rounds = samples.tasks, samples.edges, samples.measured
+        self.total_ms = self.measured({"total_ms": samples.total_ms}, "total_ms")
+        self.serial = run.executor == "serial"
         self.predicted, self.timed = "prediction" in sections, "timeline" in sections
         self.host = profile.hostname
-        self.machine = (self.host, *map(environment.get, _MACHINE))
-        self.conditions: Mapping[str, Any] = run.get("conditions", {})
-        calibration = environment.get("calibration")
+        self.machine = (self.host, *(getattr(profile.environment, name) for name in _MACHINE))
+        self.conditions = run.conditions
+        calibration = profile.environment.calibration
         self.calibration = None if calibration is None else Calibration.from_dict(calibration)
 
     def measured(self, row: Mapping[str, Any], column: str) -> Measured:
@@ -702,7 +716,7 @@ def prediction_error(real: ProfileData, predicted: ProfileData) -> dict[str, Any
     Each moment of each worker belongs to one part, so a makespan is the sum of the parts over
     all workers, divided by their number. Of several rounds that of the median counts.
     """
-    workers = len(predicted.sections.get("timeline", {}).get("workers", ()))
+    workers = len(predicted.timeline.workers)
     there, guessed = parts_of(real, workers), parts_of(predicted, workers)
     if there is None or guessed is None:
         return None

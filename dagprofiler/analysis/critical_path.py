@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
-from itertools import accumulate, chain
+from itertools import accumulate
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from dagprofiler._document import ProfileData
@@ -235,7 +236,8 @@ def analyze(
         weights = _at_speed(weights, instructions_per_s)
         communication = _communication_of(profile, pairs, weights, bandwidth_bits_per_s, size)
         with collector_paused():
-            found = _analysis(weights, pairs, communication)
+            order = profile.dag_structure["execution_order"]
+            found = _analysis(weights, order, pairs, communication)
     except OverflowError as error:
         reason = "together with communication they make more than a float holds"
         raise WeightError(weights.source, [], reason) from error
@@ -285,9 +287,12 @@ def _at_speed(weights: Weights, instructions_per_s: float | None) -> Weights:
 
 
 def _analysis(
-    weights: Weights, pairs: Mapping[tuple[str, str], str], communication: _Communication
+    weights: Weights,
+    order: Sequence[str],
+    pairs: Mapping[tuple[str, str], str],
+    communication: _Communication,
 ) -> Analysis:
-    graph = _WeightedGraph(list(weights.values), pairs)
+    graph = _WeightedGraph(list(weights.values), order, pairs)
     times = communication.times or {}
     whole = {int} >= {*map(type, weights.values.values()), *map(type, times.values())}
     per_unit = 1 if whole else _PER_MS
@@ -373,20 +378,64 @@ class Paths:
 
         By `gain`, then by `cost`, largest first, then in the order of the path.
         """
-        graph, costs, delays = self._graph, self._costs, self._delays
-        top, bottom, count = self._top_levels, self._bottom_levels, len(self._costs)
-        over_edges = (
-            (source, target, top[source] + costs[source] + delay + bottom[target])
-            for (source, target, _), delay in zip(graph.edges, delays)
-        )
-        entries = ((-1, i, bottom[i]) for i in range(count) if not graph.levels[i])
-        exits = ((i, count, top[i] + costs[i]) for i in range(count) if graph.is_exit(i))
-        gains = _gains(graph, self._path, costs, delays, chain(over_edges, entries, exits))
-        unit = self._per_unit
+        graph, path, costs = self._graph, self._path, self._costs
+        rest = _longest_avoiding(2 * len(path.tasks) - 1, self._bypasses())
+        slots = [("", "", 0)] * len(rest)
+        slots[::2] = [(graph.names[i], "task", costs[i]) for i in path.tasks]
+        slots[1::2] = [(graph.edges[k][2], "edge", self._delays[k]) for k in path.edges]
+        span = max(self._bottom_levels, default=0)
+        gains = [
+            (min(cost, span - avoiding), cost, name, kind)
+            for (name, kind, cost), avoiding in zip(slots, rest)
+            if cost
+        ]
+        # Sorting is stable: on a tie the order of the path remains.
+        gains.sort(key=itemgetter(0, 1), reverse=True)
+        per_unit = self._per_unit
+        if per_unit == 1:
+            return tuple(Bottleneck(name, kind, cost, gain) for gain, cost, name, kind in gains)
         return tuple(
-            Bottleneck(name, kind, _in_units(cost, unit), _in_units(gain, unit))
-            for name, kind, cost, gain in gains
+            Bottleneck(name, kind, cost / per_unit, gain / per_unit)
+            for gain, cost, name, kind in gains
         )
+
+    def _bypasses(self) -> dict[tuple[int, int], int]:
+        """Return first and last bypassed slot to the longest path over an edge that bypasses them.
+
+        The path is a row of slots: task, edge, task ... task. An edge bypasses the tasks of the
+        path that are strictly between its ends in topological order, and the path's edges that
+        begin at its source or later and before its target; so does the way into an entry, and out
+        of an exit.
+        """
+        graph, costs, top, bottom = self._graph, self._costs, self._top_levels, self._bottom_levels
+        path, count = self._path.tasks, len(costs)
+        last, on_path = 2 * len(path) - 2, {*path}
+        #: For each task the first slot that an edge from it bypasses, and the last of one to it.
+        #: After a task of the path comes its edge; after any other the path's next task.
+        after, until, slot = [0] * count, [0] * count, 0
+        for task in range(count):
+            until[task] = min(slot - 1, last)
+            if task in on_path:
+                after[task], slot = slot + 1, slot + 2
+            else:
+                after[task] = slot
+        longest: dict[tuple[int, int], int] = {}
+
+        def add(first: int, last_slot: int, length: int) -> None:
+            if first <= last_slot and length > longest.get((first, last_slot), -1):
+                longest[first, last_slot] = length
+
+        own = {*self._path.edges}
+        for k, (source, target, _) in enumerate(graph.edges):
+            if after[source] <= until[target] and k not in own:
+                length = top[source] + costs[source] + self._delays[k] + bottom[target]
+                add(after[source], until[target], length)
+        for task in range(count):
+            if not graph.levels[task]:
+                add(0, until[task], bottom[task])
+            if graph.is_exit(task):
+                add(after[task], last, top[task] + costs[task])
+        return longest
 
     def _by_name(self, ticks: Iterable[int]) -> dict[str, Number]:
         return self._graph.by_name([_in_units(value, self._per_unit) for value in ticks])
@@ -444,10 +493,15 @@ class _WeightedGraph:
         For each task the largest number of edges on a path to it.
     """
 
-    def __init__(self, nodes: Sequence[str], pairs: Mapping[tuple[str, str], str]) -> None:
-        self.names = kahn_order(nodes, pairs)
-        self._place = place = {name: i for i, name in enumerate(self.names)}
-        self._nodes = nodes
+    def __init__(
+        self, nodes: Sequence[str], order: Sequence[str], pairs: Mapping[tuple[str, str], str]
+    ) -> None:
+        place = {name: i for i, name in enumerate(order)}
+        # A profile that was edited, or whose run ended early, may have no order of all tasks.
+        if place.keys() != {*nodes} or any(place[a] >= place[b] for a, b in pairs):
+            order = kahn_order(nodes, pairs)
+            place = {name: i for i, name in enumerate(order)}
+        self.names, self._place, self._nodes = order, place, nodes
         self.edges = sorted((place[a], place[b], key) for (a, b), key in pairs.items())
         edges_from = Counter(source for source, _, _ in self.edges)
         self.first_edge = list(accumulate((edges_from[i] for i in range(len(nodes))), initial=0))
@@ -503,67 +557,15 @@ def _critical(
     task = min(entries, key=names.__getitem__)
     path = _Path([task], [])
     while not graph.is_exit(task):
-        begin, end = graph.first_edge[task], graph.first_edge[task + 1]
-        _, task, edge = min(
-            (names[target], target, k)
-            for k, (_, target, _) in enumerate(graph.edges[begin:end], begin)
-            if delays[k] + bottom[target] == below[task]
-        )
+        nearest, first = "", -1
+        for k in range(graph.first_edge[task], graph.first_edge[task + 1]):
+            _, target, _ = graph.edges[k]
+            if delays[k] + bottom[target] == below[task] and (first < 0 or names[target] < nearest):
+                nearest, first = names[target], k
+        task = graph.edges[first][1]
         path.tasks.append(task)
-        path.edges.append(edge)
+        path.edges.append(first)
     return path
-
-
-def _gains(
-    graph: _WeightedGraph,
-    path: _Path,
-    costs: Sequence[int],
-    delays: Sequence[int],
-    lengths: Iterable[tuple[int, int, int]],
-) -> list[tuple[str, str, int, int]]:
-    """Return name, kind, cost and gain of each bottleneck, largest gain first.
-
-    The path is a row of slots: task, edge, task ... task. `lengths` has the source and target of
-    each edge, and the length of the longest path over it.
-    """
-    slots = [("", "", 0)] * (2 * len(path.tasks) - 1)
-    slots[::2] = [(graph.names[i], "task", costs[i]) for i in path.tasks]
-    slots[1::2] = [(graph.edges[k][2], "edge", delays[k]) for k in path.edges]
-    span = sum(cost for _, _, cost in slots)
-    rest = _longest_avoiding(len(slots), _bypasses(path, len(costs), lengths))
-    gains = [
-        (name, kind, cost, min(cost, span - avoiding))
-        for (name, kind, cost), avoiding in zip(slots, rest)
-        if cost
-    ]
-    # Sorting is stable: on a tie the order of the path remains.
-    return sorted(gains, key=lambda entry: (-entry[3], -entry[2]))
-
-
-def _bypasses(
-    path: _Path, count: int, lengths: Iterable[tuple[int, int, int]]
-) -> dict[tuple[int, int], int]:
-    """Return first and last bypassed slot to the longest path over an edge that bypasses them.
-
-    An edge bypasses the tasks of the path that are strictly between its ends in topological
-    order, and the path's edges that begin at its source or later and before its target. Sources
-    of -1 and targets of `count` are before and after all tasks.
-    """
-    on_path = set(path.tasks)
-    own = set(zip(path.tasks, path.tasks[1:]))
-    #: For each task the number of tasks of the path before it.
-    before = list(accumulate((i in on_path for i in range(count)), initial=0))
-    last = 2 * len(path.tasks) - 2
-    longest: dict[tuple[int, int], int] = {}
-    for source, target, length in lengths:
-        # After a task of the path comes its edge; after any other the path's next task.
-        first = 2 * before[source + 1] - (source in on_path)
-        until = min(2 * before[target] - 1, last)
-        if first <= until and (source, target) not in own:
-            stretch = first, until
-            if length > longest.get(stretch, -1):
-                longest[stretch] = length
-    return longest
 
 
 def _longest_avoiding(count: int, bypasses: Mapping[tuple[int, int], int]) -> list[int]:
@@ -675,15 +677,13 @@ def _measured(
     if weights.source == "reference_time":
         factor = profile.sections["environment"]["calibration"]["score"]
         words += " x calibration score"
-    samples = profile.sections.get("samples", {})
-    rows, kinds = samples.get("edges", {}), samples.get("rounds", ())
+    samples = profile.samples
     times: dict[str, Number] = {}
-    for key in keys:
-        row = rows.get(key)
-        if row is None:
-            continue
+    for key in keys if samples.edges else ():
+        row = samples.edges.get(key, {})
         both = zip(row.get("serialize_ms", ()), row.get("deserialize_ms", ()))
-        values = measured_of(kinds, [None if None in pair else sum(pair) for pair in both])
+        sums = [None if None in pair else sum(pair) for pair in both]
+        values = measured_of(samples.rounds, sums)
         if values:
             times[key] = factor * STATISTICS[weights.statistic](values)
     if not times:
@@ -751,51 +751,51 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
     Over the measured rounds, or over all if none was measured. Of threads that a task started
     counts what lies within its ``compute()``. O(n log n) time in the number of spans.
     """
-    section, timeline = profile.sections.get("spans"), profile.sections.get("timeline")
-    if section is None or timeline is None:
+    if "spans" not in profile.sections:
         return None
-    kinds = profile.sections.get("samples", {}).get("rounds", ())
-    measured = {i for i, kind in enumerate(kinds) if kind == "measured"}
-    place = {task: i for i, task in enumerate(path)}
-    columns = timeline["columns"]
-    if not {"compute_start_ms", "compute_end_ms"} <= {*columns}:
-        return None
-    begin, end = columns.index("compute_start_ms"), columns.index("compute_end_ms")
+    measured, place = {*profile.samples.measured}, {task: i for i, task in enumerate(path)}
     computed = {
-        (record[0], record[1]): (record[begin], record[end])
-        for record in timeline["records"]
-        if record[0] in place and (not measured or record[1] in measured)
-        if None not in (record[begin], record[end])
+        (row.task, row.round): (row.compute_start_ms, row.compute_end_ms)
+        for row in profile.timeline.rows()
+        if row.task in place and (not measured or row.round in measured)
+        if row.compute_start_ms is not None and row.compute_end_ms is not None
     }
+    if not computed:
+        return None
     rounds = len({i for _, i in computed})
     by_task: dict[tuple[str, int], list[_Interval]] = {}
-    for task, i, thread, label, start_ms, end_ms, *_ in section["records"]:
-        if (task, i) in computed:
-            begun_ms, ended_ms = start_ms, end_ms
-            if not section["threads"][thread]["own"]:
-                first_ms, last_ms = computed[task, i]
-                begun_ms, ended_ms = max(start_ms, first_ms), min(end_ms, last_ms)
+    for span in profile.spans.rows():
+        key = span.task, span.round
+        if key in computed:
+            begun_ms, ended_ms = span.start_ms, span.end_ms
+            if not span.own:
+                first_ms, last_ms = computed[key]
+                begun_ms, ended_ms = max(begun_ms, first_ms), min(ended_ms, last_ms)
             if begun_ms <= ended_ms:
-                by_task.setdefault((task, i), []).append((begun_ms, -ended_ms, label, thread))
-    totals: dict[int, _Total] = {}
+                label = span.kind, span.name, span.category
+                interval = begun_ms, -ended_ms, label, span.thread_index
+                by_task.setdefault(key, []).append(interval)
+    totals: dict[_Label, _Total] = {}
     compute_ms = uncovered_ms = sum(end_ms - start_ms for start_ms, end_ms in computed.values())
     for (task, _), intervals in by_task.items():
-        uncovered_ms -= _add(sorted(intervals), section["labels"], task, totals)
+        uncovered_ms -= _add(sorted(intervals), task, totals)
     spans = []
-    for i, total in totals.items():
-        label, tasks = section["labels"][i], tuple(sorted(total.tasks, key=place.__getitem__))
-        self_ms = total.self_ms / rounds if label["kind"] == "span" else None
+    for (kind, name, category), total in totals.items():
+        tasks = tuple(sorted(total.tasks, key=place.__getitem__))
+        self_ms = total.self_ms / rounds if kind == "span" else None
         means = total.calls / rounds, total.total_ms / rounds, self_ms
-        spans.append(CriticalSpan(label["name"], label["category"], tasks, *means))
+        spans.append(CriticalSpan(name, category, tasks, *means))
     spans.sort(key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms))
-    mean_ms = 1 / rounds if rounds else 0.0
-    times_ms = compute_ms * mean_ms, max(0.0, uncovered_ms) * mean_ms
-    dropped = sum(n for task, n in section.get("dropped", {}).items() if task in place)
+    times_ms = compute_ms / rounds, max(0.0, uncovered_ms) / rounds
+    dropped = sum(n for task, n in profile.spans.dropped.items() if task in place)
     return CriticalSpans(tuple(spans), *times_ms, rounds=rounds, dropped=dropped)
 
 
+#: Kind, name and category.
+_Label = tuple[str, str, str]
+
 #: Start, minus the end, label and thread of a span.
-_Interval = tuple[float, float, int, int]
+_Interval = tuple[float, float, _Label, int]
 
 
 class _Total:
@@ -807,20 +807,15 @@ class _Total:
         self.total_ms = self.self_ms = 0.0
 
 
-def _add(
-    spans: Sequence[_Interval],
-    labels: Sequence[dict[str, Any]],
-    task: str,
-    totals: dict[int, _Total],
-) -> float:
+def _add(spans: Sequence[_Interval], task: str, totals: dict[_Label, _Total]) -> float:
     """Add a task's spans in a round, by start, longest first; return the time they cover."""
     covered_ms, covered_until = 0.0, float("-inf")
     #: Label to the end of its latest span: overlapping spans of one name count once.
-    until: dict[int, float] = {}
+    until: dict[_Label, float] = {}
     #: Thread to the open spans around the next one in it.
-    open_in: dict[int, list[tuple[float, int]]] = {}
+    open_in: dict[int, list[tuple[float, _Label]]] = {}
     for start_ms, minus_end_ms, label, thread in spans:
-        kind, end_ms = labels[label]["kind"], -minus_end_ms
+        kind, end_ms = label[0], -minus_end_ms
         if kind not in ("span", "async"):
             continue
         total = totals.setdefault(label, _Total())

@@ -8,7 +8,6 @@ from math import ceil, log2
 from typing import Any, NamedTuple
 
 from dagprofiler._document import ProfileData
-from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import edges_of, entries_of_tasks
 from dagprofiler._util import grouped
 from dagprofiler._util.text import BYTES, Block, class_of, number, printable, quantity
@@ -36,14 +35,6 @@ LABELS = {
     "engine": "executor and profiler",
 }
 
-_MOMENTS = (
-    *("ready_ms", "deserialize_start_ms"),
-    *("compute_start_ms", "compute_end_ms", "serialize_end_ms"),
-)
-
-#: Ends of phases that some timelines lack: what is between them and compute() serializes nothing.
-_INNER = "deserialize_end_ms", "serialize_start_ms"
-
 #: Classes of tasks whose gains are computed, and tasks that are simulated for them in all.
 _CLASSES, _SIMULATED = 10, 30_000
 
@@ -54,32 +45,14 @@ _SHOWN, _WORTH = 0.001, 0.05
 _BAR = 24
 
 
-class _TaskMoments(NamedTuple):
-    """When one task was ready and in which phase; of a failed one, as far as it came.
-
-    Attributes
-    ----------
-    waited_ms
-        Run-queue delay in ``compute()``.
-    between_ms
-        Time between the phases, which serializes nothing.
-    """
-
-    ready_ms: float
-    begun_ms: float
-    computing_ms: float
-    computed_ms: float
-    ended_ms: float
-    waited_ms: float
-    between_ms: float
-    worker: int
-
-
 class _Round(NamedTuple):
     """The measured round whose time is nearest to the median: its number and its tasks."""
 
     number: int
-    tasks: list[_TaskMoments]
+    #: Rows of the timeline whose moments up to the end of ``compute()`` are all known.
+    rows: list[Any]
+    #: Run-queue delay in ``compute()`` of all its tasks.
+    waited_ms: float
     #: The most workers that had a task in a measured round.
     workers: int
 
@@ -92,75 +65,66 @@ def parts_of(profile: ProfileData, workers: int = 1) -> dict[str, float] | None:
     typical = _median_round(profile)
     if typical is None:
         return None
-    return _split(typical.tasks, max(workers, len({task.worker for task in typical.tasks})))
+    return _split(typical, max(workers, len({row.worker for row in typical.rows})))
 
 
 def _median_round(profile: ProfileData) -> _Round | None:
-    timeline = profile.sections.get("timeline", {"columns": ()})
-    columns: Sequence[str] = timeline["columns"]
-    if not {*_MOMENTS} <= {*columns}:
-        return None
-    samples = profile.sections.get("samples", {"tasks": {}})
-    kinds = samples.get("rounds")
-    ready, begun, computing, computed, ended = (columns.index(name) for name in _MOMENTS)
-    read, write = (columns.index(name) if name in columns else None for name in _INNER)
-    rounds: dict[int, list[_TaskMoments]] = {}
-    for record in timeline["records"]:
-        task, number = record[0], record[1]
-        if record[computed] is None or (kinds is not None and kinds[number] != MEASURED):
-            continue
-        delays = samples["tasks"].get(task, {}).get("delay_ms")
-        between_ms = 0.0
-        if read is not None and record[read] is not None:
-            between_ms += record[computing] - record[read]
-        if write is not None and record[write] is not None:
-            between_ms += record[write] - record[computed]
-        rounds.setdefault(number, []).append(
-            _TaskMoments(
-                record[ready],
-                record[begun],
-                record[computing],
-                record[computed],
-                # A task that failed has serialized nothing.
-                record[computed] if record[ended] is None else record[ended],
-                (delays[number] if delays else None) or 0.0,
-                between_ms,
-                record[2],
-            )
-        )
+    samples = profile.samples
+    measured = {*samples.measured}
+    rounds: dict[int, list[Any]] = {}
+    for row in profile.timeline.rows():
+        moments = row.ready_ms, row.deserialize_start_ms, row.compute_start_ms, row.compute_end_ms
+        if None not in moments and (not samples.rounds or row.round in measured):
+            rounds.setdefault(row.round, []).append(row)
     if not rounds:
         return None
-    totals = samples.get("total_ms", ())
+    totals = samples.total_ms
     spans = {
-        n: totals[n]
-        if n < len(totals) and totals[n]
-        else max(task.ended_ms for task in tasks) - min(task.ready_ms for task in tasks)
-        for n, tasks in rounds.items()
+        n: (totals[n] if n < len(totals) else None)
+        or max(map(_ended_ms, rows)) - min(row.ready_ms for row in rows)
+        for n, rows in rounds.items()
     }
     middle = median([*spans.values()])
     n = min(spans, key=lambda n: abs(spans[n] - middle))
-    workers = max(len({task.worker for task in tasks}) for tasks in rounds.values())
-    return _Round(n, rounds[n], workers)
+    delays = (samples.tasks.get(row.task, {}).get("delay_ms") for row in rounds[n])
+    waited_ms = sum(delay[n] or 0.0 for delay in delays if delay) if samples.tasks else 0.0
+    workers = max(len({row.worker for row in rows}) for rows in rounds.values())
+    return _Round(n, rounds[n], waited_ms, workers)
 
 
-def _split(tasks: Sequence[_TaskMoments], workers: int) -> dict[str, float]:
+def _ended_ms(row: Any) -> float:
+    # A task that failed has serialized nothing.
+    ended_ms: float = row.compute_end_ms if row.serialize_end_ms is None else row.serialize_end_ms
+    return ended_ms
+
+
+def _split(typical: _Round, workers: int) -> dict[str, float]:
     """Return the parts of one round: the time of all workers, divided by their number."""
-    begin, end = min(task.ready_ms for task in tasks), max(task.ended_ms for task in tasks)
-    between = sum(task.between_ms for task in tasks)
-    whole = sum(task.ended_ms - task.begun_ms for task in tasks)
-    computing = sum(task.computed_ms - task.computing_ms for task in tasks)
-    waited = sum(task.waited_ms for task in tasks)
+    rows = typical.rows
+    computing = between = whole = 0.0
+    # Steps of the number of tasks that are ready and wait, and of workers that work.
+    steps = []
+    for row in rows:
+        ended_ms = _ended_ms(row)
+        computing += row.compute_end_ms - row.compute_start_ms
+        whole += ended_ms - row.deserialize_start_ms
+        # Time between the phases serializes nothing.
+        if row.deserialize_end_ms is not None:
+            between += row.compute_start_ms - row.deserialize_end_ms
+        if row.serialize_start_ms is not None:
+            between += row.serialize_start_ms - row.compute_end_ms
+        steps.append((row.ready_ms, 1, 0))
+        steps.append((row.deserialize_start_ms, -1, 1))
+        steps.append((ended_ms, 0, -1))
+    steps.sort()
     spent: dict[str, float] = {
-        "tasks": computing - waited,
-        "cores": waited,
+        "tasks": computing - typical.waited_ms,
+        "cores": typical.waited_ms,
         "transfers": whole - computing - between,
     }
-    # Steps of the number of tasks that are ready and wait, and of workers that work.
-    steps = [(t.ready_ms, 1, 0) for t in tasks]
-    steps += [(t.begun_ms, -1, 1) for t in tasks]
-    steps += [(t.ended_ms, 0, -1) for t in tasks]
+    begin, end = min(row.ready_ms for row in rows), max(map(_ended_ms, rows))
     engine, ready, working, at = 0.0, 0, 0, begin
-    for moment, waiting, busy in sorted(steps):
+    for moment, waiting, busy in steps:
         if ready > 0 and working < workers:
             engine += (moment - at) * min(ready, workers - working)
         at, ready, working = moment, ready + waiting, working + busy
@@ -200,9 +164,8 @@ def makespan_of(profile: ProfileData, found: Analysis | None) -> dict[str, Any] 
     typical = _median_round(profile)
     if typical is None:
         return None
-    parts = _split(typical.tasks, typical.workers)
-    samples = profile.sections.get("samples", {})
-    totals = samples.get("total_ms")
+    parts, samples = _split(typical, typical.workers), profile.samples
+    totals: Sequence[float | None] = samples.total_ms
     total_ms = totals[typical.number] if totals else profile.metrics.total_time_ms
     if total_ms:
         # The makespan begins with the first task, and not when it was ready.
@@ -212,7 +175,7 @@ def makespan_of(profile: ProfileData, found: Analysis | None) -> dict[str, Any] 
     parts = {part: max(0.0, round(parts[part], 6)) for part in LABELS}
     shown: dict[str, Any] = {
         "workers": typical.workers,
-        "round": typical.number if samples.get("rounds", ()).count(MEASURED) > 1 else None,
+        "round": typical.number if len(samples.measured) > 1 else None,
         "makespan_ms": round(sum(parts.values()), 6),
         "parts": parts,
         "gains": [],
@@ -404,16 +367,13 @@ class _Adviser(NamedTuple):
 
     def _usable_cores(self) -> int | None:
         """Return how many cores the run had; None if unknown, or on several machines."""
-        sections = self.profile.sections
-        environment = sections.get("environment", {})
-        cores: float | None = environment.get("cores_usable") or environment.get("cores")
-        if (
-            cores is None
-            or len({worker.get("host") for worker in sections["timeline"]["workers"]}) > 1
-        ):
+        environment = self.profile.environment
+        cores: float | None = environment.cores_usable or environment.cores
+        hosts = {worker.get("host") for worker in self.profile.timeline.workers}
+        if cores is None or len(hosts) > 1:
             return None
-        kept_busy: int = sections.get("run", {}).get("conditions", {}).get("busy_cores", 0)
-        return max(1, int(min(cores, environment.get("cores_quota") or cores)) - kept_busy)
+        kept_busy: int = self.profile.run.conditions.get("busy_cores", 0)
+        return max(1, int(min(cores, environment.cores_quota or cores)) - kept_busy)
 
     def _cores(self) -> Any:
         waited_ms, cores = self.shown["parts"]["cores"], self._usable_cores()

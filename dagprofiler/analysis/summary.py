@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from heapq import nsmallest
 from typing import Any
 
 from dagprofiler._document import ProfileData
 from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP
-from dagprofiler._document.table import edge_table, edges_of, entries_of_tasks, task_table
+from dagprofiler._document.table import edge_table, edges_of, task_table
 from dagprofiler._util.json import collector_paused, jsonable, mapping_in
 from dagprofiler._util.text import (
     BYTES,
@@ -105,14 +106,13 @@ def _first(
 ) -> list[Any]:
     """Return the first items in the order of their values, or all of them for 0."""
     keys = [-(value or 0) for value in values] if down else values
-    order = sorted(range(len(items)), key=keys.__getitem__)
-    return [items[i] for i in order[: top or None]]
+    count = len(items)
+    return [items[i] for i in nsmallest(top or count, range(count), key=keys.__getitem__)]
 
 
 def _summary(profile: ProfileData, found: Analysis | None, edges: int) -> dict[str, Any]:
-    sections, entries = profile.sections, entries_of_tasks(profile)
-    run = sections.get("run", {})
-    moving = [] if run.get("overhead") is None else _moving(entries.values())
+    run, environment = profile.run, profile.environment
+    moving = [] if run.overhead is None else _moving(profile.metrics.task_metrics)
     return {
         "name": profile.name,
         "tasks": len(profile.dag_structure["nodes"]),
@@ -120,18 +120,18 @@ def _summary(profile: ProfileData, found: Analysis | None, edges: int) -> dict[s
         "total_time_ms": profile.metrics.total_time_ms,
         "cost": None if found is None else found.weights.source,
         "unit": None if found is None else found.weights.unit,
-        "state": run.get("state"),
-        "reason": run.get("reason"),
-        "failures": {n: entry for n, entry in run.get("tasks", {}).items() if "error" in entry},
-        "rounds": run.get("rounds"),
-        "conditions": _conditions(sections),
-        "executor": run.get("executor"),
-        "overhead": run.get("overhead"),
-        "predicted": "prediction" in sections,
+        "state": run.state,
+        "reason": run.reason,
+        "failures": {n: entry for n, entry in run.tasks.items() if "error" in entry},
+        "rounds": run.rounds,
+        "conditions": _conditions(profile),
+        "executor": run.executor,
+        "overhead": run.overhead,
+        "predicted": "prediction" in profile.sections,
         "origin": _origin(profile),
-        "command": mapping_in(sections, "environment").get("command"),
+        "command": environment.command,
         "config": jsonable(profile.config)[0],
-        "notes": [*_predicted_for(profile), *_notes(sections), *moving],
+        "notes": [*_predicted_for(profile), *_notes(profile), *moving],
     }
 
 
@@ -155,20 +155,19 @@ _PREDICTED = "PREDICTED, not measured"
 
 def _origin(profile: ProfileData) -> str:
     """Return version, host, time, commit and seed of a profile, as far as known."""
-    sections = profile.sections
     words = f"dagprofiler {printable(profile.metadata.get('dagprofiler_version'))}"
-    imported = mapping_in(sections, "imported")
+    imported = mapping_in(profile.sections, "imported")
     if imported:
         source = f"{imported.get('format', '')} {imported.get('version', '')}".strip()
         words += f" (imported{f' from {printable(source)}' if source else ''})"
-    environment = mapping_in(sections, "environment")
-    if "python" in environment:
-        words += f", Python {printable(environment['python'])}"
+    environment = profile.environment
+    if environment.python is not None:
+        words += f", Python {printable(environment.python)}"
     if profile.hostname is not None:
         words += f" on {printable(profile.hostname)}"
-    if "timestamp" not in environment.get("not_measured", {}):
+    if "timestamp" not in environment.not_measured:
         words += f", {printable(profile.timestamp)[:19].replace('T', ' ')}"
-    git = mapping_in(environment, "git")
+    git = environment.git
     if "commit" in git:
         changed = " with changes" if git.get("clean") is False else ""
         words += f", commit {printable(git['commit'])[:10]}{changed}"
@@ -178,16 +177,15 @@ def _origin(profile: ProfileData) -> str:
     return words if imported else f"{words}, no seed"
 
 
-def _conditions(sections: Mapping[str, Any]) -> str | None:
+def _conditions(profile: ProfileData) -> str | None:
     """Return the number of rounds, their conditions, and the statistic of the times."""
-    run = sections.get("run", {})
-    conditions = run.get("conditions")
-    if conditions is None:
+    run, kinds = profile.run, profile.samples.rounds
+    conditions = run.conditions
+    if not conditions:
         return None
-    complete, warm_up = run.get("rounds", 0), conditions.get("warmup", 0)
-    kinds: Sequence[str] | None = sections.get("samples", {}).get("rounds")
+    complete, warm_up = run.rounds or 0, conditions.get("warmup", 0)
     count = complete
-    if kinds is not None:
+    if kinds:
         # After a failure there may be fewer rounds than requested.
         count, warm_up = kinds.count(MEASURED), kinds.count(COLD) + kinds.count(WARM_UP)
     words = [counted(count, "measured round") if count else "no round was measured"]
@@ -199,8 +197,8 @@ def _conditions(sections: Mapping[str, Any]) -> str | None:
         words.append("each in a new process")
     if conditions.get("busy_cores"):
         words.append(f"other cores kept busy: {conditions['busy_cores']}")
-    if run.get("ended_by") in ("max_rounds", "max_time_s"):
-        words.append(f"ended by {run['ended_by']} before the precision was reached")
+    if run.ended_by in ("max_rounds", "max_time_s"):
+        words.append(f"ended by {run.ended_by} before the precision was reached")
     if count > 1:
         words[-1] += "; times are medians"
     elif not count and warm_up == 1:
@@ -217,8 +215,9 @@ def _predicted_for(profile: ProfileData) -> Iterator[str]:
         yield f"parameters: {', '.join(values)}"
 
 
-def _notes(sections: Mapping[str, Any]) -> Iterator[str]:
+def _notes(profile: ProfileData) -> Iterator[str]:
     """Yield doubts about a prediction, the engine, why figures are missing, and unfired rules."""
+    sections, origins = profile.sections, profile.origins
     prediction = sections.get("prediction", {})
     if prediction.get("interval_ms"):
         low, high = map(number, prediction["interval_ms"])
@@ -236,15 +235,13 @@ def _notes(sections: Mapping[str, Any]) -> Iterator[str]:
         yield f"engine: {where}, {counted(engine.get('workers', 0), 'worker')}: {times}"
     if "unassigned_metrics" in sections:
         yield "no times: execution_metrics named no tasks, and was not one entry for each"
-    tasks = sections.get("samples", {}).get("tasks", {})
-    columns = {column for row in tasks.values() for column in row}
-    for column, why in mapping_in(sections, "environment").get("not_measured", {}).items():
+    columns = {column for row in profile.samples.tasks.values() for column in row}
+    for column, why in profile.environment.not_measured.items():
         if column in columns:
             yield f"{column}: {why}"
-    origins = sections.get("origins", {})
-    fired = {(entry["rule"], entry["round"]) for entry in origins.get("fired", ())}
+    fired = {(entry["rule"], entry["round"]) for entry in origins.fired}
     unfired: dict[str, list[str]] = {}
-    for entry in origins.get("never_fired", ()):
+    for entry in origins.never_fired:
         unfired.setdefault(entry["rule"], []).append(entry["reason"])
     for rule, reasons in unfired.items():
         rounds = len(reasons) + sum(name == rule for name, _ in fired)

@@ -9,7 +9,6 @@ from math import fsum, inf
 from typing import Any, Callable, NamedTuple, Union
 
 from dagprofiler._document import Calibration, ProfileData
-from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._document.table import default_times, entries_of_tasks
 from dagprofiler._util.checks import choice, number
 from dagprofiler.errors import WeightError, short_repr
@@ -94,17 +93,14 @@ class Reader:
         self.statistic = statistic
         #: Whether tasks without a value may be left out.
         self.lenient = False
-        self._profile, sections = profile, profile.sections
+        self._profile, self._samples = profile, profile.samples
         self.tasks: list[str] = profile.dag_structure["nodes"]
-        self._samples: Mapping[str, Any] | None = sections.get("samples")
-        self._sources: Mapping[str, Mapping[str, Any]] | None = sections.get("weight_sources")
-        self._environment: Mapping[str, Any] = sections.get("environment", {})
-        run = sections.get("run", {})
-        self._conditions: Mapping[str, Any] = run.get("conditions", {})
+        sources: Mapping[str, Mapping[str, Any]] | None = profile.sections.get("weight_sources")
+        self._sources, rounds = sources, profile.run.rounds
         # Profiles without rounds come from one run.
-        self._rounds: int = run.get("rounds", 1)
-        if self._samples is not None:
-            self._rounds = self._samples["rounds"].count(MEASURED)
+        self._rounds = 1 if rounds is None else rounds
+        if self._samples.rounds:
+            self._rounds = len(self._samples.measured)
 
     def threads_run_on(self) -> bool:
         """Return whether a task is flagged for threads, which count towards other tasks too."""
@@ -113,7 +109,7 @@ class Reader:
 
     def calibration(self) -> Calibration | None:
         """Return the calibration of the profile's machine, if there is one."""
-        calibration = self._environment.get("calibration")
+        calibration = self._profile.environment.calibration
         return None if calibration is None else Calibration.from_dict(calibration)
 
     def times_ms(self, calibration: Calibration | None) -> tuple[dict[str, Number], str]:
@@ -121,7 +117,7 @@ class Reader:
         corrected = self._from_samples("reference_time", "corrected_ms")
         if corrected and len(corrected) == len(self.tasks):
             return corrected, "corrected_ms"
-        if self._samples is None and self._rounds > 1 and calibration:
+        if not self._samples.rounds and self._rounds > 1 and calibration:
             # Without samples, only reference times still exclude run-queue delay.
             known = self._present(self._single("reference_time_ms"))
             if known and (self.lenient or len(known) == len(self.tasks)):
@@ -155,19 +151,18 @@ class Reader:
 
     def samples(self, column: str) -> dict[str, list[Number]]:
         """Return the measured samples in a column, for the tasks that have any."""
-        if self._samples is None:
+        if not self._samples.rounds:
             return {}
         if column == _TIME.column:
             return {**self.samples("wall_ms"), **self.samples("corrected_ms")}
-        kinds, rows = self._samples["rounds"], self._samples["tasks"]
-        measured = ((n, measured_of(kinds, rows.get(n, {}).get(column, ()))) for n in self.tasks)
+        measured = ((name, self._samples.of(name, column)) for name in self.tasks)
         return {name: values for name, values in measured if values}
 
     def _from_samples(self, source: str, column: str) -> dict[str, Number] | None:
         """Return the statistic of a column, for the tasks that have samples in it."""
         # The median time is the one that the profile's statistics and tables have.
         is_shown = column == _TIME.column and self.statistic == "median"
-        if self._samples is None or not column or is_shown:
+        if not self._samples.rounds or not column or is_shown:
             return None
         of = STATISTICS[self.statistic]
         found = {name: of(values) for name, values in self.samples(column).items()}
@@ -214,7 +209,7 @@ class Reader:
             if candidate == "wall_time_ms":
                 return _NO_SOURCES.format("execution_metrics has no entry of that name")
         own = self._sources.get(name, {}).get("reasons", {}) if self._sources else {}
-        general = self._environment.get("not_measured", {})
+        general = self._profile.environment.not_measured
         for reasons, key in ((own, candidate), (general, candidate), (general, column)):
             if key in reasons:
                 return str(reasons[key])
@@ -227,10 +222,11 @@ class Reader:
         counts = {len(values) for values in self.samples(column).values()} or {self._rounds}
         count = " to ".join(map(str, sorted({min(counts), max(counts)})))
         rounds = "one round" if count == "1" else f"{self.statistic} of {count} measured rounds"
-        if self._profile.sections.get("run", {}).get("state") == "partial":
+        conditions = self._profile.run.conditions
+        if self._profile.run.is_partial:
             rounds += " of a partial run"
-        fresh = ", each in a process of its own" if self._conditions.get("fresh_process") else ""
-        busy = self._conditions.get("busy_cores", 0)
+        fresh = ", each in a process of its own" if conditions.get("fresh_process") else ""
+        busy = conditions.get("busy_cores", 0)
         load = f", {busy} other core{'s' if busy > 1 else ''} kept busy" if busy else ""
         host = self._profile.hostname
         where = "an unknown host" if host is None else f"host {host!r}"

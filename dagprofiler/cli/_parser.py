@@ -284,6 +284,8 @@ def _simulate(parser: argparse.ArgumentParser) -> None:
     text = "a task, or class of tasks without its numbers, that computes faster; repeatable"
     _add(parser, "--faster NAME=FACTOR", text, **_MANY)
     _schedule(parser)
+    text = "how many cores the workers share; by default the engine's, or the profile's machine's"
+    _add(parser, "--cores N", text, type=int)
     text = "a node, which is one worker, and its speed; the profile's is 1; repeatable"
     _add(parser, "--speed NODE=FACTOR", text, **_MANY)
     text = "of the links between the nodes of a schedule, in bits per ms; 1 Gbit/s is 1e6"

@@ -162,6 +162,7 @@ def simulate(arguments: argparse.Namespace) -> int:
         simulated,
         profile,
         engine=engine,
+        cores=arguments.cores,
         schedule=schedule,
         speeds=_factors(arguments.speed, "--speed") or None,
         bandwidth=arguments.bandwidth,

@@ -115,8 +115,8 @@ class Tracer(Hook):
     floor_ms
         Shorter calls of these functions are not recorded, in milliseconds; at least 0.
     limit
-        The number of spans of each thread of a task that a round keeps, the first ones, at
-        20 bytes each; further spans are only counted.
+        The number of spans of each thread of a task that a round keeps, the first ones;
+        further spans are only counted.
 
     Raises
     ------

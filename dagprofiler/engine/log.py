@@ -11,10 +11,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, Rounds
+from dagprofiler._util.interpreter import TaskSpans
 from dagprofiler._util.json import utc_text
 from dagprofiler.errors import GraphError, short_repr
 from dagprofiler.executors import RoundReport
-from dagprofiler.graph.wiring import GrowableWiring, Wiring
+from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.machine import (
     blas_threads,
     command_line,
@@ -31,13 +32,12 @@ if TYPE_CHECKING:
     from dagprofiler._document import Calibration
     from dagprofiler.engine.setup import Setup
     from dagprofiler.measure.instruments import Readings
-    from dagprofiler.tracing.collection import Few, Packed
 
 Number = Union[int, float, None]
 Column = list[Optional[float]]
 
 
-def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int | None] | None:
+def renumber(round_log: RoundLog, new: Wiring) -> list[int | None] | None:
     """Give the tasks of a round, in which the graph grew, the numbers that they have in `new`.
 
     Rules may fire in another order in each round. Of a round that failed, tasks that the other
@@ -53,7 +53,7 @@ def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int | None] | Non
     GraphError
         If the round succeeded and its graph is another one.
     """
-    old: GrowableWiring = round_log.wiring  # type: ignore[assignment]
+    old = round_log.wiring
     if new.same_as(old):
         round_log.wiring = new
         return None
@@ -81,7 +81,7 @@ def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int | None] | Non
     return tasks
 
 
-def _check_same(here: GrowableWiring, first: GrowableWiring) -> None:
+def _check_same(here: Wiring, first: Wiring) -> None:
     """Raise a GraphError unless a round had the tasks, outputs and edges of the first round."""
     of_here, of_first = here.by_name(), first.by_name()
     differing = sorted(of_here.keys() ^ of_first.keys()) or [
@@ -214,7 +214,7 @@ class TaskNote(NamedTuple):
     """
 
     readings: Readings | None = None
-    spans: Packed | Few | None = None
+    spans: TaskSpans | None = None
     undeclared_bytes: int = 0
     error: str | None = None
     traceback: Sequence[dict[str, Any]] = ()
@@ -232,7 +232,7 @@ class TaskNote(NamedTuple):
         digest = readings.digest
         return {
             "readings": {**readings._asdict(), "digest": digest and digest.hex()},
-            "spans": None if self.spans is None else self.spans.packed().shifted(-zero_s).to_dict(),
+            "spans": self.spans and self.spans.shifted(-zero_s),
             "undeclared_bytes": self.undeclared_bytes,
         }
 
@@ -245,9 +245,7 @@ class TaskNote(NamedTuple):
         if readings.digest is not None:
             readings = readings._replace(digest=bytes.fromhex(data["readings"]["digest"]))
         if data["spans"] is not None:
-            from dagprofiler.tracing.collection import Packed
-
-            spans = Packed.of(data["spans"]).shifted(zero_s)
+            spans = TaskSpans(*data["spans"]).shifted(zero_s)
         return cls(readings, spans, data["undeclared_bytes"])
 
 
@@ -347,7 +345,7 @@ class RoundLog:
         return self._values("traceback")
 
     @property
-    def spans(self) -> dict[int, Packed | Few]:
+    def spans(self) -> dict[int, TaskSpans]:
         """The spans inside each task."""
         return self._values("spans")
 
@@ -450,7 +448,7 @@ class RoundLog:
                 for k, moment in enumerate(self.times)
             ]
             for i, spans in self.spans.items():
-                self.note(i, spans=spans.packed().shifted(-ahead_s[i]))
+                self.note(i, spans=spans.shifted(-ahead_s[i]))
 
     @property
     def complete(self) -> bool:
@@ -766,7 +764,7 @@ class RunLog:
         numbers = None
         if first is not round_log:
             try:
-                numbers = renumber(round_log, first.wiring)  # type: ignore[arg-type]
+                numbers = renumber(round_log, first.wiring)
             except GraphError:
                 self.rounds.remove(round_log)
                 self.wiring = first.wiring

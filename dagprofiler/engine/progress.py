@@ -42,8 +42,8 @@ class Progress(Hook):
         Where to write; by default standard error.
     label
         Word before the rest, to tell several runs apart.
-    line
-        The line of another :class:`Progress`, whose run takes turns with this one.
+    beside
+        The progress of another run that takes turns with this one: both share its line.
 
     Notes
     -----
@@ -66,7 +66,7 @@ class Progress(Hook):
         *,
         stream: IO[str] | None = None,
         label: str = "",
-        line: Line | None = None,
+        beside: Progress | None = None,
     ) -> None:
         times = {} if expected is None else default_times(expected)
         self._expected = {name: time.median_ms for name, time in times.items()}
@@ -75,7 +75,7 @@ class Progress(Hook):
         total_ms = None if expected is None else expected.metrics.total_time_ms
         self._round_s = None if total_ms is None else total_ms / 1e3
         self._label = f"{label}: " if label else ""
-        self.line = _line_of(stream) if line is None else line
+        self.line: Line = _line_of(stream) if beside is None else beside.line
         self._log: RunLog | None = None
         #: The round that is under way, its number of tasks, and the work of all and of those done.
         self._round, self._seen, self._whole, self._worked = -1, 0, 0.0, 0.0

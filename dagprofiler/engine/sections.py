@@ -11,17 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, measured_of, statistics_of
+from dagprofiler._util.interpreter import TaskSpans
 from dagprofiler.engine.log import Figures, RoundLog, RunLog, duration_ms, figures
 from dagprofiler.engine.samples import differing_outputs, samples_of
 from dagprofiler.graph.edges import Route
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.stats import median
-
-if TYPE_CHECKING:
-    from dagprofiler.tracing.collection import Packed
 
 
 def origins_of(log: RunLog) -> dict[str, Any]:
@@ -65,7 +63,7 @@ class Traced(NamedTuple):
     task: str
     round: int
     worker: int | None
-    spans: Packed
+    spans: TaskSpans
     zero_s: float
 
 
@@ -79,7 +77,7 @@ def spans_section(traced: Iterable[Traced]) -> dict[str, Any]:
     >>> from dagprofiler.tracing import collecting, span
     >>> with collecting() as collection, span("parse"):
     ...     pass
-    >>> section = spans_section([Traced("load", 0, None, collection.packed(), 0.0)])
+    >>> section = spans_section([Traced("load", 0, None, collection.end(), 0.0)])
     >>> section["labels"]
     [{'kind': 'span', 'name': 'parse', 'category': 'span'}]
     """
@@ -90,14 +88,14 @@ def spans_section(traced: Iterable[Traced]) -> dict[str, Any]:
     for task, number, worker, spans, zero_s in traced:
         if spans.dropped:
             dropped[task] = dropped.get(task, 0) + spans.dropped
-        own = [threads.setdefault((worker, *thread), len(threads)) for thread in spans.threads]
-        for label, thread, start_s, end_s in spans.spans():
-            which = labels.setdefault(label[:3], len(labels))
-            start_ms, end_ms = ((s - zero_s) * 1e9 for s in (start_s, end_s))
-            times = (round(start_ms) / 1e6, round(end_ms) / 1e6)
-            own_id = None if label.id is None else str(label.id)
-            extra = None if label.args is None else dict(label.args)
-            records.append([task, number, own[thread], which, *times, own_id, extra])
+        for thread, thread_name, computes, recorded in spans.threads:
+            key = (worker, thread, thread_name, computes)
+            place = threads.setdefault(key, len(threads))
+            for kind, name, category, start_s, end_s, args, number_of in recorded:
+                label = labels.setdefault((kind, name, category), len(labels))
+                start_ms, end_ms = (round((s - zero_s) * 1e9) / 1e6 for s in (start_s, end_s))
+                own_id = None if number_of is None else str(number_of)
+                records.append([task, number, place, label, start_ms, end_ms, own_id, args])
     section: dict[str, Any] = {
         "labels": [dict(zip(("kind", "name", "category"), label)) for label in labels],
         "threads": [dict(zip(("worker", "id", "name", "own"), thread)) for thread in threads],
@@ -295,7 +293,7 @@ class Tables:
         names = log.wiring.names
         return spans_section(
             [
-                Traced(names[i], number, round_log.ran_on[i], spans.packed(), log.started)
+                Traced(names[i], number, round_log.ran_on[i], spans, log.started)
                 for number, round_log in enumerate(log.rounds)
                 for i, spans in round_log.spans.items()
             ]

@@ -192,7 +192,7 @@ class Setup:
         The source of priorities, and all task numbers by decreasing priority; None for Kahn's
         order.
     orders
-        The task numbers of each node of the schedule, in order; None without a schedule.
+        The task numbers of each node of the schedule, in order; empty without a schedule.
     several, allocation
         Whether there is more than one round, warm-up included, and whether a pass that counts
         allocations comes last.
@@ -209,7 +209,7 @@ class Setup:
     estimates: dict[int, int]
     priorities: str | None
     ranked: list[int] | None
-    orders: list[list[int]] | None
+    orders: list[list[int]]
     several: bool
     allocation: bool
     started_at: float
@@ -313,21 +313,21 @@ def _encoded(
 
 def _order(
     workflow: Workflow, options: RunOptions, estimates: Mapping[int, int]
-) -> tuple[str | None, list[int] | None, list[list[int]] | None]:
+) -> tuple[str | None, list[int] | None, list[list[int]]]:
     """Return the source of priorities, task numbers by priority, and those of a schedule."""
     if workflow.dynamic is not None:
         for name in ("priorities", "schedule"):
             if getattr(options, name) is not None:
                 raise refused(f"{name}: not available for a graph that grows")
-        return None, None, None
+        return None, None, []
     is_serial = options.executor is None
-    source = ranked = orders = None
+    source, ranked, orders = None, None, list[list[int]]()
     if options.schedule is not None:
         orders = orders_of(options.schedule, workflow.wiring)
     elif options.priorities is not None or not is_serial:
         source, ranked = ranking(workflow.wiring, estimates, options.priorities)
     # A serial run takes Kahn's order, and refuses what a concurrent one refuses.
-    return (None, None, None) if is_serial else (source, ranked, orders)
+    return (None, None, []) if is_serial else (source, ranked, orders)
 
 
 def ranking(

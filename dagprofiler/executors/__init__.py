@@ -186,3 +186,12 @@ class Executor(ABC):
 
     def close(self) -> None:  # noqa: B027  (the same)
         """Release the resources of :meth:`open` and of the jobs; called after the last job."""
+
+
+def running_future() -> Future[JobResult]:
+    """Return a future that cannot be cancelled, so that its result can always be set."""
+    from concurrent.futures import Future
+
+    future: Future[JobResult] = Future()
+    future.set_running_or_notify_cancel()
+    return future

@@ -16,7 +16,7 @@ from typing import Any
 
 from dagprofiler._util.checks import integer
 from dagprofiler.errors import describe, needs_extra, refused, short_repr
-from dagprofiler.executors import Executor
+from dagprofiler.executors import Executor, running_future
 from dagprofiler.executors.jobs import Job, JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import FrameList, frames_bytes
@@ -138,9 +138,7 @@ class RayExecutor(Executor):
         results = perform.remote(call, *handles)
         first, *others = results if job.outputs else [results]
         self._waiting.add(first)
-        mine: Future[JobResult] = Future()
-        # From here on it cannot be cancelled, so that its result can always be set.
-        mine.set_running_or_notify_cancel()
+        mine = running_future()
 
         def ended(theirs: Future[Any]) -> None:
             self._waiting.discard(first)

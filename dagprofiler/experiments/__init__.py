@@ -265,9 +265,9 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
             busy_cores = cases[0][2].rounds.busy_cores
             if busy_cores:
                 conditions.enter_context(busy(busy_cores))
-            line = Progress().line
+            shown = Progress()
             for label, dag, options in cases:
-                hooks = HookCalls([Progress(label=label, line=line)] if progress else [])
+                hooks = HookCalls([Progress(label=label, beside=shown)] if progress else [])
                 conditions.callback(hooks.close)
                 # Like DAG.run, but the rounds are taken one by one.
                 run = Run(prepare(dag._workflow(), options), hooks)  # noqa: SLF001

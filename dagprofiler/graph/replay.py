@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
-from dagprofiler.graph.wiring import JOBS_PER_WORKER, ready_queue, ready_queue_along, ready_queue_by
-
-#: How long a thread waits for the interpreter's lock until its holder has to release it.
-_SWITCH_MS = 5.0
-
-#: How often tasks ask for that lock in each millisecond on a core without it. A profile does not
-#: tell: numpy asks 30 times with arrays of 200 kB, and once in 20 ms with large products.
-ASKS = 2.0
+from dagprofiler.graph.wiring import JOBS_PER_WORKER, ReadyTasks
 
 
 class Demands(NamedTuple):
@@ -26,16 +19,13 @@ class Demands(NamedTuple):
     work_ms
         Time on a worker of speed 1 that nothing else disturbs.
     core, gil
-        Share of that time in which it needs a core, or holds the interpreter's lock; from
-        0 to 1. None: a core all the time, and no lock that others wait for.
-    asks
-        How often all ask for that lock in each millisecond on a core without it.
+        Cores that it needs, on average over that time, and the share of it in which it holds the
+        interpreter's lock. None: one core, and no lock that others wait for.
     """
 
     work_ms: Sequence[float]
     core: Sequence[float] | None = None
     gil: Sequence[float] | None = None
-    asks: float = ASKS
 
 
 class Overhead(NamedTuple):
@@ -74,35 +64,7 @@ class Replay(NamedTuple):
     ended: list[float]
 
 
-class _Share:
-    """Works that advance at one common rate: a heap of the amounts at which they end."""
-
-    __slots__ = ("asks", "at_ms", "core", "done", "ends", "gil", "held_ms", "rate")
-
-    def __init__(self, core: float, gil: float = 0.0, asks: float = 0.0) -> None:
-        self.core, self.gil, self.rate = core, gil, 1.0
-        self.asks = asks * max(0.0, core - gil)
-        # How long who asks at any moment waits for one of these to release the lock.
-        self.held_ms = gil * min(_SWITCH_MS, gil / self.asks if self.asks else _SWITCH_MS)
-        self.done = self.at_ms = 0.0
-        self.ends: list[tuple[float, int]] = []
-
-    def advance(self, now_ms: float) -> None:
-        self.done += (now_ms - self.at_ms) * self.rate
-        self.at_ms = now_ms
-
-    def next_ms(self) -> float:
-        return self.at_ms + (self.ends[0][0] - self.done) / self.rate
-
-
-#: Kinds of events. Those of one moment come in the order in which they were caused.
-_SENT, _QUEUED, _BEGIN, _RECORD, _HANDLED = range(5)
-
-#: In place of a task: what the driver does, and a worker's process beside its tasks.
-_DRIVER, _BESIDE = -1, -2
-
-
-def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
+def replay(
     targets: Sequence[int],
     first_target: Sequence[int],
     demands: Demands,
@@ -140,222 +102,350 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     Notes
     -----
     Workers that compute at the same time share cores, the interpreter's lock and the
-    memory: each advances at a rate that follows from their number and their shares. A thread
-    that releases the lock waits for it anew, beside one that does not up to 5 ms each time.
+    memory: each advances at a rate that follows from their number and their shares.
     O(n log n) time for n tasks and edges.
     """
-    count, workers = len(first_target) - 1, len(speeds)
-    if orders is not None:
-        pop, done = ready_queue_along(orders, targets, first_target)
-        home = [0] * count
-        for worker, order in enumerate(orders):
-            for i in order:
-                home[i] = worker
-        capacity: float = inf
-    else:
-        graph = targets, first_target
-        pop, done = ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
-        home, capacity = [], JOBS_PER_WORKER * workers
-    work_ms, core, gil, asks = demands
-    gap_ms, beside_ms, always = overhead.gap_ms, overhead.worker_ms, overhead.always
-    cores, contention = overhead.cores, overhead.contention
-    busy_gap_ms = max(gap_ms, overhead.busy_gap_ms)
-    # Half of what the driver does for a job is to send it, half of it is for its record.
-    each_way_ms, half_ms = overhead.latency_ms / 2, overhead.driver_ms / 2
-    begun, ended = [0.0] * count, [0.0] * count
-    worker_of = [0] * count
-    queues: list[deque[int]] = [deque() for _ in range(workers if orders is not None else 1)]
-    idle = list(range(workers))  # a heap: the lowest number takes the next job
-    is_idle, free_ms, starts_ms = [True] * workers, [0.0] * workers, [overhead.start_ms] * workers
-    inbox: deque[int] = deque()
-    events: list[tuple[float, int, int, int]] = []
-    beside = _Share(1.0)
-    shares: dict[tuple[float, float] | None, _Share] = {None: beside}
-    links: dict[tuple[int, int], _Share] = {}
-    #: How many transfers a task waits for.
-    awaited = Counter(target for moves in (transfers or {}).values() for target, _ in moves)
-    #: Tasks whose worker has come to them, and waits for their transfers.
-    blocked: set[int] = set()
-    now = makespan = 0.0
-    running = caused = 0
-    active = gil_sum = held_ms = 0.0
-    core_sum = always * workers
-    driver: tuple[int, int] | None = None
-    plain = core is None and gil is None
+    ready = ReadyTasks(targets, first_target, ranked, orders or ())
+    capacity = inf if orders is not None else JOBS_PER_WORKER * len(speeds)
+    driver = _Driver(ready.pop, ready.done, capacity)
+    workers = _Workers(len(first_target) - 1, speeds, overhead, orders)
+    return _Run(driver, workers, demands, overhead, transfers or {}).replayed()
 
-    def cause(at_ms: float, kind: int, i: int) -> None:
-        nonlocal caused
-        caused += 1
-        heappush(events, (at_ms, caused, kind, i))
 
-    def settle() -> None:
-        """Set the rates of all shares, after a change of what runs."""
-        busy = max(1, round(active))
-        slow = contention[min(busy, len(contention)) - 1]
-        waiting = max(1.0, gil_sum)
-        demand = core_sum
-        # Few of them have works at a time.
-        live = [share for share in shares.values() if share.ends]
-        for share in live:
-            share.advance(now)
-            # In turns with others who hold the lock, and whenever it asks for it anew.
-            waits = share.gil * (waiting - 1.0) + share.asks * max(0.0, held_ms - share.held_ms)
-            share.rate = 1.0 / (1.0 + waits)
-            demand -= len(share.ends) * share.core * (1.0 - share.rate)
-        if demand > cores:
-            slow *= demand / cores
-        for share in live:
-            share.rate /= 1.0 + share.core * (slow - 1.0)
+#: What is called with a task's number when something has ended.
+_Do = Callable[[int], None]
 
-    def change(share: _Share, by: int) -> None:
-        nonlocal active, core_sum, gil_sum, held_ms
-        active += by * min(1.0, share.core)
-        core_sum += by * share.core
-        gil_sum += by * share.gil
-        held_ms += by * share.held_ms
-        settle()
 
-    def occupy(kind: int, ms: float) -> None:
+class _Shared:
+    """Works that advance at one common rate, as on a link: a heap of the amounts where they end.
+
+    Attributes
+    ----------
+    core, gil
+        Cores that each needs, and the share of its time in which it holds the interpreter's lock.
+    computes
+        How much each counts among the tasks that slow each other down.
+    rate
+        What is done of each work in a millisecond.
+    """
+
+    __slots__ = ("at_ms", "computes", "core", "count", "done", "ends", "gil", "rate")
+
+    def __init__(self, core: float = 0.0, gil: float = 0.0, computes: float = 0.0) -> None:
+        self.core, self.gil, self.computes = core, gil, computes
+        self.rate = 1.0
+        self.count = 0
+        self.done = self.at_ms = 0.0
+        self.ends: list[tuple[float, int, int, _Do]] = []
+
+    def advance(self, now_ms: float) -> None:
+        self.done += (now_ms - self.at_ms) * self.rate
+        self.at_ms = now_ms
+
+    def add(self, now_ms: float, amount_ms: float, do: _Do, i: int) -> None:
+        self.advance(now_ms)
+        self.count += 1
+        heappush(self.ends, (self.done + amount_ms, i, self.count, do))
+
+    def pop(self, now_ms: float) -> tuple[_Do, int]:
+        """Remove the work that ends first; return what is called then, and with which task."""
+        self.advance(now_ms)
+        _, i, _, do = heappop(self.ends)
+        return do, i
+
+    def next_ms(self) -> float:
+        return self.at_ms + (self.ends[0][0] - self.done) / self.rate
+
+
+def _next_end(shares: Iterable[_Shared]) -> tuple[float, _Shared | None]:
+    """Return when the next of all works ends, and among which it is."""
+    soonest, ending = inf, None
+    for share in shares:
+        if share.ends:
+            at_ms = share.next_ms()
+            if at_ms < soonest:
+                soonest, ending = at_ms, share
+    return soonest, ending
+
+
+class _Cores:
+    """The cores and the interpreter's lock, which all that computes at a time shares."""
+
+    def __init__(self, overhead: Overhead, workers: int) -> None:
+        self.cores, self.contention = overhead.cores, overhead.contention
+        self.beside = _Shared(1.0)
+        self.shares = {(-1.0, 0.0): self.beside}
+        self.active = self.gil_sum = 0.0
+        self.core_sum = overhead.always * workers
+
+    def begin(
+        self, now_ms: float, needs: tuple[float, float], amount_ms: float, do: _Do, i: int
+    ) -> None:
+        """Let a task compute that needs such shares of a core and of the lock."""
+        share = self.shares.get(needs)
+        if share is None:
+            share = self.shares[needs] = _Shared(*needs, computes=min(1.0, needs[0]))
+        share.add(now_ms, amount_ms, do, i)
+        self._change(now_ms, share, 1)
+
+    def occupy(self, now_ms: float, amount_ms: float, do: _Do, i: int) -> None:
         """Use a core for what is no task."""
-        nonlocal core_sum
-        core_sum += 1.0
-        beside.advance(now)
-        heappush(beside.ends, (beside.done + ms, kind))
-        settle()
+        self.beside.add(now_ms, amount_ms, do, i)
+        self._change(now_ms, self.beside, 1)
 
-    def drive() -> None:
+    def end(self, now_ms: float, share: _Shared) -> tuple[_Do, int]:
+        ended = share.pop(now_ms)
+        self._change(now_ms, share, -1)
+        return ended
+
+    def _change(self, now_ms: float, share: _Shared, by: int) -> None:
+        self.active += by * share.computes
+        self.core_sum += by * share.core
+        self.gil_sum += by * share.gil
+        self._settle(now_ms)
+
+    def _settle(self, now_ms: float) -> None:
+        """Set the rates of all shares, after a change of what runs."""
+        busy = max(1, round(self.active))
+        slow = self.contention[min(busy, len(self.contention)) - 1]
+        waiting, demand = max(1.0, self.gil_sum), self.core_sum
+        # Few of them have works at a time.
+        live = [share for share in self.shares.values() if share.ends]
+        for share in live:
+            share.advance(now_ms)
+            # In turns with others who hold the lock.
+            share.rate = 1.0 / (1.0 + share.gil * (waiting - 1.0))
+            demand -= len(share.ends) * share.core * (1.0 - share.rate)
+        if demand > self.cores:
+            slow *= demand / self.cores
+        for share in live:
+            share.rate /= 1.0 + min(1.0, share.core) * (slow - 1.0)
+
+
+class _Links:
+    """The links between workers; transfers that are on one at the same time share it."""
+
+    def __init__(self) -> None:
+        self.links: dict[tuple[int, int], _Shared] = {}
+
+    def send(self, now_ms: float, pair: tuple[int, int], ms: float, do: _Do, target: int) -> None:
+        link = self.links.setdefault(pair, _Shared())
+        link.add(now_ms, ms, do, target)
+        link.rate = 1.0 / len(link.ends)
+
+    def end(self, now_ms: float, link: _Shared) -> tuple[_Do, int]:
+        ended = link.pop(now_ms)
+        link.rate = 1.0 / max(1, len(link.ends))
+        return ended
+
+
+class _Driver(NamedTuple):
+    """What chooses tasks.
+
+    Attributes
+    ----------
+    pop
+        Return the next ready task, or None.
+    done
+        Note that a task has ended.
+    capacity
+        How many jobs it has out at a time.
+    """
+
+    pop: Callable[[], int | None]
+    done: Callable[[int], object]
+    capacity: float
+
+
+class _Workers:
+    """Which worker has which task, and who is idle."""
+
+    def __init__(
+        self,
+        count: int,
+        speeds: Sequence[float],
+        overhead: Overhead,
+        orders: Sequence[Sequence[int]] | None,
+    ) -> None:
+        workers = range(len(speeds))
+        self.speeds = speeds
+        self.of_task = [0] * count
+        self.begun, self.ended = [0.0] * count, [0.0] * count
+        self.idle: list[int] = [*workers]  # a heap: the lowest number takes the next job
+        self.is_idle = [True] * len(speeds)
+        self.free_ms = [0.0] * len(speeds)
+        self.starts_ms = [overhead.start_ms] * len(speeds)
+        #: Task to its worker, where there is a schedule.
+        self.home = {i: worker for worker, order in enumerate(orders or ()) for i in order}
+        self.queues: list[deque[int]] = [deque() for _ in (workers if self.home else [0])]
+
+    def assign(self, i: int) -> int | None:
+        """Return the idle worker that takes a task; None if it has to wait in a queue."""
+        if self.home:
+            worker = self.home[i]
+            if self.is_idle[worker]:
+                return worker
+            self.queues[worker].append(i)
+        elif self.idle:
+            return heappop(self.idle)
+        else:
+            self.queues[0].append(i)
+        return None
+
+    def take(self, worker: int, i: int, now_ms: float) -> float:
+        """Give a task to a worker; return when it comes to it, after its gap."""
+        self.of_task[i] = worker
+        self.is_idle[worker] = False
+        begin_ms = max(now_ms, self.free_ms[worker]) + self.starts_ms[worker]
+        self.starts_ms[worker] = 0.0
+        return begin_ms
+
+    def release(self, worker: int, free_ms: float) -> int | None:
+        """Let a worker be free; return the task that waits for it, or None."""
+        self.free_ms[worker] = free_ms
+        queue = self.queues[worker if self.home else 0]
+        if queue:
+            return queue.popleft()
+        self.is_idle[worker] = True
+        if not self.home:
+            heappush(self.idle, worker)
+        return None
+
+
+class _Run:
+    """A run, event by event."""
+
+    def __init__(
+        self,
+        driver: _Driver,
+        workers: _Workers,
+        demands: Demands,
+        overhead: Overhead,
+        transfers: Mapping[int, Sequence[tuple[int, float]]],
+    ) -> None:
+        self.driver, self.workers, self.demands = driver, workers, demands
+        self.overhead, self.transfers = overhead, transfers
+        self.cores, self.links = _Cores(overhead, len(workers.speeds)), _Links()
+        #: Those of one moment come in the order in which they were caused.
+        self.events: list[tuple[float, int, _Do, int]] = []
+        self.inbox: deque[int] = deque()
+        #: How many transfers a task waits for.
+        self.awaited = Counter(target for moves in transfers.values() for target, _ in moves)
+        #: Tasks whose worker has come to them, and waits for their transfers.
+        self.blocked: set[int] = set()
+        self.now = self.makespan = 0.0
+        self.running = self.caused = 0
+        self.is_driving = False
+
+    def replayed(self) -> Replay:
+        """Return what has happened when nothing happens any more."""
+        self._drive()
+        while True:
+            event_ms = self.events[0][0] if self.events else inf
+            core_ms, share = _next_end(self.cores.shares.values())
+            link_ms, link = _next_end(self.links.links.values()) if self.transfers else (inf, None)
+            self.now = max(self.now, min(event_ms, core_ms, link_ms))
+            if link is not None and link_ms < min(event_ms, core_ms):
+                do, i = self.links.end(self.now, link)
+            elif share is not None and core_ms < event_ms:
+                do, i = self.cores.end(self.now, share)
+            elif self.events and event_ms < inf:
+                _, _, do, i = heappop(self.events)
+            else:
+                break
+            do(i)
+        workers, makespan = self.workers, inf if self.running else self.makespan
+        return Replay(makespan, workers.of_task, workers.begun, workers.ended)
+
+    def _cause(self, at_ms: float, do: _Do, i: int) -> None:
+        self.caused += 1
+        heappush(self.events, (at_ms, self.caused, do, i))
+
+    def _drive(self) -> None:
         """Let the driver do what it does next: submit, or handle a record."""
-        nonlocal running, driver
-        while driver is None:
-            i = pop() if running < capacity else None
+        # Half of what it does for a job is to send it, half of it is for its record.
+        half_ms = self.overhead.driver_ms / 2
+        while not self.is_driving:
+            i = self.driver.pop() if self.running < self.driver.capacity else None
             if i is not None:
-                running += 1
-                kind = _SENT
-            elif inbox:
-                i, kind = inbox.popleft(), _HANDLED
+                self.running += 1
+                do = self._send
+            elif self.inbox:
+                i, do = self.inbox.popleft(), self._handle
             else:
                 return
-            if half_ms:
-                driver = kind, i
-                occupy(_DRIVER, half_ms)
-            else:
-                handle(kind, i)
-
-    def handle(kind: int, i: int) -> None:
-        nonlocal running, makespan
-        if kind == _SENT:
-            cause(now + each_way_ms, _QUEUED, i)
-        else:
-            running -= 1
-            makespan = now
-            done(i)
-
-    def give(worker: int, i: int) -> None:
-        """Let a worker come to a job, after its gap."""
-        worker_of[i] = worker
-        is_idle[worker] = False
-        cause(max(now, free_ms[worker]) + starts_ms[worker], _BEGIN, i)
-        starts_ms[worker] = 0.0
-
-    def begin(i: int) -> None:
-        begun[i] = now
-        key = (1.0, 0.0)
-        if not plain:
-            key = core[i] if core else 1.0, gil[i] if gil else 0.0
-        share = shares.get(key)
-        if share is None:
-            share = shares[key] = _Share(*key, asks)
-            share.at_ms = now
-        share.advance(now)
-        heappush(share.ends, (share.done + work_ms[i] / speeds[worker_of[i]], i))
-        change(share, 1)
-
-    def end(i: int) -> None:
-        ended[i] = now
-        worker = worker_of[i]
-        free_ms[worker] = now + (busy_gap_ms if active >= cores - 1 else gap_ms)
-        cause(now + each_way_ms, _RECORD, i)
-        if beside_ms:
-            occupy(_BESIDE, beside_ms)
-        for target, takes_ms in transfers.get(i, ()) if transfers else ():
-            pair = worker, home[target]
-            link = links.get(pair)
-            if link is None:
-                link = links[pair] = _Share(0.0)
-                link.at_ms = now
-            link.advance(now)
-            heappush(link.ends, (link.done + takes_ms, target))
-            link.rate = 1.0 / len(link.ends)
-        queue = queues[worker if home else 0]
-        if queue:
-            give(worker, queue.popleft())
-        else:
-            is_idle[worker] = True
-            if not home:
-                heappush(idle, worker)
-
-    def arrive(target: int) -> None:
-        awaited[target] -= 1
-        if not awaited[target] and target in blocked:
-            blocked.discard(target)
-            begin(target)
-
-    drive()
-    while True:
-        soonest = events[0][0] if events else inf
-        ending = None
-        for share in shares.values():
-            if share.ends:
-                at_ms = share.next_ms()
-                if at_ms < soonest:
-                    soonest, ending = at_ms, share
-        arriving = None
-        for link in links.values():
-            if link.ends:
-                at_ms = link.next_ms()
-                if at_ms < soonest:
-                    soonest, arriving = at_ms, link
-        if soonest == inf:
-            break
-        now = max(now, soonest)
-        if arriving is not None:
-            arriving.advance(now)
-            _, target = heappop(arriving.ends)
-            arriving.rate = 1.0 / max(1, len(arriving.ends))
-            arrive(target)
-            continue
-        if ending is not None:
-            ending.advance(now)
-            _, i = heappop(ending.ends)
-            if i >= 0:
-                change(ending, -1)
-                end(i)
+            if not half_ms:
+                do(i)
                 continue
-            core_sum -= 1.0
-            settle()
-            if i == _DRIVER and driver is not None:
-                ended_one, driver = driver, None
-                handle(*ended_one)
-                drive()
-            continue
-        _, _, kind, i = heappop(events)
-        if kind == _QUEUED:
-            if home:
-                worker = home[i]
-                if is_idle[worker]:
-                    give(worker, i)
-                else:
-                    queues[worker].append(i)
-            elif idle:
-                give(heappop(idle), i)
-            else:
-                queues[0].append(i)
-        elif kind == _BEGIN:
-            if awaited.get(i):
-                blocked.add(i)
-            else:
-                begin(i)
+            self.is_driving = True
+            self.cores.occupy(self.now, half_ms, self._driven_to(do), i)
+
+    def _driven_to(self, do: _Do) -> _Do:
+        """Return what the driver does when it has spent its time on a job."""
+
+        def driven(i: int) -> None:
+            self.is_driving = False
+            do(i)
+            self._drive()
+
+        return driven
+
+    def _send(self, i: int) -> None:
+        self._cause(self.now + self.overhead.latency_ms / 2, self._queue, i)
+
+    def _queue(self, i: int) -> None:
+        worker = self.workers.assign(i)
+        if worker is not None:
+            self._give(worker, i)
+
+    def _give(self, worker: int, i: int) -> None:
+        self._cause(self.workers.take(worker, i, self.now), self._come_to, i)
+
+    def _come_to(self, i: int) -> None:
+        if self.awaited.get(i):
+            self.blocked.add(i)
         else:
-            inbox.append(i)
-            drive()
-    return Replay(inf if running else makespan, worker_of, begun, ended)
+            self._begin(i)
+
+    def _arrive(self, target: int) -> None:
+        self.awaited[target] -= 1
+        if not self.awaited[target] and target in self.blocked:
+            self.blocked.discard(target)
+            self._begin(target)
+
+    def _begin(self, i: int) -> None:
+        work_ms, core, gil = self.demands
+        workers = self.workers
+        workers.begun[i] = self.now
+        needs = core[i] if core else 1.0, gil[i] if gil else 0.0
+        amount_ms = work_ms[i] / workers.speeds[workers.of_task[i]]
+        self.cores.begin(self.now, needs, amount_ms, self._end, i)
+
+    def _end(self, i: int) -> None:
+        workers, overhead = self.workers, self.overhead
+        workers.ended[i] = self.now
+        worker, gap_ms = workers.of_task[i], overhead.gap_ms
+        if self.cores.active >= overhead.cores - 1:
+            gap_ms = max(gap_ms, overhead.busy_gap_ms)
+        self._cause(self.now + overhead.latency_ms / 2, self._record, i)
+        if overhead.worker_ms:
+            self.cores.occupy(self.now, overhead.worker_ms, _nothing, i)
+        for target, takes_ms in self.transfers.get(i, ()):
+            pair = worker, workers.home[target]
+            self.links.send(self.now, pair, takes_ms, self._arrive, target)
+        following = workers.release(worker, self.now + gap_ms)
+        if following is not None:
+            self._give(worker, following)
+
+    def _record(self, i: int) -> None:
+        self.inbox.append(i)
+        self._drive()
+
+    def _handle(self, i: int) -> None:
+        self.running -= 1
+        self.makespan = self.now
+        self.driver.done(i)
+
+
+def _nothing(i: int) -> None:
+    """Follow on what a worker's process has done beside its tasks."""

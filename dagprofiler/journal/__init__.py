@@ -197,7 +197,7 @@ class Journal(Hook):
             "reasons": round_log.reasons,
             **round_log.tasks[i].to_dict(zero_s),
         }
-        if round_log.growth is not None and i >= log.wiring.given:  # type: ignore[attr-defined]
+        if round_log.growth is not None and i >= log.wiring.given:
             line.update(self._added(round_log.growth.added_s[i], i))
         self._append(line)
 

@@ -26,9 +26,8 @@ REFERENCE_MS = {"python": 3.0, "matrix": 2.5, "memory": 3.0}
 #: of nine values covers their median with 96 % confidence.
 _REPEATS = 9
 
-#: The calibration of this process, once measured.
-_found: list[Calibration] = []
-_found_at_s: list[float] = []
+#: When this process was calibrated last, by the monotonic clock, and the calibration.
+_latest: list[tuple[float, Calibration]] = []
 
 
 def calibrate(*, again: bool = False) -> Calibration:
@@ -66,9 +65,9 @@ def calibrate(*, again: bool = False) -> Calibration:
     >>> calibration is calibrate(), list(calibration.parts)
     (True, ['python', 'matrix', 'memory'])
     """
-    found = calibration_of_process(again=again)
-    asked_for[:] = [found]
-    return found
+    calibration = calibration_of_process(again=again)
+    asked_for[:] = [calibration]
+    return calibration
 
 
 def calibration_of_process(*, again: bool = False, oldest_s: float = inf) -> Calibration:
@@ -81,9 +80,10 @@ def calibration_of_process(*, again: bool = False, oldest_s: float = inf) -> Cal
     oldest_s
         The age from which on to measure again, in seconds: a machine's speed changes.
     """
-    if again or not _found or time.monotonic() - _found_at_s[0] >= oldest_s:
-        _found[:], _found_at_s[:] = [_measured()], [time.monotonic()]
-    return _found[0]
+    if again or not _latest or time.monotonic() - _latest[0][0] >= oldest_s:
+        calibration = _measured()
+        _latest[:] = [(time.monotonic(), calibration)]
+    return _latest[0][1]
 
 
 def _measured() -> Calibration:
@@ -99,7 +99,7 @@ def _judged(rounds: list[dict[str, float]]) -> Calibration:
         name: sorted(reference_ms / times_ms[name] for times_ms in rounds)
         for name, reference_ms in REFERENCE_MS.items()
     }
-    parts = {name: each[len(each) // 2] for name, each in speeds.items()}
+    parts = {name: ordered[len(ordered) // 2] for name, ordered in speeds.items()}
     score = _geometric_mean(parts)
     of_rounds = sorted(
         _geometric_mean({name: REFERENCE_MS[name] / time_ms for name, time_ms in times_ms.items()})

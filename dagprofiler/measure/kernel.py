@@ -82,6 +82,11 @@ class KernelFiles:
 
         return read
 
+    def number(self, name: str, place: int) -> Callable[[], int]:
+        """Return a function that reads the number in a file's word `place`, from 1."""
+        read = self.reader(name)
+        return lambda: int(read().split(None, place)[place - 1])
+
     def next(self, fd: int, size: int) -> bytes:
         """Return up to `size` further bytes of a file without positions."""
         data = os.read(fd, size)

@@ -71,7 +71,8 @@ def command_line() -> str | None:
         name = f"python -m {os.path.basename(folder)}"
     elif name.endswith(".py"):
         name = shlex.quote(program)
-    return shorten(printable(" ".join([name, *map(shlex.quote, arguments)])), _LONGEST_COMMAND)
+    command = " ".join([name, *[shlex.quote(argument) for argument in arguments]])
+    return shorten(printable(command), _LONGEST_COMMAND)
 
 
 @cache
@@ -108,15 +109,15 @@ def ask_git() -> None:
 
     words = ["git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]
     try:
-        known = repository(os.getcwd())
-        if not known:
+        checkout = repository(os.getcwd())
+        if not checkout:
             return
         changed = subprocess.run(  # noqa: S603  (its words are constants)
             words, capture_output=True, check=True, timeout=_PATIENCE_S
         )
     except (OSError, subprocess.SubprocessError):
         return
-    known["clean"] = not changed.stdout.strip()
+    checkout["clean"] = not changed.stdout.strip()
 
 
 @cache
@@ -145,11 +146,9 @@ def _os() -> str:
     if sys.platform != "linux":
         return platform.platform()
     # It starts a process, whose pipe a concurrently forking pool would keep open forever.
-    known = os.uname()
+    system, _, release, _, machine = os.uname()
     libc = "".join(platform.libc_ver())
-    return "-".join(
-        [known.sysname, known.release, known.machine, *(["with", libc] if libc else [])]
-    )
+    return f"{system}-{release}-{machine}" + (f"-with-{libc}" if libc else "")
 
 
 def _text(path: str) -> str:
@@ -229,7 +228,7 @@ def _quota(folder: str) -> float | None:
         _text(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period")
     )
     try:
-        quota_us, period_us = map(int, limit.split())
+        quota_us, period_us = [int(number) for number in limit.split()]
     except ValueError:
         return None
     # Version 1 says -1 where version 2 says "max".

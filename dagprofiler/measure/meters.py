@@ -70,11 +70,10 @@ def _open_delay(files: KernelFiles) -> ReadingGrowth:
 
     Field 2 of schedstat, in ns (the kernel's Documentation/scheduler/sched-stats.rst).
     """
-    read = files.reader("thread-self/schedstat")
     # Field 3 counts how often this thread got a processor, which it has now.
-    if read().split()[2:] in ([], [b"0"]):
+    if files.reader("thread-self/schedstat")().split()[2:] in ([], [b"0"]):
         raise Unavailable("the kernel keeps no account of run-queue delays (CONFIG_SCHED_INFO)")
-    return ReadingGrowth(lambda: int(read().split()[1]), MILLISECOND_NS)
+    return ReadingGrowth(files.number("thread-self/schedstat", 2), MILLISECOND_NS)
 
 
 def _usage(whose: str, quantity: Callable[[Any], int]) -> Callable[[], int]:
@@ -94,19 +93,14 @@ def _cpu_us(usage: Any) -> int:
 
 def _open_read_bytes(files: KernelFiles) -> ReadingGrowth:
     """Measure what system calls read, without what the meters themselves do."""
-    read = files.reader("self/io")
+    read_by_all = files.number("self/io", 2)
 
-    def read_bytes() -> int:
+    def read_by_others() -> int:
         # What this very reading reads is counted after it, here as in the kernel.
         by_meters = files.read_bytes
-        return int(read().split(None, 2)[1]) - by_meters
+        return read_by_all() - by_meters
 
-    return ReadingGrowth(read_bytes)
-
-
-def _open_written_bytes(files: KernelFiles) -> ReadingGrowth:
-    read = files.reader("self/io")
-    return ReadingGrowth(lambda: int(read().split(None, 4)[3]))
+    return ReadingGrowth(read_by_others)
 
 
 class _CollectorTime:
@@ -148,9 +142,8 @@ class _ResidentBefore(ReadingGrowth):
 
 
 def _open_resident_before(files: KernelFiles) -> _ResidentBefore:
-    read = files.reader("self/statm")
-    page_bytes = os.sysconf("SC_PAGE_SIZE")
-    return _ResidentBefore(lambda: int(read().split(None, 2)[1]) * page_bytes)
+    pages, page_bytes = files.number("self/statm", 2), os.sysconf("SC_PAGE_SIZE")
+    return _ResidentBefore(lambda: pages() * page_bytes)
 
 
 class _PeakGrowth(ReadingGrowth):
@@ -406,7 +399,7 @@ BUILT_IN = {
         "1", lambda _: ReadingGrowth(_usage("SELF", lambda use: use.ru_nivcsw))
     ),
     "read_bytes": BuiltIn("bytes", _open_read_bytes),
-    "written_bytes": BuiltIn("bytes", _open_written_bytes),
+    "written_bytes": BuiltIn("bytes", lambda files: ReadingGrowth(files.number("self/io", 4))),
     # The slowest meters are outermost.
     "gc": BuiltIn("ms", _CollectorTime),
     "resident_before": BuiltIn("bytes", _open_resident_before),
@@ -429,7 +422,7 @@ _UNRELIABLE = "the counter was not reliable: it counted less than the meters the
 
 #: Types of plain numbers; integers of a profile fit 64 bits.
 _PLAIN = frozenset({int, float})
-_INTEGERS = 2**63
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 class _OpenMeter:
@@ -443,19 +436,20 @@ class _OpenMeter:
         What the meter counts without a task, which is no part of its values.
     """
 
-    __slots__ = ("_failure", "_meter", "column", "idle", "reason")
+    __slots__ = ("_failure", "_meter", "_start", "_stop", "column", "idle", "reason")
 
     def __init__(self, column: str, meter: Any) -> None:
         self.column = column
         self.reason = self._failure = ""
         self.idle: Number = 0
         self._meter = meter
+        self._start, self._stop = meter.start, meter.stop
 
     def begin(self) -> None:
         """Start the meter."""
+        self._failure = ""
         try:
-            self._meter.start()
-            self._failure = ""
+            self._start()
         except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
             self._failure = f"start() raised {describe(error)}"
 
@@ -464,28 +458,32 @@ class _OpenMeter:
         value: Any = None
         if not self._failure:
             try:
-                value = self._meter.stop()
+                value = self._stop()
             except Exception as error:  # noqa: BLE001  (the same)
                 self._failure = f"stop() raised {describe(error)}"
-        if self._failure:
-            self.reason = f"task {task!r}: {self._failure}"
-            return None
         # Most values are plain already, which is faster to see than to make them so.
-        plain = type(value) in _PLAIN and -_INTEGERS <= value < _INTEGERS
+        plain = type(value) in _PLAIN and _LEAST <= value <= _MOST
         number = value if plain else plain_number(value)
-        if number is not None and (not self.idle or number > self.idle):
+        if number is None:
+            self.reason = self._why_none(value, task)
+        elif not self.idle:
+            return number
+        elif number > self.idle:
             return number - self.idle
-        if number is not None:
-            self.reason = _UNRELIABLE
-        elif value is None:
-            reason = getattr(self._meter, "reason", None)
-            self.reason = str(reason or "its meter returned None and no reason")
         else:
-            self.reason = (
-                f"task {task!r}: stop() returned {short_repr(value)}, expected None or a finite "
-                "number (an integer of at most 64 bits)"
-            )
+            self.reason = _UNRELIABLE
         return None
+
+    def _why_none(self, value: Any, task: str) -> str:
+        if self._failure:
+            return f"task {task!r}: {self._failure}"
+        if value is None:
+            reason = getattr(self._meter, "reason", None)
+            return str(reason or "its meter returned None and no reason")
+        return (
+            f"task {task!r}: stop() returned {short_repr(value)}, expected None or a finite number "
+            "(an integer of at most 64 bits)"
+        )
 
 
 def _open_built_in(name: str, files: KernelFiles, opened: ExitStack, *, alone: bool) -> Any:
@@ -501,8 +499,8 @@ def _open_built_in(name: str, files: KernelFiles, opened: ExitStack, *, alone: b
     return meter
 
 
-def _itself(meter: Meter) -> Meter:
-    return meter
+def _open_own(meter: Meter, *, alone: bool) -> Meter:
+    return meter if alone else deepcopy(meter)
 
 
 class MeterSet:
@@ -548,7 +546,7 @@ class MeterSet:
                 self._add(column, partial(_open_built_in, name, files, opened, alone=alone))
             self._discount_meters()
             for column, meter in selection.own:
-                self._add(column, partial(_itself if alone else deepcopy, meter))
+                self._add(column, partial(_open_own, meter, alone=alone))
             self.cost_s = 0.0
             self._closes = opened.pop_all()
 
@@ -682,6 +680,7 @@ METER_SETS = {
     "default": ("delay", "cpu", "kernel"),
     "full": tuple(name for name in BUILT_IN if name not in {"gil", "allocation"}),
 }
+_NAMES = [*METER_SETS, *BUILT_IN]
 
 
 @dataclass(frozen=True)
@@ -736,23 +735,18 @@ def select(meters: Any) -> Selection:
     """
     wanted: set[str] = set()
     own: dict[str, Meter] = {}
-    problems: list[str] = []
-    known = [*METER_SETS, *BUILT_IN]
+    problems: list[GraphError] = []
     for meter in _listed(meters):
-        if not isinstance(meter, str):
-            problem = _problem_of(meter, own)
-            if not problem:
-                own[column_of(meter)] = meter
-        elif meter in known:
+        if isinstance(meter, str) and meter in _NAMES:
             wanted.update(METER_SETS.get(meter, (meter,)))
             continue
-        else:
-            hint = f"(known: {', '.join(known)}){did_you_mean(meter, known)}"
-            problem = f"meters: {short_repr(meter)} is unknown {hint}"
+        problem = _problem_of(meter, own)
         if problem:
-            problems.append(problem)
+            problems.append(GraphError(problem))
+        else:
+            own[column_of(meter)] = meter
     if problems:
-        raise ValidationError([GraphError(problem) for problem in problems])
+        raise ValidationError(problems)
     names = tuple(name for name in BUILT_IN if name in wanted - {"allocation"})
     return Selection(names, tuple(own.items()), "allocation" in wanted)
 
@@ -766,6 +760,9 @@ def _listed(meters: Any) -> list[Any]:
 def _problem_of(meter: Any, others: Mapping[str, Meter]) -> str:
     """Return why an object is no meter, or cannot be one beside `others`; "" if it can."""
     shown = short_repr(meter)
+    if isinstance(meter, str):
+        hint = did_you_mean(meter, _NAMES)
+        return f"meters: {shown} is unknown (known: {', '.join(_NAMES)}){hint}"
     missing = [name for name in ("name", "unit", "start", "stop") if not hasattr(meter, name)]
     if missing:
         lacks = f"got {shown} (it has no {', '.join(missing)})"

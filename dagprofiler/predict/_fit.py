@@ -2,51 +2,63 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import chain, combinations, islice, product
-from math import exp, hypot, inf, log, log2
-from statistics import NormalDist
+from itertools import chain, combinations
+from math import hypot, log2
 from typing import Any
 
 from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import number, plain_number
 from dagprofiler._util.html import Shown, paragraph, table, view
-from dagprofiler._util.text import BYTES, aligned, class_of, printable, quantity
+from dagprofiler._util.text import aligned, class_of, printable
 from dagprofiler.analysis.compare import same_parameter
 from dagprofiler.config import Config, no_parameter
 from dagprofiler.errors import counted, refused, short_repr
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.predict._normal_form import TOLERATED, Fit, fit_points, longest_line
-from dagprofiler.predict._simulate import HUGE, INTERVALS, sources_of
+from dagprofiler.predict._normal_form import Fit, Power, fit_points, longest_line
+from dagprofiler.predict._simulate import INTERVALS, sources_of
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
-#: Fewest values of a parameter.
-_LEAST = 3
+#: Fewest values of a parameter, and fewest that tell its form.
+_LEAST, _ENOUGH = 3, 4
 
 #: Least uncertainty of a time, relative to it: machines differ by that from minute to minute.
 _DRIFT = 0.03
 
-#: Most tasks, and most edges, of a graph that grows.
-_MOST = 1_000_000
-
 #: From this ratio to the largest measured value on a prediction is not trusted.
 _FAR = 4.0
 
-#: Ratio of the costs by forms about as plausible from which on a prediction is doubtful.
-_APART = 1.3
+#: Ratio of the ends of an interval from which on a prediction is doubtful.
+_APART = 1.5
 
 #: Share of all times from which on a doubtful model makes a prediction doubtful.
 _WEIGHTY = 0.05
 
 #: What reading the clock and touching memory first add to a time, in ms: no less is a trend.
 _CLOCK_MS = 1e-3
+
+#: Error of a model from which on it is doubtful, and from which on it says nothing.
+_LARGE, _UNKNOWN = 0.1, 0.3
+
+#: Error of a model of bytes from which on they are not known exactly beyond the measured sizes.
+_INEXACT = 2e-3
+
+#: Error of a relation between two parameters up to which it is kept.
+_RELATED = 0.01
+
+#: From this size on the C library may take the memory of a value anew, in bytes, or use what was
+#: freed, which depends on what ran before; and what touching fresh memory costs at most, in ms for
+#: each byte: 256 pages a MB, of 2 us. At least so much of a time is none of that.
+_MAPPED_BYTES, _TOUCH_MS, _UNTOUCHED = 2**17, 0.6e-6, 0.15
+
+#: Size of values that the caches of a core hold, in bytes, and how many times longer a task may
+#: take whose values are larger than that.
+_CACHED_BYTES, _UNCACHED = 1e6, 3.0
 
 #: Quantities of tasks: their unit, and columns of samples or fields, the first of which is used.
 _TASK = {
@@ -68,28 +80,26 @@ _BYTES = {"deserializing": "inputs", "serializing": "outputs"}
 class CostModel:
     """What one quantity of a class of tasks, or of edges, costs over the configuration.
 
-    Times of serializing and deserializing are modelled over the bytes of the outputs and inputs,
-    and these over the parameters.
+    Times of serializing and deserializing are modelled over the MB (1e6 bytes) of the outputs and
+    inputs, and these over the parameters.
 
     Attributes
     ----------
     of
         The class: a task's name, or an edge's key, with ``*`` for numbers.
     quantity
-        As in ``compute()``, ``bytes`` or ``tasks``.
+        As in ``compute()`` or ``bytes``.
     unit
         Its unit.
     formula
-        The model, with the names of the parameters, or in ms/MB.
+        The model, with the names of the parameters, or with MB.
     error
         Cross-validated error relative to the measured values.
     regime
         What changes within the measured range; "" if nothing does.
     doubt
-        Why the form is not certain: its error is large, or a simpler one is about as plausible;
-        "" if it is certain.
-    megabytes
-        The MB (1e6 bytes) measured, in increasing order, where the model is over bytes; else empty.
+        Why the form is not certain: its error is large, it rests on few values, or a simpler one
+        is about as plausible; "" if it is certain.
     """
 
     of: str
@@ -99,16 +109,11 @@ class CostModel:
     error: float
     regime: str
     doubt: str
-    megabytes: tuple[float, ...]
     _fit: Fit = field(repr=False, compare=False)
     #: Name to its cost relative to the class.
     _ratios: Mapping[str, float] = field(repr=False, compare=False)
-    #: What the fitted values, the lowest of each size, are multiplied by to give typical ones.
-    _level: float = field(repr=False, compare=False)
-    #: The model of the bytes, where this one is over bytes.
+    #: The model of the bytes, where this one is over MB.
     _bytes: CostModel | None = field(repr=False, compare=False)
-    #: How far off sizes are from what smaller ones predict: a logarithm for each doubling.
-    _unforeseen: float = field(repr=False, compare=False)
 
     @property
     def is_constant(self) -> bool:
@@ -117,151 +122,107 @@ class CostModel:
 
     def at(self, point: Sequence[float], name: str = "") -> float:
         """Return the cost of one task or edge of the class; by default the mean of them."""
-        cost = self._fit.form(self._over(point, name))
-        return cost * self._level * self._ratios.get(name, 1.0)
+        return self._fit.form(self._over(point, name)) * self._ratios.get(name, 1.0)
 
-    def _over(self, point: Sequence[float], name: str = "") -> Sequence[float]:
-        bytes_of = self._bytes
-        return _in_mb(bytes_of.at(point, name), self.megabytes) if bytes_of else point
+    def interval(self, point: Sequence[float], name: str = "") -> tuple[float, float]:
+        """Return both ends of the 95 % interval of the cost of one task or edge."""
+        low, high = self._fit.interval(self._over(point, name))
+        ratio = self._ratios.get(name, 1.0)
+        return low * ratio, high * ratio
 
-    def rivals(self, point: Sequence[float]) -> tuple[float, float]:
-        """Return the least and the most cost by the forms that are about as plausible."""
-        low, high = self._fit.rivals(self._over(point))
-        return low * self._level, high * self._level
-
-    def spread(self, point: Sequence[float], name: str = "") -> tuple[float, float]:
-        """Return both ends of the 95 % interval, relative to the cost."""
-        point = self._over(point, name)
-        middle = self._fit.form(point)
-        low, high = self._fit.interval(point)
-        doublings = log2(max(1.0, point[0] / self.megabytes[-1])) if self._unforeseen else 0.0
-        apart = exp(min(log(HUGE) / 2, 1.96 * self._unforeseen * doublings))
-        return (low / middle / apart, high / middle * apart) if middle else (1.0, 1.0)
+    def _over(self, point: Sequence[float], name: str) -> Sequence[float]:
+        return point if self._bytes is None else (self._bytes.at(point, name) / 1e6,)
 
 
 class _Values:
     """What was measured of the members of a class in each profile."""
 
-    def __init__(self, of: str, words: str, unit: str, sizes: _Values | None) -> None:
-        self.of, self.words, self.unit = of, words, unit
+    def __init__(self, of: str, quantity: str, unit: str, sizes: _Values | None) -> None:
+        self.of, self.quantity, self.unit = of, quantity, unit
         #: The bytes of which this is the time.
         self.sizes = sizes
-        #: By profile and name.
+        #: Medians by profile and name.
         self.typical: dict[int, dict[str, float]] = defaultdict(dict)
-        self.low: dict[int, dict[str, float]] = defaultdict(dict)
         self.noises: list[float] = []
-        #: How far the typical sample is above the lowest by the second lowest, relative to it.
-        self.gaps: list[float] = []
 
     def note(self, profile: int, name: str, samples: Sequence[float]) -> None:
-        middle, low = median(samples), min(samples)
+        middle = median(samples)
         self.typical[profile][name] = middle
-        self.low[profile][name] = low
         if len(samples) > 2 and middle > 0:
-            self.gaps.append((sorted(samples)[1] / low - 1) * _of_gap(len(samples)) if low else inf)
             off = median([abs(value - middle) for value in samples])
             self.noises.append(1.48 * off / middle / len(samples) ** 0.5 * 1.25)
+
+    @property
+    def is_of_nothing(self) -> bool:
+        """Whether it is a size that is always 0, or what that takes."""
+        rows = (self.sizes or self).typical.values()
+        has_size = self.sizes is not None or self.unit == "bytes"
+        return has_size and not any(any(row.values()) for row in rows)
 
     def model(
         self, points: Sequence[Sequence[float]], names: Sequence[str], bytes_of: CostModel | None
     ) -> CostModel | None:
-        present = [*self.typical]
-        if len(present) < _LEAST:
+        if len(self.typical) < _LEAST:
             return None
-        sizes = {} if self.sizes is None else {k: self.sizes.typical[k] for k in present}
-        used = self.low if self.unit == "ms" and not sizes else self.typical
-        means = {k: _mean(used[k]) for k in present}
-        levels = [_mean(self.typical[k]) / mean for k, mean in means.items() if mean]
-        level = median(levels) if levels else 1.0
-        if self.unit == "ms" and self.gaps:
-            # What only adds time, as other programs do, moves medians more than lowest samples.
-            level = min(level, 1.0 + median(self.gaps))
-        megabytes = tuple(sorted({_mean(of) / 1e6 for of in sizes.values()}))
-        at = [_in_mb(_mean(sizes[k]), megabytes) if sizes else tuple(points[k]) for k in present]
-        if sizes:
-            names = ["ms/MB", *(f"ms/MB beyond {size:.3g} MB" for size in megabytes[1:-1])]
-        merged = dict(sorted(_merged(at, [*means.values()]).items()))
-        noise = self.noise([*means.values()])
-        fit = fit_points([*merged], [*merged.values()], noise, line=bool(sizes))
-        ratios: dict[str, list[float]] = {}
+        means = {k: _mean(row) for k, row in self.typical.items()}
+        over = {k: tuple(points[k]) for k in means}
+        powers: tuple[Power, ...] = ()
+        if self.sizes is not None:
+            over = {k: (_mean(self.sizes.typical[k]) / 1e6,) for k in means}
+            names, powers = ["MB"], (Power(1),)
+        of_point: dict[tuple[float, ...], list[float]] = {}
         for k, mean in means.items():
-            for name, value in used[k].items():
-                expected = fit.form(_in_mb(sizes[k][name], megabytes)) if sizes else mean
-                if expected:
-                    ratios.setdefault(name, []).append(value / expected)
+            of_point.setdefault(over[k], []).append(mean)
+        at = sorted(of_point)
+        values = [median(of_point[point]) for point in at]
+        fit = fit_points(at, values, self.noise(values), powers)
         return CostModel(
             self.of,
-            self.words,
+            self.quantity,
             self.unit,
-            fit.form.formula(names, self.unit if sizes else ""),
+            fit.form.formula(names),
             fit.error,
             fit.regime,
-            _doubt(fit, names, self.unit if sizes else ""),
-            megabytes,
+            _doubt(fit, names),
             fit,
-            {name: median(several) for name, several in ratios.items()},
-            level,
+            self.ratios(means, fit),
             bytes_of,
-            _unforeseen(merged, noise) if sizes else 0.0,
         )
 
-    def noise(self, means: Sequence[float]) -> float:
-        """Return the relative uncertainty of each mean: of times, as what is counted has none."""
+    def ratios(self, means: Mapping[int, float], fit: Fit) -> dict[str, float]:
+        """Return the cost of each member relative to the class, or to what its bytes cost."""
+        ratios: dict[str, list[float]] = {}
+        for k, mean in means.items():
+            for name, value in self.typical[k].items():
+                expected = mean
+                if self.sizes is not None:
+                    expected = fit.form((self.sizes.typical[k][name] / 1e6,))
+                if expected:
+                    ratios.setdefault(name, []).append(value / expected)
+        return {name: median(of_name) for name, of_name in ratios.items()}
+
+    def noise(self, values: Sequence[float]) -> float:
+        """Return the relative uncertainty of each value: of times, as what is counted has none."""
         if self.unit != "ms":
             return 0.0
-        clock = _CLOCK_MS / max(_CLOCK_MS, sum(means) / len(means))
+        clock = _CLOCK_MS / max(_CLOCK_MS, sum(values) / len(values))
         return hypot(max(_DRIFT, median(self.noises) if self.noises else 0.0), clock)
-
-
-def _doubt(fit: Fit, names: Sequence[str], unit: str) -> str:
-    """Return why the form of a fit is not certain."""
-    simplest = fit.simplest()
-    if simplest.terms != fit.form.terms:
-        return f"not certain: {simplest.formula(names, unit)} fits about as well"
-    is_far_off = fit.error > TOLERATED and not (fit.regime or fit.form.is_constant)
-    return "not certain: large error" if is_far_off else ""
 
 
 def _mean(values: Mapping[str, float]) -> float:
     return sum(values.values()) / len(values)
 
 
-def _in_mb(size: float, megabytes: Sequence[float]) -> tuple[float, ...]:
-    """Return bytes as MB, and the MB beyond each of those measured but the least and the most."""
-    return size / 1e6, *(max(0.0, size / 1e6 - least) for least in megabytes[1:-1])
-
-
-def _unforeseen(times: Mapping[tuple[float, ...], float], noise: float) -> float:
-    """Return how far off sizes are from what smaller ones predict: a logarithm a doubling."""
-    points, values = [*times], [*times.values()]
-    off, doublings = [], [1e-9]
-    for k in range(_LEAST, len(points)):
-        guess = fit_points(points[:k], values[:k], noise, line=True).form(points[k])
-        if guess and values[k]:
-            off.append(log(values[k] / guess))
-            doublings.append(log2(points[k][0] / points[k - 1][0]))
-    return hypot(*off) / hypot(*doublings)
-
-
-@cache
-def _of_gap(count: int) -> float:
-    """Return how far the middle of a normal distribution is above the lowest of some samples.
-
-    In gaps between the lowest two (expected values by Blom, 1958). Their median over several
-    sizes is log(2) of their mean, as gaps have an exponential distribution (Renyi, 1953).
-    """
-    low, second = (NormalDist().inv_cdf((k - 0.375) / (count + 0.25)) for k in (1, 2))
-    return -low / (second - low) / log(2)
-
-
-def _merged(
-    points: Sequence[tuple[float, ...]], values: Sequence[float]
-) -> dict[tuple[float, ...], float]:
-    """Return one value for each point: of several profiles of one configuration the median."""
-    several: dict[tuple[float, ...], list[float]] = {}
-    for point, value in zip(points, values):
-        several.setdefault(point, []).append(value)
-    return {point: median(found) for point, found in several.items()}
+def _doubt(fit: Fit, names: Sequence[str]) -> str:
+    """Return why the form of a fit is not certain."""
+    simplest = fit.simplest()
+    if simplest.terms != fit.form.terms:
+        return f"not certain: {simplest.formula(names)} fits about as well"
+    if fit.error > _LARGE and not (fit.regime or fit.form.is_constant):
+        return "not certain: large error"
+    if fit.points < _ENOUGH and not fit.form.is_constant:
+        return f"not certain: only {fit.points} values"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -281,12 +242,16 @@ class CostModels(Shown):
         The measured profiles.
     reasons
         What the profiles leave open, a sentence each.
+    tied
+        Parameters that are a function of another one in all profiles, and which; the two count
+        as one, and formulas have the other one.
     """
 
     parameters: dict[str, tuple[float, ...]]
     models: tuple[CostModel, ...]
     profiles: tuple[Profile, ...] = field(repr=False, compare=False)
     reasons: tuple[str, ...] = ()
+    tied: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         rows = aligned(self._rows(), left=(0, 1, 2, 3, 5))
@@ -295,7 +260,8 @@ class CostModels(Shown):
     def _repr_html_(self) -> str:
         head, *rows = self._rows()
         shown = table(head, rows, left=(0, 1, 2, 3, 5))
-        return view(paragraph(self._ranges()), shown, *map(paragraph, self._notes()))
+        notes = [paragraph(note) for note in self._notes()]
+        return view(paragraph(self._ranges()), shown, *notes)
 
     def _notes(self) -> list[str]:
         constant = sum(model.is_constant for model in self.models)
@@ -306,21 +272,18 @@ class CostModels(Shown):
     def _ranges(self) -> str:
         return ", ".join(
             f"{printable(name)} from {values[0]:,g} to {values[-1]:,g}"
+            + (f" (varies with {printable(self.tied[name])})" if name in self.tied else "")
             for name, values in self.parameters.items()
         )
 
     def _rows(self) -> list[Sequence[str]]:
         rows: list[Sequence[str]] = [("of", "quantity", "model", "unit", "error", "")]
         for model in self.models:
-            if model.is_constant:
-                continue
-            of, formula, error = printable(model.of), printable(model.formula), f"{model.error:.1%}"
-            remarks = [model.regime, model.doubt]
-            if model.megabytes:
-                low, *_, high = (quantity(1e6 * size, BYTES) for size in model.megabytes * 2)
-                remarks[0] = f"{_BYTES[model.quantity]} from {low} to {high}"
-            remark = "; ".join(filter(None, remarks))
-            rows.append((of, model.quantity, formula, model.unit, error, printable(remark)))
+            if not model.is_constant:
+                remark = "; ".join(text for text in (model.regime, model.doubt) if text)
+                of, formula = printable(model.of), printable(model.formula)
+                error = f"{model.error:.1%}"
+                rows.append((of, model.quantity, formula, model.unit, error, printable(remark)))
         return rows
 
     def predict(self, config: Config | Mapping[str, Any]) -> Profile:
@@ -341,30 +304,55 @@ class CostModels(Shown):
         ------
         ValidationError
             If a parameter is unknown, lacks a value, is not a number above 0 where the models
-            need one, or differs although it did not vary.
+            need one, or differs although it did not vary; if two that varied together do not
+            keep their relation; or if the graph of this configuration is not known, as the
+            graphs of the profiles next to it differ.
         """
         base = self.profiles[-1]
         if not isinstance(config, Mapping):
             raise refused(f"predict: config must be {{parameter: value}}, got {short_repr(config)}")
-        given = {**base.config, **config}
+        whole = {**base.config, **config}
         for name in config:
             if name not in base.config:
                 raise refused(f"predict: there is {no_parameter(name, base.config)}")
-            if name not in self.parameters and not same_parameter(given[name], base.config[name]):
+            if name not in self.parameters and not same_parameter(whole[name], base.config[name]):
                 raise refused(
                     f"predict: {name!r} was {base.config[name]!r} in all profiles, so its "
-                    f"effect is not known; got {given[name]!r}"
+                    f"effect is not known; got {whole[name]!r}"
                 )
         for name, values in self.parameters.items():
             if name not in config:
                 measured = f"{values[0]!r} to {values[-1]!r}"
                 raise refused(f"predict: expected a value of {name!r}, which was {measured}")
-        point = [float(number(f"predict: {name!r}", given[name])) for name in self.parameters]
-        try:
-            return _Prediction(self, Config(**given), point).profile()
-        except OverflowError as error:
-            at = ", ".join(f"{name}={x:g}" for name, x in zip(self.parameters, point))
-            raise refused(f"predict: {at}: a cost would exceed 2**63 - 1") from error
+        at = {name: float(number(f"predict: {name!r}", whole[name])) for name in self.parameters}
+        doubts = [
+            doubt
+            for name, leader in self.tied.items()
+            if (doubt := self._check_relation(name, leader, at))
+        ]
+        point = [value for name, value in at.items() if name not in self.tied]
+        return _Prediction(self, Config(**whole), point, doubts).profile()
+
+    def _check_relation(self, name: str, leader: str, at: Mapping[str, float]) -> str:
+        """Refuse values of two parameters that varied together, but otherwise than these do.
+
+        Returns why that cannot be told; "" if it can.
+        """
+        pairs = {float(run.config[leader]): float(run.config[name]) for run in self.profiles}
+        relation = fit_points([(x,) for x in pairs], [*pairs.values()], 0.0)
+        if relation.error > _RELATED:
+            return (
+                f"{name} varied with {leader} by no simple rule: what each of them does is not "
+                "known"
+            )
+        expected = relation.form([at[leader]])
+        if abs(at[name] - expected) > _RELATED * expected:
+            raise refused(
+                f"predict: {name!r} and {leader!r} varied together in all profiles, so what each "
+                f"of them does is not known; expected {name}={expected:g} with "
+                f"{leader}={at[leader]:g}, got {at[name]:g}"
+            )
+        return ""
 
 
 def fit(profiles: Iterable[Profile]) -> CostModels:
@@ -375,14 +363,14 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     profiles
         Of one DAG in at least three configurations, best with several rounds each and taken
         in turns, as :func:`dagprofiler.experiments.sweep` does. Of several parameters each
-        needs three values with the others fixed; not all combinations are needed.
+        needs three values with the others fixed; not all combinations are needed. Parameters
+        that vary together count as one.
 
     Returns
     -------
     CostModels
         For each class of tasks (names that differ in their numbers alone) the times of its
-        phases and its instructions; for each class of edges its bytes; and the number of
-        tasks of classes that grow.
+        phases and its instructions; for each class of edges its bytes.
 
     Raises
     ------
@@ -392,10 +380,8 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
 
     Notes
     -----
-    Models are sums of few terms :math:`c n^i log_2(n)^j`
-    (:func:`dagprofiler.predict._normal_form.fit_points`). Times are fitted to the lowest
-    sample of each size, which noise disturbs least, and scaled to typical ones: to medians, but
-    no further than symmetric noise with the gap between the lowest two samples goes.
+    Models are a constant and a term :math:`c n^i log_2(n)^j` or :math:`c (1 - exp(-n / s))`, or
+    two terms (:func:`dagprofiler.predict._normal_form.fit_points`), fitted to the medians.
 
     Examples
     --------
@@ -411,8 +397,7 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     >>> fit(runs).predict({"N": 8000}).metrics.edge_weights["source->sink"] // 8
     8000
     """
-    given: Any = profiles
-    runs: tuple[Profile, ...] = tuple(given) if isinstance(given, Iterable) else (given,)
+    runs: tuple[Profile, ...] = tuple(profiles)
     for run in runs:
         if not isinstance(run, Profile):
             raise refused(f"fit: expected profiles, got {short_repr(run)}")
@@ -420,49 +405,80 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
             raise refused(f"fit: the profile with {run.config!r} is predicted, not measured")
     if len(runs) < _LEAST:
         raise refused(f"fit: at least {_LEAST} configurations are needed, got {len(runs)}")
-    parameters = _varied(runs)
-    names = [*parameters]
-    points = [[float(run.config[name]) for name in names] for run in runs]
+    varied = _varied(runs)
+    tied = _tied(varied)
+    names = [name for name in varied if name not in tied]
+    points = [[varied[name][k] for name in names] for k in range(len(runs))]
     reasons = _check_design(names, points)
     order = sorted(range(len(runs)), key=lambda k: points[k])
     runs, points = tuple(runs[k] for k in order), [points[k] for k in order]
     models: dict[tuple[str, str], CostModel] = {}
     for values in _collected(runs):
-        bytes_of = models.get((values.of, _BYTES.get(values.words, "")))
-        if (model := values.model(points, names, bytes_of)) is not None:
-            models[values.of, values.words] = model
-    graphs = [run.dag_structure for run in runs]
-    edges = {frozenset((e["source"], e["target"]) for e in graph["edges"]) for graph in graphs}
-    if len(edges) > 1 or len({frozenset(graph["nodes"]) for graph in graphs}) > 1:
-        reasons.append("the profiles have different graphs: that of the prediction is extended")
+        bytes_of = models.get((values.of, _BYTES.get(values.quantity, "")))
+        model = values.model(points, names, bytes_of)
+        if model is not None:
+            models[values.of, values.quantity] = model
+    return CostModels(
+        {name: tuple(sorted({*values})) for name, values in varied.items()},
+        tuple(models.values()),
+        runs,
+        (*reasons, *_left_open(runs)),
+        tied,
+    )
+
+
+def _left_open(runs: Sequence[Profile]) -> Iterator[str]:
+    """Yield why models of these profiles may not be trusted."""
+    if len({_graph_of(run) for run in runs}) > 1:
+        yield "the profiles have different graphs: that of the nearest configuration is used"
     hosts = {run.hostname for run in runs}
     if len(hosts) > 1:
-        reasons.append(f"the profiles were taken on {len(hosts)} hosts")
+        yield f"the profiles were taken on {len(hosts)} hosts"
     partial = [run for run in runs if run.sections.get("run", {}).get("state") == "partial"]
     if any(len(run.metrics.task_metrics) < len(run.dag_structure["nodes"]) for run in partial):
-        reasons.append("tasks of some profiles failed or did not run, so their costs are not known")
+        yield "tasks of some profiles failed or did not run, so their costs are not known"
     if any(run.sections["run"].get("rounds") == 0 for run in partial):
-        reasons.append("some profiles have no complete round: their times are of the warm-up")
-    return CostModels(parameters, (*models.values(),), runs, tuple(reasons))
+        yield "some profiles have no complete round: their times are of the warm-up"
 
 
-def _varied(runs: Sequence[Profile]) -> dict[str, tuple[float, ...]]:
-    """Return the numeric parameters that differ, and their values."""
-    found = {}
+def _graph_of(run: Profile) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+    structure = run.dag_structure
+    edges = frozenset((edge["source"], edge["target"]) for edge in structure["edges"])
+    return frozenset(structure["nodes"]), edges
+
+
+def _varied(runs: Sequence[Profile]) -> dict[str, list[float]]:
+    """Return the numeric parameters that differ, and their value in each profile."""
+    varied: dict[str, list[float]] = {}
     for name in runs[0].config:
         values = [run.config.get(name) for run in runs]
         if all(same_parameter(value, values[0]) for value in values):
             continue
         numbers = [plain_number(value) for value in values]
-        if any(number is None or not 1 / HUGE <= number <= HUGE for number in numbers):
+        if any(number is None or number <= 0 for number in numbers):
             raise refused(
-                f"fit: parameter {name!r} differs and has values that are no numbers from "
-                f"{1 / HUGE:g} to {HUGE:g}: {', '.join(map(short_repr, values[:5]))}"
+                f"fit: parameter {name!r} differs and has values that are no numbers above 0: "
+                f"{', '.join(short_repr(value) for value in values[:5])}"
             )
-        found[name] = tuple(sorted({float(number) for number in numbers if number is not None}))
-    if not found:
+        varied[name] = [float(number) for number in numbers if number is not None]
+    if not varied:
         raise refused("fit: no numeric parameter of the config differs between the profiles")
-    return found
+    return varied
+
+
+def _tied(varied: Mapping[str, Sequence[float]]) -> dict[str, str]:
+    """Return the parameters that are a function of another one in all profiles, and of which."""
+    tied: dict[str, str] = {}
+    leaders: list[str] = []
+    for name in sorted(varied, key=lambda name: -len({*varied[name]})):
+        for leader in leaders:
+            pairs = {*zip(varied[leader], varied[name])}
+            if len(pairs) == len({*varied[leader]}):
+                tied[name] = leader
+                break
+        else:
+            leaders.append(name)
+    return tied
 
 
 def _check_design(names: Sequence[str], points: Sequence[Sequence[float]]) -> list[str]:
@@ -488,39 +504,33 @@ def _check_design(names: Sequence[str], points: Sequence[Sequence[float]]) -> li
     return open_pairs
 
 
-def _collected(runs: Sequence[Profile]) -> Iterator[_Values]:
-    """Yield what was measured of each class of tasks and edges."""
-    values: dict[tuple[str, str], _Values] = {}
+def _collected(runs: Sequence[Profile]) -> list[_Values]:
+    """Return what was measured of each class of tasks and edges."""
+    collected: dict[tuple[str, str], _Values] = {}
     for k, run in enumerate(runs):
-        for name, words, unit, samples in chain(_of_tasks(run), _of_edges(run)):
+        for name, quantity, unit, samples in chain(_of_tasks(run), _of_edges(run)):
             kind = class_of(name)
-            if (kind, words) not in values:
-                sizes = values.get((kind, _BYTES.get(words, "")))
-                values[kind, words] = _Values(kind, words, unit, sizes)
-            values[kind, words].note(k, name, samples)
-    for each in values.values():
-        of = each.sizes or each
-        counts = {value for known in of.typical.values() for value in known.values()}
-        # How many tasks a class has is a model only where it grows; no bytes take no time.
-        if len(counts) > 1 or not (of.unit == "tasks" or (of.unit == "bytes" and counts == {0})):
-            yield each
+            if (kind, quantity) not in collected:
+                sizes = collected.get((kind, _BYTES.get(quantity, "")))
+                collected[kind, quantity] = _Values(kind, quantity, unit, sizes)
+            collected[kind, quantity].note(k, name, samples)
+    return [values for values in collected.values() if not values.is_of_nothing]
 
 
 def _of_tasks(run: Profile) -> Iterator[tuple[str, str, str, Sequence[Any]]]:
-    """Yield name, words, unit and samples of each quantity of each task."""
+    """Yield name, quantity, unit and samples of each quantity of each task."""
     section = run.sections.get("samples", {"rounds": (), "tasks": {}})
     sources = run.sections.get("weight_sources", {})
     for name, entry in entries_of_tasks(run).items():
-        known = {**entry.to_dict(), **sources.get(name, {})}
-        taken = {field: [value] for field, value in known.items() if value is not None}
+        fields = {**entry.to_dict(), **sources.get(name, {})}
+        samples = {field: [value] for field, value in fields.items() if value is not None}
         for column, values in section["tasks"].get(name, {}).items():
-            taken[column] = measured_of(section["rounds"], values)
-        for words, (unit, wanted) in _TASK.items():
-            samples = next(filter(None, map(taken.get, wanted)), None)
-            if samples is not None:
-                yield name, words, unit, samples
-    for kind, count in Counter(map(class_of, run.dag_structure["nodes"])).items():
-        yield kind, "number", "tasks", [count]
+            samples[column] = measured_of(section["rounds"], values)
+        for quantity, (unit, columns) in _TASK.items():
+            for column in columns:
+                if samples.get(column):
+                    yield name, quantity, unit, samples[column]
+                    break
 
 
 def _of_edges(run: Profile) -> Iterator[tuple[str, str, str, Sequence[Any]]]:
@@ -532,76 +542,95 @@ def _of_edges(run: Profile) -> Iterator[tuple[str, str, str, Sequence[Any]]]:
             yield name, "on the wire", "bytes", [edge.wire_bytes]
 
 
+def _bytes_of(task: TaskMetrics, quantity: str) -> int:
+    """Return the bytes that a phase of a task has to do with."""
+    sizes = {"deserializing": task.bytes_in, "serializing": task.bytes_out}
+    return sizes.get(quantity, max(task.bytes_in, task.bytes_out))
+
+
 class _Prediction:
     """The profile of one configuration that was not measured."""
 
-    def __init__(self, models: CostModels, config: Config, point: Sequence[float]) -> None:
+    def __init__(
+        self, models: CostModels, config: Config, point: Sequence[float], doubts: Sequence[str]
+    ) -> None:
         self.models, self.config, self.point = models, config, point
-        self.known = {(model.of, model.quantity): model for model in models.models}
-        # The nearest configuration, by ratios: its figures stand where no model is known.
-        self.base = min(models.profiles, key=self._distance)
-        self.lacking: dict[str, None] = {}
+        self.axes = {
+            name: values for name, values in models.parameters.items() if name not in models.tied
+        }
+        self.by_quantity = {(model.of, model.quantity): model for model in models.models}
+        # The nearest configuration, by ratios: its figures stand where there is no model.
+        self.nearest = sorted(models.profiles, key=self._distance)
+        self.base = self.nearest[0]
+        # A dictionary, as each counts once.
+        self.doubts = dict.fromkeys(doubts)
 
     def _distance(self, run: Profile) -> float:
         return sum(
-            abs(log2(value) - log2(run.config[name]))
-            for name, value in zip(self.models.parameters, self.point)
+            abs(log2(value) - log2(run.config[name])) for name, value in zip(self.axes, self.point)
         )
 
+    def model(self, name: str, quantity: str) -> CostModel | None:
+        return self.by_quantity.get((class_of(name), quantity))
+
     def cost(self, name: str, quantity: str, fallback: float) -> float:
-        model = self.known.get((class_of(name), quantity))
+        model = self.model(name, quantity)
         return fallback if model is None else model.at(self.point, name)
+
+    def graph(self) -> tuple[list[str], list[tuple[str, str]]]:
+        """Return the tasks and edges of the nearest configuration, if it has this graph."""
+        before = self.nearest[:2] if self._distance(self.base) else self.nearest[:1]
+        if len({_graph_of(run) for run in before}) > 1:
+            at = ", ".join(f"{name}={value:g}" for name, value in zip(self.axes, self.point))
+            counts = " and ".join(str(len(run.dag_structure["nodes"])) for run in before)
+            raise refused(
+                f"predict: the graph with {at} is not known, as those of the nearest profiles "
+                f"differ ({counts} tasks); measure a configuration with this graph"
+            )
+        structure = self.base.dag_structure
+        return structure["nodes"], [(edge["source"], edge["target"]) for edge in structure["edges"]]
 
     def profile(self) -> Profile:
         nodes, edges = self.graph()
-        entries: dict[str, TaskMetrics] = {}
-        # The nearest configuration counts; a run that failed lacks tasks.
-        for run in sorted(self.models.profiles, key=self._distance):
-            entries = {**entries_of_tasks(run), **entries}
-        by_class = {class_of(name): entry for name, entry in entries.items()}
         edge_metrics, edge_weights = self.edges(edges)
         bytes_in = dict.fromkeys(nodes, 0)
         for edge in edge_metrics:
             bytes_in[edge.target] += edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes
+        entries = self.entries()
         metrics, weights, sources = [], {}, {}
         intervals: dict[str, dict[str, list[float]]] = {key: {} for key in INTERVALS.values()}
         order = kahn_order(nodes, edges)
         for name in order:
-            entry = entries.get(name) or by_class.get(class_of(name))
+            entry = entries.get(name) or entries.get(class_of(name))
             if entry is None:
                 raise refused(f"predict: task {name!r} has no time in any profile")
-            measured = entry.compute_time_ms, entry.serialize_time_ms, entry.deserialize_time_ms
-            compute_ms, serialize_ms, deserialize_ms = times = [
-                round(self.cost(name, phase, ms or 0.0), 6)
-                for phase, ms in zip(INTERVALS, measured)
-            ]
-            metrics.append(
-                TaskMetrics(
-                    name,
-                    compute_ms,
-                    serialize_ms,
-                    deserialize_ms,
-                    _whole(bytes_in[name]),
-                    _whole(self.cost(name, "outputs", entry.bytes_out)),
-                )
-            )
-            estimated = self.known.get((class_of(name), "estimated"))
-            weights[name] = 0 if estimated is None else _whole(estimated.at(self.point, name))
+            task = self.task(name, entry, bytes_in[name])
+            metrics.append(task)
+            estimated = self.model(name, "estimated")
+            weights[name] = 0 if estimated is None else round(estimated.at(self.point, name))
             sources[name] = self.sources(name, None if estimated is None else weights[name])
-            for (phase, key), ms in zip(INTERVALS.items(), times):
-                model = self.known.get((class_of(name), phase))
-                if model is not None:
-                    ends = model.spread(self.point, name)
-                    intervals[key][name] = [round(ms * end, 6) for end in ends]
-            if name not in intervals["intervals_ms"]:
-                self.lacking[f"{class_of(name)}: too few profiles have it for a model"] = None
-        own, kept = self.base.sections.get("run", {}), ("environment", "engine")
-        executor = {"executor": own["executor"]} if "executor" in own else {}
+            for quantity, key in INTERVALS.items():
+                ends = self.interval(name, quantity, entry, task)
+                if ends is not None:
+                    intervals[key][name] = ends
+        section = {
+            "kind": "cost_models",
+            "sources": sources_of(self.models.profiles),
+            "beyond": round(self.beyond(), 6),
+            "models": {
+                f"{model.of}: {model.quantity}, {model.unit}": model.formula
+                for model in self.models.models
+            },
+            **intervals,
+            "reasons": [*self.reasons(), *self.doubts],
+        }
+        run, kept = self.base.sections.get("run", {}), ("environment", "engine")
+        executor = {"executor": run["executor"]} if "executor" in run else {}
         unknown: Any = None  # the total time, which depends on the workers
         return Profile(
             self.config,
             {
-                "nodes": nodes,
+                "nodes": [*nodes],
                 "edges": [{"source": source, "target": target} for source, target in edges],
                 "execution_order": order,
             },
@@ -612,157 +641,114 @@ class _Prediction:
             sections={
                 "run": {"state": "complete", **executor},
                 "weight_sources": sources,
-                "prediction": {
-                    "kind": "cost_models",
-                    "sources": sources_of(self.models.profiles),
-                    "beyond": round(self.beyond(), 6),
-                    "models": {
-                        f"{model.of}: {model.quantity}, {model.unit}": model.formula
-                        for model in self.models.models
-                    },
-                    **intervals,
-                    "reasons": [*self.reasons(), *self.lacking],
-                },
+                "prediction": section,
                 **{n: self.base.sections[n] for n in kept if n in self.base.sections},
             },
         )
 
+    def entries(self) -> dict[str, TaskMetrics]:
+        """Return the figures of each task, and of one of each class, in the nearest profile.
+
+        A run that failed lacks tasks.
+        """
+        entries: dict[str, TaskMetrics] = {}
+        for run in reversed(self.nearest):
+            entries.update(entries_of_tasks(run))
+        return {**{class_of(name): entry for name, entry in entries.items()}, **entries}
+
+    def task(self, name: str, entry: TaskMetrics, bytes_in: int) -> TaskMetrics:
+        compute_ms, serialize_ms, deserialize_ms = (
+            round(self.cost(name, quantity, ms or 0.0), 6)
+            for quantity, ms in (
+                ("compute()", entry.compute_time_ms),
+                ("serializing", entry.serialize_time_ms),
+                ("deserializing", entry.deserialize_time_ms),
+            )
+        )
+        bytes_out = round(self.cost(name, "outputs", entry.bytes_out))
+        return TaskMetrics(name, compute_ms, serialize_ms, deserialize_ms, bytes_in, bytes_out)
+
+    def interval(
+        self, name: str, quantity: str, before: TaskMetrics, task: TaskMetrics
+    ) -> list[float] | None:
+        """Return the 95 % interval of a time of a task; None without a model."""
+        model = self.model(name, quantity)
+        if model is None:
+            if quantity == "compute()":
+                self.doubts[f"{class_of(name)}: too few profiles have it for a model"] = None
+            return None
+        low, high = model.interval(self.point, name)
+        size, known = (_bytes_of(one, quantity) for one in (task, before))
+        if known <= _CACHED_BYTES < size:
+            high *= min(_UNCACHED, size / _CACHED_BYTES)
+            self.doubts[
+                f"{class_of(name)}: its values, of up to {known / 1e6:.2g} MB when they were "
+                f"measured, outgrow a core's caches: it may take {_UNCACHED:g} times as long; "
+                "measure larger ones"
+            ] = None
+        if quantity in _BYTES and size >= _MAPPED_BYTES:
+            low = max(_UNTOUCHED * low, low - _TOUCH_MS * size)
+            high += _TOUCH_MS * size
+        return [round(low, 6), round(high, 6)]
+
     def sources(self, name: str, estimated: int | None) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        sources: dict[str, Any] = {
             "node_weight": "default" if estimated is None else "estimated_instructions",
             "estimated_instructions": estimated,
         }
-        kind = class_of(name)
-        if (kind, "CPU time") in self.known:
-            found["cpu_time_ms"] = round(self.cost(name, "CPU time", 0.0), 6)
-        if (kind, "counted") in self.known:
-            found["counted_instructions"] = _whole(self.cost(name, "counted", 0.0))
-        return found
+        if self.model(name, "CPU time"):
+            sources["cpu_time_ms"] = round(self.cost(name, "CPU time", 0.0), 6)
+        if self.model(name, "counted"):
+            sources["counted_instructions"] = round(self.cost(name, "counted", 0.0))
+        return sources
 
     def edges(self, edges: Sequence[tuple[str, str]]) -> tuple[list[EdgeMetrics], dict[str, int]]:
-        fields = {
+        measured = {
             class_of(f"{edge.source}->{edge.target}"): edge
             for edge in self.base.metrics.edge_metrics
         }
         metrics, weights = [], {}
         for source, target in edges:
             key = f"{source}->{target}"
-            known = fields.get(class_of(key))
-            size = _whole(self.cost(key, "payload", 0.0 if known is None else known.size_bytes), 8)
+            before = measured.get(class_of(key))
+            size = round(self.cost(key, "payload", 0.0 if before is None else before.size_bytes))
             wire = None
-            if known is not None and known.wire_bytes is not None:
-                wire = _whole(self.cost(key, "on the wire", known.wire_bytes))
-            names = [] if known is None else known.data_fields
+            if before is not None and before.wire_bytes is not None:
+                wire = round(self.cost(key, "on the wire", before.wire_bytes))
+            names = [] if before is None else before.data_fields
             metrics.append(EdgeMetrics(source, target, names, size, wire))
             weights[key] = 8 * size
         return metrics, weights
 
     def beyond(self) -> float:
         """Return how far the point is from the measured ones: at most 1 within their range."""
-        values = zip(self.point, self.models.parameters.values())
-        return max(max(x / known[-1], known[0] / x) for x, known in values)
+        values = zip(self.point, self.axes.values())
+        return max(max(x / measured[-1], measured[0] / x) for x, measured in values)
 
     def reasons(self) -> Iterator[str]:
-        for (name, known), x in zip(self.models.parameters.items(), self.point):
-            if x > _FAR * known[-1]:
-                yield f"{name}={x:g} is {x / known[-1]:.3g} times the largest measured value"
-            if x < known[0] / _FAR:
-                yield f"{name}={x:g} is {known[0] / x:.3g} times below the least measured value"
+        for (name, measured), x in zip(self.axes.items(), self.point):
+            if x > _FAR * measured[-1]:
+                yield f"{name}={x:g} is {x / measured[-1]:.3g} times the largest measured value"
+            if x < measured[0] / _FAR:
+                yield f"{name}={x:g} is {measured[0] / x:.3g} times below the least measured value"
         yield from self.models.reasons
         times = {model: model.at(self.point) for model in self.models.models if model.unit == "ms"}
         least = _WEIGHTY * sum(times.values())
         for model in self.models.models:
-            # At the upper end of its interval: a form that does not fit may be near 0.
-            if times.get(model, least) * model.spread(self.point)[1] < least:
+            # At the upper end of its interval: a form that hardly fits may be near 0.
+            low, high = model.interval(self.point)
+            if model in times and high < least and model.error < _UNKNOWN:
                 continue
             what = f"{model.of}, {model.quantity}"
             if model.regime:
                 yield f"{what}: {model.regime}"
-            low, high = model.rivals(self.point)
             if high > _APART * low:
                 yield (
-                    f"{what}: forms about as plausible as {model.formula} give {low:.3g} to "
+                    f"{what}: {model.formula} and other forms that fit give {low:.3g} to "
                     f"{high:.3g} {model.unit}; measure more values, or larger ones"
                 )
-
-    def graph(self) -> tuple[list[str], list[tuple[str, str]]]:
-        """Return the tasks and edges: those measured, with more or fewer of a class that grows."""
-        structure = self.base.dag_structure
-        nodes = [*structure["nodes"]]
-        edges = [(edge["source"], edge["target"]) for edge in structure["edges"]]
-        counts = {
-            model.of: max(0, round(model.at(self.point, model.of)))
-            for model in self.models.models
-            if model.unit == "tasks"
-        }
-        members: dict[str, list[str]] = {}
-        for name in nodes:
-            members.setdefault(class_of(name), []).append(name)
-        if all(len(members.get(kind, ())) == count for kind, count in counts.items()):
-            return nodes, edges
-        total = sum(counts.get(kind, len(several)) for kind, several in members.items())
-        if total > _MOST:
-            raise refused(f"predict: the graph would have {total:,} tasks; at most {_MOST:,} fit")
-        for several in members.values():
-            several.sort(key=_numbers)
-        grown = {
-            kind: _renamed(kind, several, counts.get(kind, len(several)))
-            for kind, several in members.items()
-        }
-        pairs: dict[tuple[str, str], set[tuple[int, int]]] = {}
-        place = {name: i for several in members.values() for i, name in enumerate(several)}
-        for source, target in edges:
-            kinds = class_of(source), class_of(target)
-            pairs.setdefault(kinds, set()).add((place[source], place[target]))
-        found = []
-        for (a, b), known in pairs.items():
-            sizes = len(members[a]), len(members[b])
-            found += [
-                (grown[a][i], grown[b][j])
-                for i, j in islice(
-                    _continued(a, b, known, sizes, (len(grown[a]), len(grown[b]))), _MOST + 1
+            if model.unit == "bytes" and model.error > _INEXACT and self.beyond() > 1:
+                yield (
+                    f"{what}: {model.formula} is {model.error:.1%} off the measured sizes, so "
+                    "those beyond them are not exact"
                 )
-            ]
-            if len(found) > _MOST:
-                raise refused(f"predict: the graph would have over {_MOST:,} edges")
-        return [name for several in grown.values() for name in several], found
-
-
-def _numbers(name: str) -> tuple[list[int], str]:
-    return [int(digits) for digits in re.findall(r"[0-9]+", name)], name
-
-
-def _whole(value: float, factor: int = 1) -> int:
-    """Return an integer that a profile can hold `factor` times, or raise an OverflowError."""
-    if factor * value >= 2**63:
-        raise OverflowError
-    return round(value)
-
-
-def _renamed(kind: str, members: Sequence[str], count: int) -> list[str]:
-    """Return the names of `count` members of a class."""
-    if count <= len(members):
-        return [*members[:count]]
-    if kind.count("*") != 1:
-        raise refused(f"predict: the names of {count} tasks {kind!r} are not known")
-    first = re.findall(r"[0-9]+", members[0])[0]
-    # Numbers may have leading zeros.
-    return [kind.replace("*", str(int(first) + i).zfill(len(first))) for i in range(count)]
-
-
-def _continued(
-    a: str, b: str, known: set[tuple[int, int]], sizes: tuple[int, int], grown: tuple[int, int]
-) -> Iterable[tuple[int, int]]:
-    """Return the edges between two classes that have grown, by the pattern of those known."""
-    patterns: list[Callable[[int, int], Iterable[tuple[int, int]]]] = [
-        lambda m, n: product(range(m), range(n)),
-        lambda m, n: ((i, i) for i in range(min(m, n))),
-        lambda m, n: ((i, i + 1) for i in range(min(m, n - 1))),
-    ]
-    for pattern in patterns:
-        if known == {*pattern(*sizes)}:
-            return pattern(*grown)
-    raise refused(
-        f"predict: how the edges from {a!r} to {b!r} continue for more tasks is not known; "
-        "predict a configuration whose graph was measured"
-    )

@@ -1,4 +1,4 @@
-"""NormalForm: a cost as a sum of few terms c * n**i * log2(n)**j, and how one is chosen."""
+"""NormalForm: a cost as a constant plus a few terms of the parameters, and how one is chosen."""
 
 from __future__ import annotations
 
@@ -6,50 +6,96 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations, product
-from math import exp, inf, log, log2, prod
-from typing import Any
+from math import exp, log, log2, prod
+from statistics import NormalDist
+from typing import Any, NamedTuple
 
-#: A factor of a term: the exponents of one parameter and of its logarithm.
-Power = tuple[float, int]
-#: One power for each parameter; all zero in the constant term.
+
+class Power(NamedTuple):
+    """A factor of a term, ``x**exponent * log2(x)**log``, or ``1 - exp(-x / scale)``.
+
+    Attributes
+    ----------
+    exponent, log
+        Exponents of a parameter and of its logarithm.
+    scale
+        Value of the parameter where the factor has come to 63 % of its level; 0: it has none.
+    """
+
+    exponent: float = 0.0
+    log: int = 0
+    scale: float = 0.0
+
+    def __call__(self, x: float) -> float:
+        """Return the factor for a value of the parameter."""
+        if self.scale:
+            return 1.0 - exp(-x / self.scale)
+        return float(x**self.exponent * (log2(x) ** self.log if self.log else 1.0))
+
+    def formula(self, name: str) -> str:
+        """Return the factor in words of mathematics."""
+        if self.scale:
+            return f"(1 - exp(-{name}/{self.scale:.4g}))"
+        shown = {0.0: "", 1.0: name}.get(self.exponent, f"{name}^{self.exponent:.3g}")
+        logarithm = {0: "", 1: f"log2({name})"}.get(self.log, f"log2({name})^{self.log}")
+        return f"{shown} {logarithm}".strip()
+
+
+#: One power for each parameter; all 1 in the constant term.
 Term = tuple[Power, ...]
 
-#: Exponents of a parameter that programs have, and what each costs when forms are chosen:
+_NONE = Power()
+
+#: Powers of a parameter that programs have, and what each costs when forms are chosen:
 #: of two that explain the measurements as well, the one of smaller cost is more likely.
 _POWERS: dict[Power, float] = {
-    **{(float(i), 0): 0.0 for i in (1, 2, 3)},
-    **{(float(i), 1): 0.5 for i in (0, 1, 2)},
-    (0.5, 0): 0.5,
-    (1.5, 0): 0.5,
-    (2.5, 0): 1.0,
-    **{(i, 0): 1.5 for i in (1 / 4, 1 / 3, 2 / 3, 3 / 4, 5 / 4, 4 / 3, 5 / 3, 7 / 4)},
-    **{(i, 1): 1.5 for i in (0.5, 1.5)},
-    **{(float(i), 2): 1.5 for i in (0, 1, 2)},
+    **{Power(i): 0.0 for i in (1, 2, 3)},
+    **{Power(i, 1): 0.5 for i in (0, 1, 2)},
+    Power(0.5): 0.5,
+    Power(1.5): 0.5,
+    Power(2.5): 1.0,
+    **{Power(i): 1.5 for i in (1 / 4, 1 / 3, 2 / 3, 3 / 4, 5 / 4, 4 / 3, 5 / 3, 7 / 4)},
+    **{Power(i, 1): 1.5 for i in (0.5, 1.5)},
+    **{Power(i, 2): 1.5 for i in (0, 1, 2)},
 }
 
-_NONE: Power = (0.0, 0)
+#: Cost of a power with a level; the ratio of the scales that are tried; points that it needs.
+_SATURATING, _STEP, _SATURATING_POINTS = 2.0, 1.1, 4
+
+#: Powers that add up in one cost, as of a loop after another; points that such a sum needs.
+_ADDED, _ADDED_POINTS = (Power(1), Power(2), Power(3), Power(1, 1)), 5
+
+#: What a form's complexity counts against its misfit.
+_PENALTY = 2.5
 
 #: Relative error from which on no form is taken to hold for the whole range; with noise it may be
 #: larger, up to the second number.
-TOLERATED, _MOST_TOLERATED = 0.1, 0.3
+_TOLERATED, _MOST_TOLERATED = 0.05, 0.3
 
 #: Fewest points that tell more than a mean.
 _FEWEST = 3
 
-#: Costs up to this count as 0, since inverses of less overflow.
-_LEAST = 1e-30
+#: Least relative noise: sizes in bytes are not quite on a curve either.
+_EXACT = 1e-4
 
-#: Relative noise of what is counted and not timed.
-_EXACT = 1e-9
+#: Noise from which on a form must not be below 0 at small values.
+_NOISY = 1e-3
 
 #: Forms within this of the best one's information criterion count in an interval.
-_PLAUSIBLE = 6.0
+_PLAUSIBLE = 4.0
 
 #: Forms whose cross-validated error is so many times the least one are not plausible.
 _WORSE = 4.0
 
 #: Share of the weight of the best form from which on another one is about as plausible.
 _RIVAL = 0.3
+
+#: Largest standard deviation of a cost's logarithm: an interval from a fiftieth to fifty times
+#: says that nothing is known.
+_MOST_DEVIATION = 2.0
+
+#: Quantiles of a normal distribution, of equal probability.
+_NORMAL = tuple(NormalDist().inv_cdf((i + 0.5) / 200) for i in range(200))
 
 
 @dataclass(frozen=True)
@@ -59,7 +105,7 @@ class NormalForm:
     Attributes
     ----------
     terms
-        For each term the exponents of each parameter and of its logarithm.
+        For each term the power of each parameter.
     coefficients
         Of each term; those of terms with a parameter are at least 0.
     """
@@ -80,33 +126,56 @@ class NormalForm:
     @property
     def complexity(self) -> tuple[float, float]:
         """How complex its terms are, then the sum of their exponents."""
-        exponents = sum(i + j for term in self.terms for i, j in term)
-        return sum(map(_cost_of_term, self.terms)), exponents
+        exponents = sum(power.exponent + power.log for term in self.terms for power in term)
+        return sum(_cost_of(term) for term in self.terms), exponents
 
-    def formula(self, names: Sequence[str], constant: str = "") -> str:
-        """Return the form in words of mathematics, as in ``0.5 + 2e-06 N log2(N)``.
+    def saturates(self) -> str:
+        """Return where it saturates, in words; "" if it does not."""
+        scales = [power.scale for term in self.terms for power in term if power.scale]
+        return f"saturates from about {float(f'{3 * scales[0]:.2g}'):,g}" if scales else ""
 
-        The constant has the unit `constant`.
-        """
+    def formula(self, names: Sequence[str]) -> str:
+        """Return the form in words of mathematics, as in ``0.5 + 2e-06 N log2(N)``."""
         parts = []
         for coefficient, term in zip(self.coefficients, self.terms):
-            factors = [_factor(name, power) for name, power in zip(names, term) if power != _NONE]
-            parts.append(" ".join([f"{coefficient:.4g}", *(factors or [constant])]).strip())
+            factors = [power.formula(name) for name, power in zip(names, term) if power != _NONE]
+            parts.append(" ".join([f"{coefficient:.4g}", *factors]))
         return " + ".join(parts).replace("+ -", "- ") or "0"
 
 
 def _value(term: Term, point: Sequence[float]) -> float:
-    factors: Iterable[float] = (
-        x**i * (log2(x) ** j if j else 1.0) for (i, j), x in zip(term, point)
-    )
-    return prod(factors)
+    return prod(power(x) for power, x in zip(term, point))
 
 
-def _factor(name: str, power: Power) -> str:
-    i, j = power
-    shown = {0.0: "", 1.0: name}.get(i, f"{name}^{i:.3g}")
-    logarithm = {0: "", 1: f"log2({name})"}.get(j, f"log2({name})^{j}")
-    return f"{shown} {logarithm}".strip()
+@cache
+def _cost_of(term: Term) -> float:
+    """Return how complex a term is."""
+    costs = (2.0 + _POWERS.get(power, _SATURATING) for power in term if power != _NONE)
+    return 1.0 + (sum(costs) or 1.0)
+
+
+class Candidate(NamedTuple):
+    """A form that may explain the points.
+
+    Attributes
+    ----------
+    score
+        Its information criterion: the less, the more plausible.
+    form
+        With its coefficients.
+    error
+        When each point is left out in turn: root of the mean square, relative to the values.
+    covariance
+        Of the coefficients, relative to the variance.
+    variance
+        Of a value, relative to it.
+    """
+
+    score: float
+    form: NormalForm
+    error: float
+    covariance: Any
+    variance: float
 
 
 @dataclass(frozen=True)
@@ -115,68 +184,66 @@ class Fit:
 
     Attributes
     ----------
-    error
-        Cross-validated error of the chosen form: root of the mean square, relative to the
-        measured values.
     regime
         What changes within the measured range, in words; "" if nothing does.
-    weights, forms
-        The plausible forms, the chosen one first, and how plausible each is; the weights sum to 1.
-    spreads
-        Of each plausible form the inverse of its normal matrix, its variance and its degrees
-        of freedom.
+    candidates, weights
+        The plausible forms, the chosen one first, and how plausible each is.
+    points
+        How many points they were fitted to.
     """
 
-    error: float
     regime: str
+    candidates: tuple[Candidate, ...]
     weights: tuple[float, ...]
-    forms: tuple[NormalForm, ...]
-    spreads: tuple[tuple[Any, float, int], ...]
+    points: int
 
     @property
     def form(self) -> NormalForm:
         """The chosen form, which is the most plausible one."""
-        return self.forms[0]
+        return self.candidates[0].form
 
-    def _about_as_plausible(self) -> list[NormalForm]:
-        least = _RIVAL * self.weights[0]
-        return [form for form, weight in zip(self.forms, self.weights) if weight >= least]
+    @property
+    def error(self) -> float:
+        """Cross-validated error of the chosen form, relative to the measured values."""
+        return self.candidates[0].error
 
     def simplest(self) -> NormalForm:
         """Return the simplest of the forms about as plausible as the chosen one."""
-        return min(self._about_as_plausible(), key=lambda form: form.complexity)
-
-    def rivals(self, point: Sequence[float]) -> tuple[float, float]:
-        """Return the least and the most of the forms about as plausible as the chosen one."""
-        costs = [form(point) for form in self._about_as_plausible()]
-        return min(costs), max(costs)
+        least, pairs = _RIVAL * self.weights[0], zip(self.candidates, self.weights)
+        rivals = [candidate.form for candidate, weight in pairs if weight >= least]
+        return min(rivals, key=lambda form: form.complexity)
 
     def interval(self, point: Sequence[float]) -> tuple[float, float]:
         """Return a 95 % interval of the cost at a point.
 
         Notes
         -----
-        The quantiles of a mixture of the plausible forms' predictive distributions (Student's
-        t), weighted by their information (Burnham and Anderson, 2002).
+        The quantiles of a mixture of the plausible forms' predictive distributions, which are
+        log-normal, weighted by their information (Burnham and Anderson, 2002).
         """
         import numpy
 
-        chance = numpy.random.default_rng(0)
-        drawn: list[float] = []
-        for weight, form, (inverse, variance, free) in zip(self.weights, self.forms, self.spreads):
-            count = round(2000 * weight)
-            if count:
-                row = numpy.array([_value(term, point) for term in form.terms])
-                middle = float(row @ numpy.array(form.coefficients))
-                deviation = (variance * (float(row @ inverse @ row) + middle**2)) ** 0.5
-                drawn += list(middle + deviation * chance.standard_t(free, count))
+        costs, weights = [], []
+        for candidate, weight in zip(self.candidates, self.weights):
+            middle = candidate.form(point)
+            row = numpy.array([_value(term, point) for term in candidate.form.terms])
+            of_form = float(row @ candidate.covariance @ row) / (middle**2 or 1.0)
+            deviation = min(_MOST_DEVIATION, (candidate.variance * (1.0 + of_form)) ** 0.5)
+            costs.append(middle * numpy.exp(deviation * numpy.array(_NORMAL)))
+            weights.append(numpy.full(len(_NORMAL), weight))
+        values, shares = numpy.concatenate(costs), numpy.concatenate(weights)
+        order = numpy.argsort(values)
+        below = numpy.cumsum(shares[order]) / shares.sum()
+        low, high = values[order][numpy.searchsorted(below, [0.025, 0.975])]
         middle = self.form(point)
-        low, high = numpy.quantile(drawn, [0.025, 0.975])
-        return max(0.0, min(middle, float(low))), max(middle, float(high))
+        return min(middle, float(low)), max(middle, float(high))
 
 
 def fit_points(
-    points: Sequence[Sequence[float]], values: Sequence[float], noise: float, *, line: bool = False
+    points: Sequence[Sequence[float]],
+    values: Sequence[float],
+    noise: float,
+    powers: Sequence[Power] = (),
 ) -> Fit:
     """Return the form that explains values at points best, by its information criterion.
 
@@ -189,86 +256,35 @@ def fit_points(
         What was measured there, at least 0.
     noise
         Relative uncertainty of each value, as known from repeated measurements.
-    line
-        Whether the form is a line over the first parameter, which may get steeper once, where
-        one of the others begins to be above 0.
+    powers
+        Powers of the only parameter that a term may have; by default all that programs have.
 
     Notes
     -----
-    Performance model normal form (Calotoiu et al., SC 2013) with up to two terms and a
-    constant, fitted to relative errors. The form with the least information criterion (Akaike,
-    1974) is chosen, in which complex powers cost more. Its variance is that of the noise, which
-    is known, plus what is left unexplained: few points alone tell it badly.
+    Performance model normal form (Calotoiu et al., SC 2013) with one term and a constant, or two
+    terms, fitted to relative errors; a term may saturate. The form with the least information
+    criterion (Akaike, 1974) is chosen, in which complex powers cost more. Its variance is that
+    of the noise, which is known, or what is left unexplained if that is more. Where no form
+    holds for all sizes, the smallest ones are left out until one does.
     """
-    values = [value if value > _LEAST else 0.0 for value in values]
     if len({*values}) == 1 or len(points) < _FEWEST:
-        return _constant(len(points[0]), sum(values) / len(values), noise)
-    whole = _Search(points, values, noise, line=line).best()
-    if len(points[0]) == 1:
-        return _with_regimes(points, values, noise, whole)
-    return whole
-
-
-def _constant(parameters: int, value: float, noise: float, regime: str = "") -> Fit:
-    import numpy
-
-    form = NormalForm(((_NONE,) * parameters,), (value,))
-    spread = numpy.zeros((1, 1)), noise**2, 30
-    return Fit(0.0, regime, (1.0,), (form,), (spread,))
-
-
-def _with_regimes(
-    points: Sequence[Sequence[float]], values: Sequence[float], noise: float, whole: Fit
-) -> Fit:
-    """Return the fit of the largest sizes alone where they follow another form."""
+        form = NormalForm(((_NONE,) * len(points[0]),), (sum(values) / len(values),))
+        return Fit("", (Candidate(0.0, form, 0.0, [[0.0]], noise**2),), (1.0,), len(points))
+    whole = _Search(points, values, noise, powers).best()
+    tolerated = max(noise, min(max(_TOLERATED, 2.5 * noise), _MOST_TOLERATED))
+    if len(points[0]) > 1 or whole.error <= tolerated:
+        return whole
     order = sorted(range(len(points)), key=lambda k: points[k][0])
     xs, ys = [points[k] for k in order], [values[k] for k in order]
-    tolerated = max(noise, min(max(TOLERATED, 2.5 * noise), _MOST_TOLERATED))
-    level = [y for y in ys if abs(y - ys[-1]) <= max(0.01, 2 * noise) * ys[-1]]
-    flat = len(level) if ys[-len(level) :] == level else 0
-    # Of what is disturbed two sizes may be alike by chance.
-    if (
-        (3 if noise else 2) <= flat < len(ys)
-        and ys[-flat - 1] < 0.9 * ys[-1]
-        and _rises(xs, ys, flat)
-    ):
-        where = f"saturates from {xs[-flat][0]:g}"
-        return _constant(1, sum(level) / flat, max(noise, 0.02), where)
-    if whole.error <= tolerated:
-        return whole
-    for begin in range(1, len(xs) - 3):
-        tail = _Search(xs[begin:], ys[begin:], noise).best()
+    for begin in range(1, len(xs) - _FEWEST + 1):
+        tail = _Search(xs[begin:], ys[begin:], noise, powers, is_tail=True).best()
         if tail.error <= max(noise, whole.error / 4):
-            return replace(tail, regime=_between(xs, begin))
-    for begin in range(3, len(xs) - 1):
-        head = _Search(xs[:begin], ys[:begin], noise).best()
-        factors = [y / (head.form(x) or inf) for x, y in zip(xs[begin:], ys[begin:])]
-        middle = sum(factors) / len(factors)
-        if middle and head.error <= tolerated and max(factors) - min(factors) <= tolerated * middle:
-            return _scaled(head, middle, _between(xs, begin))
+            last, first = xs[begin - 1][0], xs[begin][0]
+            regime = f"changes between {last:g} and {first:g}"
+            if tail.form.is_constant:
+                regime = f"saturates from {first:,g}"
+            return replace(tail, regime=tail.regime or regime)
     return replace(whole, regime=f"no form of few terms fits: {whole.error:.0%} off")
-
-
-def _between(xs: Sequence[Sequence[float]], begin: int) -> str:
-    return f"changes between {xs[begin - 1][0]:g} and {xs[begin][0]:g}"
-
-
-def _scaled(fit: Fit, by: float, regime: str) -> Fit:
-    """Return a fit whose form costs more by a factor, as beyond a cache."""
-
-    def times(form: NormalForm) -> NormalForm:
-        return NormalForm(form.terms, tuple(c * by for c in form.coefficients))
-
-    spreads = tuple((inverse * by**2, variance, free) for inverse, variance, free in fit.spreads)
-    forms = tuple(map(times, fit.forms))
-    return replace(fit, regime=regime, forms=forms, spreads=spreads)
-
-
-def _rises(xs: Sequence[Sequence[float]], ys: Sequence[float], flat: int) -> bool:
-    """Tell whether values rise before they are flat as steeply as a saturating one does."""
-    rise = len(ys) - flat
-    before = log2(ys[rise] / ys[0]) / log2(xs[rise][0] / xs[0][0]) if ys[0] > 0 else inf
-    return before > 0.25
 
 
 class _Search:
@@ -279,133 +295,145 @@ class _Search:
         points: Sequence[Sequence[float]],
         values: Sequence[float],
         noise: float,
+        powers: Sequence[Power] = (),
         *,
-        line: bool = False,
+        is_tail: bool = False,
     ) -> None:
         import numpy
 
-        self.numpy = numpy
-        self.points, self.noise, self.line = points, max(noise, _EXACT), line
-        # No logarithm is below 0 there.
-        self.small = [max(min(x, 1.0), x / 4) for x in map(min, zip(*points))]
+        self.allowed = powers
+        self.points, self.noise = points, max(noise, _EXACT)
+        # No logarithm is below 0 there. Of a tail smaller values follow another form.
+        least = [min(column) for column in zip(*points)]
+        self.small = least if is_tail else [max(min(x, 1.0), x / 4) for x in least]
         self.values = numpy.array([float(value) for value in values])
         # Relative errors; a value of 0 counts by the scale of the others.
-        scale = self.values.max() or 1.0
-        self.relative = 1.0 / numpy.maximum(self.values, 1e-3 * scale)
+        self.relative = 1.0 / numpy.maximum(self.values, 1e-3 * self.values.max())
         self.parameters = len(points[0])
         self.constant: Term = (_NONE,) * self.parameters
         self.columns: dict[Term, Any] = {}
 
     def column(self, term: Term) -> Any:
+        """Return the values of a term at all points, relative to the measured ones."""
+        import numpy
+
         if term not in self.columns:
-            values = self.numpy.array([_value(term, point) for point in self.points])
+            values = numpy.array([_value(term, point) for point in self.points])
             self.columns[term] = values * self.relative
         return self.columns[term]
 
     def best(self) -> Fit:
-        numpy = self.numpy
-        #: Of each form: its score, terms, coefficients, spread and error.
-        found: list[tuple[float, tuple[Term, ...], Any, Any, float]] = []
+        """Return the form with the least information criterion, and those near it."""
         by_size: dict[int, list[tuple[Term, ...]]] = {}
         for terms in self.forms():
             by_size.setdefault(len(terms), []).append(terms)
-        target = self.values * self.relative
-        k = len(target)
-        for size, several in by_size.items():
-            if size >= k:
-                continue
-            design = numpy.array([[self.column(term) for term in terms] for terms in several])
-            design = design.transpose(0, 2, 1)
-            scale = numpy.abs(design).max(axis=1, keepdims=True)
-            scale[scale == 0] = 1.0
-            inverse = numpy.linalg.pinv(design / scale)
-            coefficients = inverse @ target
-            residual = target - ((design / scale) @ coefficients[..., None])[..., 0]
-            leverage = numpy.einsum("hkp,hpk->hk", design / scale, inverse)
-            left_out = residual / numpy.maximum(1e-9, 1.0 - leverage)
-            squares = left_out**2
-            for h, terms in enumerate(several):
-                c = coefficients[h] / scale[h, 0]
-                if any(c[p] <= 0 for p, term in enumerate(terms) if term != self.constant):
-                    continue
-                if leverage[h].max() > 1 - 1e-9 or self.negative(terms, c):
-                    continue
-                rss = float((residual[h] ** 2).sum())
-                cost = sum(map(_cost_of_term, terms))
-                score = k * log(rss / k + self.noise**2) + 2 * (size + cost)
-                spread = inverse[h] / scale[h].T, max(rss / (k - size), self.noise**2), k - size
-                found.append((score, terms, c, spread, float(squares[h].mean()) ** 0.5))
+        found: list[Candidate] = []
+        for size, forms in by_size.items():
+            if size < len(self.values):
+                found += self.fitted(forms)
         # Where a size has a time of 0, a form that ignores all others may look plausible.
-        most = _WORSE * max(self.noise, min(entry[4] for entry in found))
-        found = sorted((entry for entry in found if entry[4] <= most), key=lambda entry: entry[0])
-        kept = [entry for entry in found[:60] if entry[0] - found[0][0] <= _PLAUSIBLE]
-        raw = [exp((found[0][0] - entry[0]) / 2) for entry in kept]
-        # The inverse of a normal matrix is the square of the design's.
-        spreads = tuple((half @ half.T, *others) for _, _, _, (half, *others), _ in kept)
-        forms = tuple(NormalForm(terms, tuple(map(float, c))) for _, terms, c, _, _ in kept)
-        weights = tuple(weight / sum(raw) for weight in raw)
-        return Fit(kept[0][4], "", weights, forms, spreads)
+        most = _WORSE * max(self.noise, min(candidate.error for candidate in found))
+        found = [candidate for candidate in found if candidate.error <= most]
+        found.sort(key=lambda candidate: candidate.score)
+        kept = [one for one in found if one.score - found[0].score <= _PLAUSIBLE]
+        # Forms that differ in where they saturate alone share the weight of one.
+        shapes = [_shape(candidate.form) for candidate in kept]
+        weights = [
+            exp((kept[0].score - candidate.score) / 2) / shapes.count(shape)
+            for candidate, shape in zip(kept, shapes)
+        ]
+        regime = kept[0].form.saturates()
+        return Fit(regime, tuple(kept), tuple(weights), len(self.values))
 
-    def negative(self, terms: Sequence[Term], coefficients: Sequence[float]) -> bool:
+    def fitted(self, forms: Sequence[tuple[Term, ...]]) -> Iterable[Candidate]:
+        """Yield each form of one number of terms, if its coefficients make sense."""
+        import numpy
+
+        target, k = self.values * self.relative, len(self.values)
+        design = numpy.array([[self.column(term) for term in terms] for terms in forms])
+        design = design.transpose(0, 2, 1)
+        scale = numpy.abs(design).max(axis=1, keepdims=True)
+        scale[scale == 0] = 1.0
+        design /= scale
+        inverse = numpy.linalg.pinv(design)
+        coefficients = inverse @ target
+        residual = target - (design @ coefficients[..., None])[..., 0]
+        leverage = numpy.einsum("hkp,hpk->hk", design, inverse)
+        left_out = residual / numpy.maximum(1e-9, 1.0 - leverage)
+        for h, terms in enumerate(forms):
+            c = coefficients[h] / scale[h, 0]
+            if any(c[p] <= 0 for p, term in enumerate(terms) if term != self.constant):
+                continue
+            form = NormalForm(terms, tuple(float(each) for each in c))
+            if leverage[h].max() > 1 - 1e-9 or self.is_negative(form):
+                continue
+            rss = float((residual[h] ** 2).sum())
+            cost = sum(_cost_of(term) for term in terms)
+            half = inverse[h] / scale[h].T
+            square = float((left_out[h] ** 2).mean())
+            yield Candidate(
+                k * log(rss / k + self.noise**2) + _PENALTY * cost,
+                form,
+                square**0.5,
+                # The inverse of a normal matrix is the square of the design's.
+                half @ half.T,
+                max(square, self.noise**2),
+            )
+
+    def is_negative(self, form: NormalForm) -> bool:
         """Tell whether a noisy cost would be below 0 at a quarter of the smallest size.
 
         Where noise bends a line, a slow form with a large negative constant fits it best.
         """
-        whole = sum(c * _value(term, self.small) for c, term in zip(coefficients, terms))
-        return self.noise > _EXACT and whole < 0
+        terms = zip(form.coefficients, form.terms)
+        return self.noise > _NOISY and sum(c * _value(term, self.small) for c, term in terms) < 0
 
     def forms(self) -> list[tuple[Term, ...]]:
         """Return the sets of terms to try."""
-        several: list[tuple[Term, ...]]
-        if self.line:
-            everyone = range(self.parameters)
-            line, *steeper = (
-                tuple((1.0, 0) if q == p else _NONE for q in everyone) for p in everyone
-            )
-            several = [(self.constant,), (line,), (self.constant, line)]
-            return several + [(*terms, term) for term in steeper for terms in several]
-        if self.parameters == 1:
-            terms = [(power,) for power in self.powers(0)]
-            several = [(self.constant,), *((term,) for term in terms)]
-            several += [(self.constant, term) for term in terms]
-            if len(self.values) >= 5:
-                cheap = [term for term in terms if _POWERS[term[0]] <= 0.5]
-                pairs = [pair for pair in combinations(terms, 2) if {*pair} & {*cheap}]
-                several += pairs
-                if len(self.values) >= 6:
-                    several += [(self.constant, *pair) for pair in pairs]
-            return several
-        return self.combined()
+        forms: list[tuple[Term, ...]] = [(self.constant,)]
+        if self.parameters > 1:
+            return forms + self.combined()
+        for power in self.powers():
+            forms += [((power,),), (self.constant, (power,))]
+        if len(self.values) >= _ADDED_POINTS:
+            allowed = [power for power in self.powers() if power in _ADDED]
+            forms += [((a,), (b,)) for a, b in combinations(allowed, 2)]
+        return forms
 
-    def powers(self, p: int) -> list[Power]:
-        least = min(point[p] for point in self.points)
-        return [power for power in _POWERS if not power[1] or least >= 2]
+    def powers(self) -> list[Power]:
+        """Return the powers of the only parameter to try."""
+        if self.allowed:
+            return [*self.allowed]
+        xs = [point[0] for point in self.points]
+        powers = [power for power in _POWERS if not power.log or min(xs) >= 2]
+        if len(xs) >= _SATURATING_POINTS:
+            count = int(log(max(xs) / min(xs)) / log(_STEP))
+            powers += [Power(scale=min(xs) * _STEP**i) for i in range(count)]
+        return powers
 
     def combined(self) -> list[tuple[Term, ...]]:
         """Return sets of terms of several parameters: sums and products of each one's best."""
-        best: list[list[Power]] = []
+        choices: list[list[Power]] = []
         for p in range(self.parameters):
             line = longest_line(self.points, p)
             values = [float(self.values[k]) for k in line]
             fit = _Search([[self.points[k][p]] for k in line], values, self.noise).best()
-            powers = [term[0] for form in fit.forms[:6] for term in form.terms]
-            best.append([*dict.fromkeys(power for power in powers if power != _NONE)][:4])
-        several: list[tuple[Term, ...]] = [(self.constant,)]
-        choices = [[*powers, _NONE] for powers in best]
+            powers = [term[0] for one in fit.candidates[:6] for term in one.form.terms]
+            best = [*dict.fromkeys(power for power in powers if power != _NONE)][:4]
+            choices.append([*best, _NONE])
         products = [term for term in product(*choices) if term != self.constant]
-        limit = min(3, len(self.values) - 2)
-        for size in range(1, limit + 1):
+        forms: list[tuple[Term, ...]] = []
+        for size in range(1, min(2, len(self.values) - 2) + 1):
             for terms in combinations(products, size):
-                several += [terms, (self.constant, *terms)]
-            if len(several) > 20_000:
-                break
-        return several
+                forms += [terms, (self.constant, *terms)]
+        return forms
 
 
-@cache
-def _cost_of_term(term: Term) -> float:
-    """Return how complex a term is."""
-    return sum(2.0 + _POWERS[power] for power in term if power != _NONE) or 1.0
+def _shape(form: NormalForm) -> tuple[Any, ...]:
+    """Return the terms of a form without where they saturate."""
+    return tuple(
+        tuple(power._replace(scale=float(power.scale > 0)) for power in term) for term in form.terms
+    )
 
 
 def longest_line(points: Sequence[Sequence[float]], p: int) -> list[int]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, filterfalse, islice
-from math import hypot, sqrt
+from itertools import accumulate, filterfalse
+from math import hypot, inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +16,11 @@ from dagprofiler._document.rounds import MEASURED, MOMENTS, measured_of
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import integer, names, number
 from dagprofiler._util.html import Shown, paragraph, table, view
-from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity, shortened
+from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity, shortened, some
 from dagprofiler.engine.setup import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, refused, short_repr
 from dagprofiler.formats.saga import network_of
-from dagprofiler.graph.replay import ASKS, Demands, Overhead, Replay, replay
+from dagprofiler.graph.replay import Demands, Overhead, Replay, replay
 from dagprofiler.graph.wiring import NumberedGraph, numbered
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.predict._engine import Engine
@@ -78,10 +77,12 @@ class Simulation(Shown):
         by how slow another random round was as a whole, so that disturbances of single tasks
         and of the machine both count; contention varies between kinds of work. In addition
         comes how far predictions of single runs were off when the engine was calibrated. On
-        threads, tasks hold the interpreter's lock in every other simulation, unless the
-        profile has the meter ``gil`` or was taken on as many threads. With workers whose
-        allocator is set otherwise than the profile's, it reaches to where tasks do nothing but
-        operate on arrays.
+        threads, tasks wait for the interpreter's lock whenever they compute in every other
+        simulation, and only while they hold it in the others, unless the profile was taken on as
+        many threads. It reaches to where tasks do nothing but operate on arrays, with workers
+        whose allocator is set otherwise than the profile's; to where tasks take twice as long
+        beside others, without an engine; and to where each task uses all threads of numpy's BLAS,
+        if it has more than one and they have too few cores.
         """
         return self._case.interval_ms(self.makespan_ms)
 
@@ -155,8 +156,11 @@ CALIBRATE = "give calibrate_engine(executor)"
 #: Share of their time that tasks wait for a core from which on a machine is called busy.
 _BUSY = 0.05
 
-#: Share of the time of all tasks for which it may be unknown how long they hold the lock.
+#: Share of the mean task's time below which it does not matter how long a task holds the lock.
 _UNSEEN = 0.05
+
+#: Share of its time from which on a task that holds the lock lets others wait for it.
+_HOLDS = 0.2
 
 #: Error of predictions at the calibration from which on an engine is doubtful.
 _DOUBTFUL = 0.15
@@ -164,12 +168,11 @@ _DOUBTFUL = 0.15
 #: Classes of tasks for which gains are simulated.
 _CLASSES = 10
 
-#: Most numbers of workers, and the largest of them.
-_COUNTS, _WORKERS = 1000, 1_000_000
+#: How many times longer tasks may take beside others, where that was not measured.
+_UNMEASURED_CONTENTION = 2.0
 
-#: Largest number by which a cost is multiplied; its inverse is the least one, and it is the longest
-#: makespan in milliseconds. Powers and products of more overflow.
-HUGE = 1e30
+#: What keeps BLAS to one core.
+_ONE_BLAS_THREAD = "set OPENBLAS_NUM_THREADS=1 before numpy is loaded, in the workers too"
 
 #: Fewest rounds for an interval.
 _LEAST_ROUNDS = 3
@@ -180,6 +183,7 @@ def simulate(
     *,
     workers: int | Iterable[int] | None = None,
     engine: Engine | None = None,
+    cores: int | None = None,
     speeds: Mapping[str, float] | None = None,
     bandwidth: Any = None,
     schedule: Mapping[str, Sequence[str]] | None = None,
@@ -193,12 +197,15 @@ def simulate(
     profile
         A measured profile, or one that cost models predicted.
     workers
-        Number of workers, from 1 to a million; by default those of `speeds`, `schedule` or
-        `engine`. Of several, as ``range(1, 17)``, at most 1,000, the result is that of the last,
-        and its ``curve`` has all.
+        Number of workers; by default those of `speeds`, `schedule` or `engine`. Of several, as
+        ``range(1, 17)``, the result is that of the last, and its ``curve`` has all.
     engine
         What the executor adds to the times of tasks; by default that of the profile's section
         ``engine``, or nothing.
+    cores
+        How many cores the workers share; by default those that `engine` says. Without an engine,
+        the usable cores of the machine that the profile was taken on for workers, while nodes of
+        `speeds` and `schedule` have a core each.
     speeds
         Node to its speed, above 0: a node of speed 2 takes half the time of the profile.
         A node is one worker. By default all have speed 1.
@@ -270,15 +277,11 @@ def simulate(
             raise refused("bandwidth: links are between the nodes of a schedule, and there is none")
         transfers = _transfers(profile, graph, nodes[-1], orders, bandwidth)
     times, ratios = _times(profile, graph, engine, _factors(graph.names, faster))
-    known = [share for share in _shares(profile, graph.names, "cpu_ms") if share is not None]
-    core = known if len(known) == len(times) else None
-    held = _shares(profile, graph.names, "gil_ms")
-    unseen_ms = sum(each.compute for each, share in zip(times, held) if share is None)
-    guessed = unseen_ms > _UNSEEN * sum(each.compute for each in times)
-    # What computes may hold the lock.
-    most = core or [1.0] * len(times)
-    locked = [each if share is None else share for share, each in zip(held, most)]
-    gil = locked if engine is not None and engine.shares_memory else None
+    machine = _Machine.of(profile)
+    core = _cores_of_tasks(profile, graph.names, machine)
+    lock = None
+    if engine is not None and engine.shares_memory:
+        lock = _locked(times, _shares(profile, graph.names, "gil_ms"), core)
     # Rounds on as many threads have the waits for the interpreter's lock in their times.
     threads = _threads(profile)
     budget = _SIMULATED_TASKS // len(counts)
@@ -288,9 +291,10 @@ def simulate(
         times,
         ratios,
         core=core,
-        gil=gil,
-        guessed=guessed,
+        lock=lock,
         engine=engine,
+        overhead=_overhead(engine, cores, None if speeds or schedule else machine.cores),
+        machine=machine,
         nodes={},
         orders=orders,
         transfers=transfers,
@@ -298,7 +302,7 @@ def simulate(
         budget=budget,
     )
     cases = [
-        replace(case, nodes=several, gil=None if len(several) == threads else gil)
+        replace(case, nodes=several, lock=None if len(several) == threads else lock)
         for several in nodes
     ]
     return _simulated(cases[-1], tuple(map(_simulated, cases[:-1])))
@@ -311,22 +315,17 @@ def _simulated(case: _Case, others: tuple[Simulation, ...] = ()) -> Simulation:
         busy[worker] += ended - begun
     whole = found.makespan_ms or 1.0
     shares = {name: ms / whole for name, ms in zip(case.nodes, busy)}
-    return Simulation(
-        found.makespan_ms, shares, case.reasons(found.makespan_ms), case, found, others
-    )
+    return Simulation(found.makespan_ms, shares, case.reasons(), case, found, others)
 
 
-def _counts(workers: Any) -> list[int | None]:
+def _counts(workers: int | Iterable[int] | None) -> list[int | None]:
     """Return the numbers of workers to simulate; ``[None]`` for the default."""
     if workers is None:
         return [None]
-    counts = []
-    if not isinstance(workers, (str, bytes, bytearray, Mapping)):
-        with suppress(TypeError):
-            counts = [*islice(workers, _COUNTS + 1)]
-    if len(counts) > _COUNTS:
-        raise refused(f"workers: at most {_COUNTS:,} numbers, got more in {short_repr(workers)}")
-    return [integer("workers", count, 1, _WORKERS) for count in counts or [workers]]
+    counts = [*workers] if isinstance(workers, Iterable) else [workers]
+    if not counts:
+        raise refused(f"workers must be a number or several, got {short_repr(workers)}")
+    return [integer("workers", count, 1) for count in counts]
 
 
 class _Times(NamedTuple):
@@ -339,6 +338,100 @@ class _Times(NamedTuple):
     write: float
 
 
+class _Machine(NamedTuple):
+    """Where a profile was taken.
+
+    Attributes
+    ----------
+    cores
+        Those that the process could use; infinite if unknown.
+    blas_threads
+        Threads of numpy's BLAS; 1 if unknown.
+    workers
+        How many had tasks.
+    """
+
+    cores: float
+    blas_threads: int
+    workers: int
+
+    @classmethod
+    def of(cls, profile: Profile) -> _Machine:
+        environment = profile.sections.get("environment", {})
+        usable = environment.get("cores_usable") or environment.get("cores")
+        cores = min(usable or inf, environment.get("cores_quota") or inf)
+        workers = profile.sections.get("timeline", {}).get("workers", ())
+        if len({worker.get("host") for worker in workers}) > 1:
+            cores = inf
+        return cls(cores, environment.get("blas_threads") or 1, max(1, len(workers)))
+
+    def why_waits(self) -> str:
+        """Return why tasks had to wait for a core, and what helps."""
+        if self.workers * self.blas_threads <= self.cores:
+            return "other programs ran, and what they do to the run is not predicted"
+        words = f"{counted(self.workers, 'worker')} on {self.cores:g} cores"
+        if self.blas_threads > 1:
+            return f"{words}, with {self.blas_threads} threads of BLAS each; {_ONE_BLAS_THREAD}"
+        return f"{words}; measure on fewer"
+
+
+def _overhead(engine: Engine | None, cores: int | None, usable: float | None) -> Overhead:
+    """Return what the executor adds, and the cores that its workers share."""
+    if cores is not None:
+        usable = integer("cores", cores, 1)
+    elif engine is not None:
+        usable = engine.cores
+    overhead = Overhead() if engine is None else engine.overhead
+    return overhead._replace(cores=inf if usable is None else usable)
+
+
+class _Lock(NamedTuple):
+    """Shares of their time in which tasks hold the interpreter's lock, or wait for it.
+
+    Attributes
+    ----------
+    held
+        Of each task, as far as is known.
+    least, most
+        Between these it is. One that releases the lock while it computes, as numpy does, may have
+        to wait for it anew after each operation, and that it asks for it is not measured.
+    unknown
+        Tasks for which the two differ so much that it matters.
+    """
+
+    held: list[float]
+    least: list[float]
+    most: list[float]
+    unknown: list[int]
+
+    def ends(self) -> tuple[_Lock, _Lock]:
+        """Return the locks if all hold it for the least time, and for the most."""
+        return self._replace(held=self.least), self._replace(held=self.most)
+
+
+def _locked(
+    times: Sequence[_Times], held: Sequence[float | None], core: Sequence[float] | None
+) -> _Lock:
+    """Return how long tasks hold the lock, by its meter or by how long they compute."""
+    most = [*core] if core else [1.0] * len(times)
+    least = [share or 0.0 for share in held]
+    # Where no task holds it for long, none has to wait.
+    if None not in held and max(least, default=0.0) < _HOLDS:
+        most = least
+    most = [max(pair) for pair in zip(least, most)]
+    # What computes and is not metered is taken for Python, which holds it all the time.
+    typical = [
+        high if share is None else (low + high) / 2 for share, low, high in zip(held, least, most)
+    ]
+    whole_ms = sum(each.compute for each in times)
+    unknown = [
+        i
+        for i, each in enumerate(times)
+        if most[i] - least[i] > _HOLDS and each.compute > _UNSEEN * whole_ms / len(times)
+    ]
+    return _Lock(typical, least, most, unknown)
+
+
 @dataclass(frozen=True)
 class _Case:
     """What is simulated: a graph in numbers, its times, and the workers."""
@@ -349,10 +442,11 @@ class _Case:
     #: For each measured round the time of each task relative to its median.
     ratios: list[list[float]]
     core: list[float] | None
-    gil: list[float] | None
-    #: Whether it is not known how long tasks hold the lock.
-    guessed: bool
+    lock: _Lock | None
     engine: Engine | None
+    overhead: Overhead
+    #: Where the profile was taken.
+    machine: _Machine
     #: Worker, or node of a schedule, to its speed.
     nodes: Mapping[str, float]
     orders: list[list[int]] | None
@@ -368,28 +462,20 @@ class _Case:
     def play(
         self,
         factors: Callable[[int], float] = lambda _: 1.0,
-        engine: Engine | None = None,
-        asks: float = ASKS,
+        overhead: Overhead | None = None,
     ) -> Replay:
         """Simulate the run; `factors` scale the time of each task."""
         work = [sum(times) * factors(i) for i, times in enumerate(self.times)]
-        engine = engine or self.engine
-        found = replay(
+        return replay(
             self.graph.targets,
             self.graph.first_target,
-            Demands(work, self.core, self.gil, asks),
+            Demands(work, self.core, self.lock and self.lock.held),
             [*self.nodes.values()],
-            Overhead() if engine is None else engine.overhead,
+            overhead or self.overhead,
             ranked=self.ranked,
             orders=self.orders,
             transfers=self.transfers,
         )
-        if found.makespan_ms > HUGE:
-            raise refused(
-                f"simulate: the makespan would exceed {HUGE:g} ms; expected shorter times in the "
-                "profile and the engine, higher speeds, or more bandwidth"
-            )
-        return found
 
     def interval_ms(self, makespan_ms: float) -> tuple[float, float]:
         if self.rounds < _LEAST_ROUNDS:
@@ -403,8 +489,10 @@ class _Case:
         whole = [sum(times) for times in self.times]
         total = sum(whole) or 1.0
         slow = [sum(r * ms for r, ms in zip(row, whole)) / total or 1.0 for row in self.ratios]
-        # Where it is not known, tasks hold the interpreter's lock from never to all the time.
-        cases = [self, replace(self, gil=None)] if self.gil and self.guessed else [self]
+        # Where it is not known how long tasks wait for the lock, it is from seldom to always.
+        cases = [self]
+        if self.lock is not None and self.lock.unknown:
+            cases = [replace(self, lock=lock) for lock in self.lock.ends()]
         found = []
         for k in range(times):
             case = cases[k % len(cases)]
@@ -414,20 +502,14 @@ class _Case:
                 row = chance.randrange(self.rounds)
                 return common * self.ratios[row][i] / slow[row]
 
-            # Nor is how often they ask for it: from once in 5 ms to 20 times in one.
-            asks = ASKS * 10 ** chance.uniform(-1, 1)
-            found.append(case.play(factor, self._varied(chance), asks).makespan_ms)
+            found.append(case.play(factor, self._sampled(chance)).makespan_ms)
         # Times are above 0 and disturbances multiply; with few rounds the spread is uncertain.
         centre = sum(found) / times
         deviation = hypot(*(ms - centre for ms in found)) / sqrt(times - 1) / (centre or 1.0)
         width = _T95[min(self.rounds - 1, len(_T95)) - 1] * sqrt(1 + 1 / self.rounds) * deviation
         off = 0.0 if self.engine is None else 1.96 * self.engine.error
         times_as_long = 1 + hypot(width, off)
-        ends = [makespan_ms, centre / times_as_long, centre * times_as_long]
-        if self._other_allocator and self.engine is not None:
-            arrays = self.engine.arrays
-            # How much of its time a task makes arrays is not known: from never to all the time.
-            ends.append(self.play(lambda _: arrays).makespan_ms)
+        ends = [makespan_ms, centre / times_as_long, centre * times_as_long, *self._worse()]
         return min(ends), max(ends)
 
     @property
@@ -449,15 +531,49 @@ class _Case:
             found[name] = shorter_ms / makespan_ms if makespan_ms else 0.0
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
-    def _varied(self, chance: random.Random) -> Engine | None:
-        """Return the engine with contention as of some kind of work."""
+    def _sampled(self, chance: random.Random) -> Overhead:
+        """Return what the executor adds, with contention as of some kind of work."""
         if self.engine is None:
-            return None
+            return self.overhead
         first, *others = self.engine.contention
         by = chance.uniform(*self.engine.contention_range) / [first, *others][-1]
-        return replace(self.engine, contention=(1.0, *(max(1.0, factor * by) for factor in others)))
+        contention = (1.0, *(max(1.0, factor * by) for factor in others))
+        return self.overhead._replace(contention=contention)
 
-    def reasons(self, makespan_ms: float) -> tuple[str, ...]:
+    def _worse(self) -> Iterator[float]:
+        """Yield the makespans if what is not known costs as much as it may."""
+        if self.blas_may_wait:
+            count, threads = len(self.graph.names), self.machine.blas_threads
+            core = [share * threads for share in self.core or [1.0] * count]
+            yield replace(self, core=core).play().makespan_ms
+        if self.engine is None and self.on_one_machine:
+            contention = (1.0, _UNMEASURED_CONTENTION)
+            yield self.play(overhead=self.overhead._replace(contention=contention)).makespan_ms
+        if self._other_allocator and self.engine is not None:
+            # How much of its time a task makes arrays is not known: from never to all the time.
+            arrays = self.engine.arrays
+            yield self.play(lambda _: arrays).makespan_ms
+
+    @property
+    def on_one_machine(self) -> bool:
+        """Whether the workers share cores and memory; nodes without an engine do not."""
+        return self.overhead.cores < inf or not (self.orders or self.has_speeds)
+
+    @property
+    def has_speeds(self) -> bool:
+        return any(speed != 1.0 for speed in self.nodes.values())
+
+    @property
+    def blas_may_wait(self) -> bool:
+        """Whether threads of numpy's BLAS may take the cores of other workers."""
+        threads, workers = self.machine.blas_threads, len(self.nodes)
+        # The CPU time of the whole process tells what they do take.
+        is_known = any(share > 1.0 for share in self.core or ())
+        return (
+            min(threads, workers) > 1 and threads * workers > self.overhead.cores and not is_known
+        )
+
+    def reasons(self) -> tuple[str, ...]:
         """Return why the prediction may not be trusted."""
         sections, engine = self.source.sections, self.engine
         found = list(sections.get("prediction", {}).get("reasons", ()))
@@ -465,7 +581,13 @@ class _Case:
         if delayed > _BUSY:
             found.append(
                 f"tasks waited {delayed:.0%} of their time for a core when they were measured: "
-                "other programs ran, and what they do to the run is not predicted"
+                f"{self.machine.why_waits()}"
+            )
+        if self.blas_may_wait:
+            found.append(
+                f"numpy's BLAS has {self.machine.blas_threads} threads in each of "
+                f"{len(self.nodes)} workers, on {self.overhead.cores:g} cores: tasks that multiply "
+                f"matrices wait for each other; {_ONE_BLAS_THREAD}"
             )
         if engine is None:
             found.append(
@@ -495,19 +617,12 @@ class _Case:
                 f"{len(self.nodes)} workers, the engine was calibrated with {engine.workers}: what "
                 "more of them cost is not known"
             )
-        if self.gil and self.guessed and len(self.nodes) > 1:
+        if self.lock is not None and self.lock.unknown and len(self.nodes) > 1:
+            classes = [*dict.fromkeys(class_of(self.graph.names[i]) for i in self.lock.unknown)]
             found.append(
-                "threads: how long tasks wait for the interpreter's lock is not known; take the "
-                f"rounds on {len(self.nodes)} threads, or with meters=['default', 'gil']"
+                f"threads: how long {some(classes, 5)} wait for the interpreter's lock is not "
+                f"known; take the rounds on {len(self.nodes)} threads"
             )
-        elif self.gil and len(self.nodes) > 1:
-            seldom_ms = self.play(asks=ASKS / 10).makespan_ms
-            if makespan_ms > (1 + _DOUBTFUL) * seldom_ms:
-                found.append(
-                    "threads: how often tasks ask for the interpreter's lock is not known; if "
-                    f"seldom, the makespan is {quantity(seldom_ms, 'ms')}; take the rounds on "
-                    f"{len(self.nodes)} threads"
-                )
         return tuple(found)
 
     def profile_of(self, found: Replay, simulation: Simulation) -> Profile:
@@ -653,16 +768,12 @@ def _transfers(
 
 
 def _numbers(what: str, given: Any) -> dict[str, float]:
-    """Return numbers by name, from 1e-30 to 1e30."""
+    """Return numbers above 0 by name."""
     if not (isinstance(given, Mapping) and given):
         raise refused(f"{what} must be {{name: number}}, got {short_repr(given)}")
-    found = {}
-    for name in names(what, given):
-        found[name] = float(number(f"{what}: that of {name!r}", given[name]))
-        if not 1 / HUGE <= found[name] <= HUGE:
-            limits = f"from {1 / HUGE:g} to {HUGE:g}, got {found[name]!r}"
-            raise refused(f"{what}: that of {name!r} must be {limits}")
-    return found
+    return {
+        name: float(number(f"{what}: that of {name!r}", given[name])) for name in names(what, given)
+    }
 
 
 def _factors(names: Sequence[str], faster: Mapping[str, float] | None) -> list[float]:
@@ -805,7 +916,20 @@ def _contended(engine: Engine, computing: float) -> float:
     return float(np.interp(computing, range(1, len(factors) + 1), factors))
 
 
-def _shares(profile: Profile, names: Sequence[str], column: str) -> list[float | None]:
+def _cores_of_tasks(
+    profile: Profile, names: Sequence[str], machine: _Machine
+) -> list[float] | None:
+    """Return how many cores each task needs, on average; None if that is not known of all."""
+    for column, most in (("process_cpu_ms", machine.blas_threads), ("cpu_ms", 1)):
+        shares = [share for share in _shares(profile, names, column, most) if share is not None]
+        if len(shares) == len(names):
+            return shares
+    return None
+
+
+def _shares(
+    profile: Profile, names: Sequence[str], column: str, most: float = 1.0
+) -> list[float | None]:
     """Return for each task the share of its time that a column has, as on a core; None: unknown."""
     samples = profile.sections.get("samples", {"rounds": (), "tasks": {}})
     sources, entries = profile.sections.get("weight_sources", {}), entries_of_tasks(profile)
@@ -825,7 +949,7 @@ def _shares(profile: Profile, names: Sequence[str], column: str) -> list[float |
             rows = [(entries[name].compute_time_ms, cpu_time_ms)]
         whole, parts = map(sum, zip(*rows)) if rows else (0.0, 0.0)
         # Tenths: tasks of equal shares are simulated together.
-        found.append(round(min(1.0, max(0.0, parts / whole)), 1) if whole else None)
+        found.append(round(min(most, max(0.0, parts / whole)), 1) if whole else None)
     return found
 
 

@@ -11,9 +11,9 @@ from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import number
-from dagprofiler._util.interpreter import imported
+from dagprofiler._util.interpreter import imported, recording
 from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
-from dagprofiler.tracing._recording import Label, clock, record, state
+from dagprofiler.tracing._state import clock, collection_here, record
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -47,7 +47,7 @@ class FunctionCollector:
     -----
     From Python 3.12 on it uses ``sys.monitoring``: it records all threads, and code of other
     modules costs next to nothing. Before, it uses ``sys.setprofile``: it records the thread that
-    starts it and threads that start later, and every call costs. Generators and coroutines have
+    starts it, and every call costs. Generators and coroutines have
     a span for each time they run, from when they are resumed until they wait.
 
     Examples
@@ -56,7 +56,7 @@ class FunctionCollector:
     >>> from dagprofiler.tracing import collecting
     >>> with collecting() as collection, FunctionCollector([textwrap], floor_ms=0):
     ...     text = textwrap.fill("some words")
-    >>> "fill" in [label.name for label, _, _, _ in collection.packed().spans()]
+    >>> "fill" in [span.name for span in collection.spans()]
     True
     """
 
@@ -81,13 +81,13 @@ class FunctionCollector:
                 self._places[_place_of(name)[0]] = name
         self._collected_only = collected_only
         #: Id of each code object seen so far to its label, None if not recorded, and itself.
-        self._seen: dict[int, tuple[Label | None, CodeType]] = {}
+        self._seen: dict[int, tuple[tuple[str, str] | None, CodeType]] = {}
+        #: The calls that have begun and not ended, of each thread.
         self._open = threading.local()
+        self._lock = threading.Lock()
+        #: How many have started it.
+        self._users = 0
         self._tool: int | None = None
-        #: The earlier profile functions: that of new threads, and that of each thread.
-        self._before: Any = None
-        self._profilers = threading.local()
-        self._started = False
 
     @property
     def places(self) -> tuple[tuple[str, str], ...]:
@@ -95,66 +95,35 @@ class FunctionCollector:
         return tuple(self._places.items())
 
     def start(self) -> None:
-        """Begin to record.
+        """Begin to record, in this thread before Python 3.12; other users may have started it.
 
         Raises
         ------
         TraceError
-            If it is already started, or all profiler ids are taken.
+            If another profiler is active in this thread, or all profiler ids are taken.
         """
-        if self._started:
-            raise TraceError("the collector of functions is started already")
-        # The first call that is seen is what returns from here.
-        self._started = True
-        try:
-            if sys.version_info >= (3, 12):
+        if sys.version_info < (3, 12):
+            if sys.getprofile() is not None:
+                raise TraceError("another profiler is active in this thread; only one is possible")
+            self._open.begun = []
+            sys.setprofile(self._profile)
+            return
+        with self._lock:
+            if not self._users:
                 self._start_monitoring()
-            else:
-                self._start_profiling()
-        except TraceError:
-            self._started = False
-            raise
+            self._users += 1
 
     def stop(self) -> None:
         """End recording; calls that have not returned are not recorded."""
-        if not self._started:
-            return
-        self._started = False
-        if sys.version_info >= (3, 12) and self._tool is not None:
-            sys.monitoring.set_events(self._tool, 0)
-            for event in self._callbacks():
-                sys.monitoring.register_callback(self._tool, event, None)
-            sys.monitoring.free_tool_id(self._tool)
-            self._tool = None
-        else:
-            self.leave()
-            # Not if another was started after it, which puts back what was before both.
-            if _owner(_for_threads()) is self:
-                threading.setprofile(self._before)
-        self._open = threading.local()
-
-    def join(self) -> None:
-        """Record in this thread, too; `leave` ends that.
-
-        Raises
-        ------
-        TraceError
-            If another profiler is active in this thread.
-        """
-        if sys.version_info >= (3, 12):
-            return
-        before = sys.getprofile()
-        # A thread that was started meanwhile, or a run in a run, has one of ours.
-        if before is not None and not isinstance(_owner(before), FunctionCollector):
-            raise TraceError("another profiler is active in this thread; only one is possible")
-        profilers = self._profilers.__dict__.setdefault("before", [])
-        profilers.append(before)
-        sys.setprofile(self._profile)
-
-    def leave(self) -> None:
-        """End recording in this thread, while others continue."""
         if sys.version_info < (3, 12):
-            sys.setprofile(self._profilers.before.pop())
+            if getattr(sys.getprofile(), "__self__", None) is self:
+                sys.setprofile(None)
+            return
+        with self._lock:
+            if self._users:
+                self._users -= 1
+                if not self._users:
+                    self._stop_monitoring()
 
     def __enter__(self) -> Self:
         self.start()
@@ -163,8 +132,8 @@ class FunctionCollector:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _label(self, code: CodeType) -> Label | None:
-        """Return the label of a code's spans; None if it is not recorded."""
+    def _label(self, code: CodeType) -> tuple[str, str] | None:
+        """Return name and category of a code's spans; None if it is not recorded."""
         known = self._seen.get(id(code))
         if known is None:
             label = None
@@ -172,7 +141,7 @@ class FunctionCollector:
                 file = code.co_filename
                 if file == place or (place.endswith(os.sep) and file.startswith(place)):
                     name = getattr(code, "co_qualname", code.co_name)
-                    label = Label("span", name, module)
+                    label = name, module
             # The reference to the code keeps its id valid.
             known = self._seen[id(code)] = (label, code)
         return known[0]
@@ -184,7 +153,7 @@ class FunctionCollector:
             begun = self._open.begun = []
         begun.append((code, clock()))
 
-    def _leave(self, code: CodeType, label: Label) -> None:
+    def _leave(self, code: CodeType, label: tuple[str, str]) -> None:
         end = clock()
         begun = getattr(self._open, "begun", ())
         # Others on top of it had no event for their return.
@@ -192,14 +161,13 @@ class FunctionCollector:
             other, start = begun.pop()
             if other is code:
                 if end - start >= self._floor_s and self._is_wanted():
-                    record(label, start, end)
+                    record("span", *label, start, end)
                 return
 
     def _is_wanted(self) -> bool:
         if self._collected_only:
-            owner = state.sink.get(state.fallback).buffer.owner
-            return getattr(owner, "functions", None) is self
-        return not state.off
+            return collection_here().functions is self
+        return not recording.off
 
     def _callbacks(self) -> dict[int, Any]:
         events: Any = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]
@@ -228,6 +196,15 @@ class FunctionCollector:
         # Enable events that an earlier collector disabled.
         monitoring.restart_events()
 
+    def _stop_monitoring(self) -> None:
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+        monitoring.set_events(self._tool, 0)
+        for event in self._callbacks():
+            monitoring.register_callback(self._tool, event, None)
+        monitoring.free_tool_id(self._tool)
+        self._tool = None
+        self._open = threading.local()
+
     def _begins(self, code: CodeType, *_: Any) -> Any:
         if self._label(code) is None:
             return sys.monitoring.DISABLE  # type: ignore[attr-defined,unused-ignore]
@@ -249,18 +226,7 @@ class FunctionCollector:
     def _unwound(self, code: CodeType, *_: Any) -> None:
         self._ends(code)
 
-    def _start_profiling(self) -> None:
-        self.join()
-        before = _for_threads()
-        other = _owner(before)
-        self._before = other._before if isinstance(other, FunctionCollector) else before  # noqa: SLF001  (one class)
-        threading.setprofile(self._profile)
-
     def _profile(self, frame: FrameType, event: str, _: Any) -> None:
-        if not self._started:
-            # Of a thread that outlives the collector.
-            sys.setprofile(None)
-            return
         if event not in ("call", "return"):
             return
         code = frame.f_code
@@ -271,15 +237,6 @@ class FunctionCollector:
             self._enter(code)
         else:
             self._leave(code, label)
-
-
-def _for_threads() -> Any:
-    """Return the profile function of new threads."""
-    return getattr(threading, "_profile_hook", None)
-
-
-def _owner(method: Any) -> Any:
-    return getattr(method, "__self__", None)
 
 
 def _place_of(module: ModuleType | str) -> tuple[str, str]:

@@ -1,8 +1,8 @@
-"""How far predictions are off: ``python tests/benchmarks/bench_prediction.py [PART ...]``.
+"""How far predictions are off: ``python tests/benchmarks/bench_prediction.py [--all | PART ...]``.
 
 Parts:
 
-- ``forms``: cost models of synthetic functions with 5 % noise;
+- ``forms``: cost models of simulated times, and whether their intervals hold the real ones;
 - ``models``: those of real tasks, at 2, 4 and 16 times the largest size measured;
 - ``values``: those of the times to serialize and deserialize values of several kinds, likewise;
 - ``size``: how long a simulation takes;
@@ -18,13 +18,14 @@ is printed. Errors are predicted against real; real is the median of plain runs.
 """
 
 import os
+import pickle
 import random
 import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import product
-from math import log2
+from math import exp, log2
 from multiprocessing import get_context
 from statistics import mean, median
 from unittest.mock import patch
@@ -164,30 +165,104 @@ def report(what, errors, held=(), unit="%"):
     )
 
 
-def forms():
-    chance = np.random.default_rng(0)
-    powers = [lambda n, power=power: n**power for power in (1, 2, 1.5, 0.5, 3)]
-    shapes = [powers[0], lambda n: n * log2(n), *powers[1:], log2]
-    errors, held = {4: [], 16: []}, []
-    for _ in range(40):
-        for shape in shapes:
-            base, scale = float(chance.choice([16, 100, 1000])), 10 ** chance.uniform(-1, 1)
-            sizes = [base * 2**k for k in range(6)]
-            fixed = chance.choice([0, 0.3, 1]) * scale * shape(sizes[1])
-            rounds = [
-                (fixed + scale * shape(n)) * (1 + 0.05 * chance.standard_normal(5)) for n in sizes
-            ]
-            found = fit_points([[n] for n in sizes], [*map(np.median, rounds)], 0.03)
-            for times, several in errors.items():
+SHAPES = {
+    "n": lambda n: n,
+    "n log n": lambda n: n * log2(n),
+    "n^2": lambda n: n**2,
+    "n^1.5": lambda n: n**1.5,
+    "n^0.5": lambda n: n**0.5,
+    "n^3": lambda n: n**3,
+    "log n": log2,
+}
+
+
+def known_functions(chance):
+    base, scale = float(chance.choice([16, 100, 1000])), 10 ** chance.uniform(-1, 1)
+    sizes = [base * 2**k for k in range(6)]
+    shape = SHAPES[chance.choice([*SHAPES])]
+    fixed = chance.choice([0, 0.3, 1]) * scale * shape(sizes[1])
+    return sizes, 0.05, lambda n: fixed + scale * shape(n)
+
+
+def five_sizes(chance):
+    sizes = [400.0, 560.0, 800.0, 1120.0, 1600.0]
+    shape, scale = SHAPES[chance.choice([*SHAPES][:4])], 10 ** chance.uniform(-1, 1)
+    fixed = chance.choice([0, 0.1, 0.3]) * scale * shape(sizes[1])
+    return sizes, 0.04, lambda n: fixed + scale * shape(n)
+
+
+def two_powers(chance):
+    sizes, share = [400 * 2 ** (k / 2) for k in range(6)], chance.uniform(0.1, 0.9)
+    f, g = [(SHAPES[a], SHAPES["n^2"]) for a in ("n", "n log n")][chance.integers(2)]
+    middle = sizes[3]
+    return sizes, 0.03, lambda n: share * f(n) / f(middle) + (1 - share) * g(n) / g(middle)
+
+
+def saturating(chance):
+    level = chance.choice([500, 1500, 5000])
+    return [64.0 * 2**k for k in range(11)], 0.02, lambda n: 5e3 * (1 - exp(-n / level))
+
+
+def slower_from(chance):
+    start, factor, power = (
+        chance.choice([3000, 6000]),
+        chance.uniform(1.2, 2.5),
+        chance.choice([1, 2]),
+    )
+    sizes = [1000.0 * 2**k for k in range(6)]
+    return sizes, 0.03, lambda n: n**power * (factor if n > start else 1)
+
+
+#: What is simulated, how many times beyond the largest size, and how.
+ROWS = [
+    ("known functions, 5 % noise", (4, 16), known_functions),
+    ("five sizes, 4 % noise", (2, 4, 16), five_sizes),
+    ("two powers, 3 % noise", (4, 16), two_powers),
+    ("saturates smoothly, 2 % noise", (4,), saturating),
+    ("slower from a size on, 3 % noise", (4, 16), slower_from),
+]
+
+
+def forms(draws=150):
+    """Print how far off cost models of simulated times are, and whether their intervals hold."""
+    head = "mean      p90    worst    holds    half a width: median, p90"
+    print(f"{'forms':<34} {'beyond':>6} {head}")
+    for row, far, draw in ROWS:
+        chance, cases = np.random.default_rng(0), {times: [] for times in far}
+        for _ in range(draws):
+            sizes, noise, cost = draw(chance)
+            rounds = [cost(n) * (1 + noise * chance.standard_normal(5)) for n in sizes]
+            found = fit_points([(n,) for n in sizes], [float(np.median(r)) for r in rounds], 0.03)
+            for times, rows in cases.items():
                 n = times * sizes[-1]
-                truth = fixed + scale * shape(n)
-                several.append(abs(found.form([n]) / truth - 1))
-                low, high = found.interval([n])
-                held.append(bool(low <= truth <= high))
-    for times, several in errors.items():
-        p90 = np.quantile(several, 0.9)
-        print(f"forms, {times} times beyond: median {median(several):.1%}, p90 {p90:.1%}")
-    print(f"forms: 95 % intervals hold the truth in {mean(held):.0%} of {len(held)}")
+                # Of five rounds, too.
+                real = float(np.median(cost(n) * (1 + noise * chance.standard_normal(5))))
+                low, high = found.interval((n,))
+                off = abs(found.form((n,)) / real - 1)
+                rows.append((off, low <= real <= high, (high - low) / 2 / real))
+        for times, rows in cases.items():
+            off, holds, widths = (np.array(column, float) for column in zip(*rows))
+            print(
+                f"{row:<34} {times:5} x {mean(off):6.1%} {np.quantile(off, 0.9):7.1%} "
+                f"{max(off):8.0%} {mean(holds):8.0%} {median(widths):12.1%} "
+                f"{np.quantile(widths, 0.9):8.0%}"
+            )
+    chance = np.random.default_rng(0)
+    for words, least in ((3000, 400), (3000, 2000), (30_000, 4000)):
+        sizes = [least * 2**k for k in range(5)]
+        values = [merged_bytes(chance, n, words) for n in sizes]
+        found = fit_points([(float(n),) for n in sizes], values, 0.0)
+        ends = [times * sizes[-1] for times in (2, 4, 16)]
+        off = [found.form((float(n),)) / merged_bytes(chance, n, words) - 1 for n in ends]
+        of = f"{sizes[0]:,} to {sizes[-1]:,} of {words:,} words"
+        print(
+            f"bytes of merged dictionaries, {of}, 2, 4 and 16 times beyond: "
+            f"{', '.join(f'{each:+.2%}' for each in off)}; {found.error:.2%} off the measured ones"
+        )
+
+
+def merged_bytes(chance, count, words):
+    return float(len(pickle.dumps(dict(Counter(chance.integers(0, words, count).tolist())))))
 
 
 class Sized(Task):
@@ -498,5 +573,5 @@ def schedules():
 if __name__ == "__main__":
     PARTS = [forms, models, values, size, structure, makespan, loky, threads, dask, allocator]
     named = {part.__name__: part for part in [*PARTS, faster, schedules]}
-    for name in sys.argv[1:] or named:
+    for name in [name for name in sys.argv[1:] if name != "--all"] or named:
         named[name]()

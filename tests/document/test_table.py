@@ -129,3 +129,21 @@ def test_data_frames_are_tidy():
     )
     assert len(frames.timeline) == 2 * rounds
     assert frames.spans.empty
+
+
+def test_sections_are_objects_that_are_empty_where_the_profile_has_none():
+    bare = handmade("ab")
+    assert (bare.run.state, bare.environment.cores) == (None, None)
+    assert bare.timeline.rows() == bare.spans.rows() == bare.origins.rows() == []
+    assert bare.samples.of("a", "wall_ms") == bare.samples.measured == []
+    section = {"rounds": ["cold", "measured", "measured"], "tasks": {"a": {"cpu_ms": [9, None, 2]}}}
+    timeline = {
+        "workers": [],
+        "columns": ["task", "round", "worker", "compute_end_ms"],
+        "records": [["a", 0, 0, 1.5], ["a", 1, 0, None]],
+    }
+    profile = handmade("ab", sections={"samples": section, "timeline": timeline})
+    assert (profile.samples.of("a", "cpu_ms"), profile.samples.measured) == ([2], [1, 2])
+    rows = profile.timeline.rows()
+    assert [(row.compute_end_ms, row.ready_ms) for row in rows] == [(1.5, None), (None, None)]
+    assert profile.timeline.rows(round=1) == rows[1:]

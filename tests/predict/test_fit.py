@@ -79,7 +79,7 @@ def test_forms_with_noise_carry_and_their_intervals_hold_the_truth():
 @pytest.mark.parametrize(
     ("cost", "words", "at", "expected"),
     [
-        (lambda n: min(50.0, n / 100), "saturates", 64_000, 50),
+        (lambda n: min(50.0, n / 100), "saturates from 8,000", 64_000, 50),
         # A cache that is too small from 4000 on.
         (lambda n: n / 100 if n < 4000 else n / 40, "changes between 2000 and 4000", 64_000, 1600),
         (lambda n: n / 100 if n < 8000 else n / 40, "changes between 4000 and 8000", 64_000, 1600),
@@ -100,19 +100,20 @@ def test_changes_within_the_range_are_found_and_said(cost, words, at, expected):
 def test_few_sizes_that_leave_the_form_open_are_a_doubt_far_beyond_them(count, doubtful):
     runs = runs_of(lambda n: 1 + 1e-3 * n, SIZES[:count])
     reasons = fit(runs).predict({"N": 64_000}).sections["prediction"]["reasons"]
-    assert any("work, compute(): forms about as plausible" in r for r in reasons) == doubtful
+    assert any("work, compute()" in r and "other forms" in r for r in reasons) == doubtful
 
 
 @pytest.mark.parametrize(
     ("ms", "doubt"),
     [
         ([1.0, 2.0, 4.0, 8.0], ""),
-        ([1.0, 2.2, 4.7, 9.9], "  not certain: 0.001002 N fits about as well"),
+        ([1.0, 2.0, 4.0], "  not certain: only 3 values"),
+        ([1.0, 2.2, 4.7, 9.9], "  not certain: 0.001114 N fits about as well"),
         ([1.3, 1.9, 5.1, 9.4], "  not certain: large error"),
     ],
 )
-def test_a_form_is_certain_only_if_no_simpler_one_fits_about_as_well(ms, doubt):
-    runs = runs_of(dict(zip(SIZES, ms)).get, SIZES[:4], rounds=(0.9, 1.0, 1.1))
+def test_a_form_is_certain_only_with_values_enough_and_no_simpler_one_that_fits_as_well(ms, doubt):
+    runs = runs_of(dict(zip(SIZES, ms)).get, SIZES[: len(ms)], rounds=(0.9, 1.0, 1.1))
     shown = re.search(r"work +compute\(\) .* ms +[\d.]+%(.*)", str(fit(runs)))
     assert shown[1] == doubt
 
@@ -142,6 +143,60 @@ def test_two_parameters_need_no_full_grid(cost):
     assert not any("multiply" in r for r in predicted.sections["prediction"]["reasons"])
 
 
+def tied(*configs):
+    return [profile_of({"w": config["N"] / 10}, config=config) for config in configs]
+
+
+def test_parameters_that_vary_together_are_one_axis_whose_relation_is_kept():
+    models = fit(tied(*({"N": n, "N_UE": 2 * n, "M": 7} for n in SIZES[:4])))
+    assert "N from 1,000 to 8,000, N_UE from 2,000 to 16,000 (varies with N)" in str(models)
+    predicted = models.predict({"N": 16_000, "N_UE": 32_000})
+    assert compute(predicted, "w") == pytest.approx(1600, rel=0.02)
+    assert predicted.sections["prediction"]["reasons"] == []
+    with pytest.raises(ValidationError, match=r"'N_UE' and 'N' .* expected N_UE=32000 .*got 1000"):
+        models.predict({"N": 16_000, "N_UE": 1000})
+    with pytest.raises(ValidationError, match="value of 'N_UE'"):
+        models.predict({"N": 16_000})
+
+
+def test_two_parameters_that_vary_together_by_no_rule_are_a_doubt():
+    values = [17, 3, 96, 41]
+    models = fit(tied(*({"N": n, "seed": seed} for n, seed in zip(SIZES, values))))
+    predicted = models.predict({"N": 16_000, "seed": 5})
+    assert compute(predicted, "w") == pytest.approx(1600, rel=0.02)
+    assert any("seed varied with N" in r for r in predicted.sections["prediction"]["reasons"])
+
+
+@pytest.mark.parametrize("level", [300, 1500, 10_000])
+def test_a_cost_that_saturates_smoothly_is_predicted_by_its_level(level):
+    chance, sizes = np.random.default_rng(level), [64 * 2**k for k in range(11)]
+
+    def cost(n):
+        return 5e3 * (1 - np.exp(-n / level))
+
+    runs = [
+        profile_of(
+            {"work": cost(n)},
+            rounds=(1 + 0.02 * chance.standard_normal(5)).tolist(),
+            config={"N": n},
+        )
+        for n in sizes
+    ]
+    predicted = fit(runs).predict({"N": 4 * sizes[-1]})
+    assert compute(predicted) == pytest.approx(5e3, rel=0.05)
+    low, high = predicted.sections["prediction"]["intervals_ms"]["work"]
+    assert low < 5e3 < high < 6e3
+    assert "saturates" in predicted.sections["prediction"]["reasons"][0]
+
+
+def test_bytes_that_no_form_has_exactly_are_a_doubt_beyond_the_measured_sizes():
+    runs = runs_of(lambda n: 1.0, wire=lambda n: 8 * n * (1.01 if n > 5000 else 1))
+    predicted = fit(runs).predict({"N": 64_000})
+    assert any(
+        "payload" in r and "not exact" in r for r in predicted.sections["prediction"]["reasons"]
+    )
+
+
 def test_what_a_sparse_design_leaves_open_is_said_with_the_missing_point():
     models = fit(two(lambda n, m: n * m, POINTS))
     assert "N=8000, M=32" in " ".join(models.reasons)
@@ -164,31 +219,36 @@ def moving(serialize_ms, sizes=SIZES):
 @pytest.mark.parametrize(
     ("cost", "formula"),
     [
-        (lambda mb: 2 + 0.5 * mb, "2 ms + 0.5 ms/MB"),
-        (lambda mb: 0.1 * mb + 0.9 * max(0, mb - 64), "0.1 ms/MB + 0.9 ms/MB beyond 64 MB"),
+        (lambda mb: 2 + 0.5 * mb, "2 + 0.5 MB"),
+        (lambda mb: 0.1 * mb + 0.9 * max(0, mb - 64), "-57.6 + 1 MB"),
     ],
 )
-def test_serializing_takes_a_time_for_each_byte_which_may_get_longer_once(cost, formula):
+def test_serializing_takes_a_time_for_each_byte_also_where_large_values_take_longer(cost, formula):
     models = fit(moving(cost))
     predicted = models.predict({"N": 4 * SIZES[-1]})
     assert formula in str(models)
-    assert "outputs from 1 MB to 1.024 GB" in str(models)
     expected = cost((4 * SIZES[-1]) ** 2 / 1e6)
     assert predicted.metrics.task_metrics[0].serialize_time_ms == pytest.approx(expected, rel=1e-3)
     low, high = predicted.sections["prediction"]["serialize_intervals_ms"]["work"]
     assert low < expected < high
 
 
-def test_what_sizes_have_that_smaller_ones_did_not_show_widens_intervals_and_simulations():
-    def widths(cost):
-        predicted = fit(moving(cost)).predict({"N": 4 * SIZES[-1]})
-        low, high = predicted.sections["prediction"]["serialize_intervals_ms"]["work"]
-        least, most = simulate(predicted, workers=1).interval_ms
-        return high / low, most / least
+def test_intervals_hold_what_large_values_may_take_more_and_compare_counts_these_times():
+    # From 0.25 to 16 MB, and then 64 MB in fresh memory, where a byte takes five times as long.
+    predicted = fit(moving(lambda mb: 0.1 * mb, [500, 1000, 2000, 4000])).predict({"N": 8000})
+    low, high = predicted.sections["prediction"]["serialize_intervals_ms"]["work"]
+    assert low < 6.4 < 0.5 * 64 < high < 64
+    for ms, held in ((32.0, 2), (128.0, 1)):
+        [real] = moving(lambda _, ms=ms: ms, [8000])
+        assert real.compare(predicted)["in_intervals"] == {"tasks": held, "of": 2}
 
-    even, steeper = widths(lambda mb: mb), widths(lambda mb: mb if mb < 100 else 2 * mb)
-    assert steeper[0] > 3 * even[0]
-    assert steeper[1] > 2 * even[1]
+
+def test_values_that_outgrow_the_caches_are_a_doubt_and_widen_the_interval():
+    predicted = fit(runs_of(SHAPES["linear"])).predict({"N": 16 * SIZES[-1]})
+    low, high = predicted.sections["prediction"]["intervals_ms"]["work"]
+    expected = SHAPES["linear"](16 * SIZES[-1])
+    assert 0.9 * expected < low < 2.5 * expected < high
+    assert any("caches" in reason for reason in predicted.sections["prediction"]["reasons"])
 
 
 @pytest.mark.parametrize("ms", [[0.9, 0.6, 0.7, 0.9, 1.2, 1.6], [0.2, 0.2, 0.2, 0.3, 0.3, 0.9]])
@@ -196,10 +256,6 @@ def test_times_that_the_clock_hardly_tells_apart_have_no_powers(ms):
     runs = runs_of(lambda n: ms[SIZES.index(n)] / 1e3)
     [model] = (m for m in fit(runs).models if (m.of, m.quantity) == ("work", "compute()"))
     assert "N" not in model.formula
-
-
-def test_times_too_small_to_divide_by_count_as_none():
-    assert compute(fit(runs_of(lambda n: 5e-324 * n)).predict({"N": 64_000})) == 0
 
 
 def test_tasks_of_a_class_share_a_form_and_keep_their_ratios():
@@ -228,28 +284,15 @@ def growing(n, pairs):
     return profile_of({"split": 1, **dict.fromkeys(maps, 2)}, edges, config={"N": n})
 
 
-@pytest.mark.parametrize(
-    "pairs", [lambda maps: [], lambda maps: zip(maps, maps[1:])], ids=["fan", "chain"]
-)
-def test_a_graph_that_grows_with_a_parameter_is_extended_and_the_reason_said(pairs):
-    models = fit([growing(n, pairs) for n in SIZES[:4]])
-    predicted = models.predict({"N": 20_000})
-    expected = growing(20_000, pairs)
-    edges = {tuple(edge.values()) for edge in expected.dag_structure["edges"]}
-    assert {tuple(edge.values()) for edge in predicted.dag_structure["edges"]} == edges
-    assert set(predicted.dag_structure["nodes"]) == set(expected.dag_structure["nodes"])
-    assert any("graph" in reason for reason in predicted.sections["prediction"]["reasons"])
-
-
-def test_a_graph_whose_pattern_is_unknown_is_not_extended():
-    def pairs(maps):
-        return [(maps[0], name) for name in maps[2:]]
-
-    models = fit([growing(n, pairs) for n in SIZES[:4]])
-    with pytest.raises(ValidationError, match=r"map_\*"):
-        models.predict({"N": 20_000})
-    with pytest.raises(ValidationError, match="1,000,000"):
-        models.predict({"N": 1e16})
+def test_a_graph_that_was_not_measured_is_refused_and_that_of_equal_neighbours_is_used():
+    runs = [growing(n, lambda _: []) for n in SIZES[:4]]
+    with pytest.raises(ValidationError, match=r"N=20000 .*9 and 5 tasks.*measure"):
+        fit(runs).predict({"N": 20_000})
+    predicted = fit([*runs, growing(8500, lambda _: [])]).predict({"N": 20_000})
+    assert predicted.dag_structure["nodes"] == runs[-1].dag_structure["nodes"]
+    assert any(
+        "different graphs" in reason for reason in predicted.sections["prediction"]["reasons"]
+    )
 
 
 def test_a_prediction_is_marked_is_read_and_is_simulated_with_an_interval():
@@ -306,14 +349,12 @@ def test_models_of_real_runs_have_estimates_and_instructions():
         ([{"N": 1}] * 3, None, ["numeric parameter"]),
         ([{"N": 1}, {"N": 2}, {"N": "many"}], None, ["'N'", "'many'"]),
         ([{"N": 0}, {"N": 2}, {"N": 3}], None, ["'N'", "0"]),
-        ([{"N": 1}, {"N": 2}, {"N": 1e101}], None, ["'N'", "1e+101"]),
         ([{"N": 1}, {"N": 2}, {"N": 2}], None, ["'N'", "3 values", "1, 2"]),
         ([], {"M": 1}, ["'M'", "'N', 'mode'"]),
         ([], {}, ["'N'", str(SIZES[-1])]),
         ([], {"mode": "slow"}, ["'mode'", "'fast'", "'slow'"]),
         ([], {"N": 0}, ["'N'", "0"]),
         ([], {"N": "many"}, ["'N'", "'many'"]),
-        ([], {"N": 1e300}, ["N=1e+300", "2**63 - 1"]),
         ([], "N", ["'N'"]),
     ],
 )

@@ -113,6 +113,63 @@ def test_times_that_were_taken_beside_others_contain_contention_already():
     assert found.makespan_ms == pytest.approx(5)
 
 
+def machine(cores, blas_threads=1, *, workers=1):
+    return {
+        "environment": {"cores_usable": cores, "blas_threads": blas_threads},
+        "timeline": {
+            "columns": ["task", "round", "worker"],
+            "workers": [{"host": "here", "pid": pid} for pid in range(workers)],
+            "records": [],
+        },
+    }
+
+
+def test_workers_share_the_cores_of_the_profiles_machine_unless_said_otherwise():
+    source = profile_of(dict.fromkeys("abcd", 10), rounds=[1.0] * 3, sections=machine(2))
+    four = simulate(source, workers=4)
+    assert four.makespan_ms == pytest.approx(20)
+    assert simulate(source, workers=4, cores=4).makespan_ms == pytest.approx(10)
+    assert simulate(source, workers=4, engine=engine(cores=8)).makespan_ms == pytest.approx(10)
+    nodes = {name: [name] for name in "abcd"}
+    assert simulate(source, schedule=nodes).makespan_ms == pytest.approx(10)
+    # Beside each other they may take longer, which was not measured.
+    low, high = four.interval_ms
+    assert (low, high) == pytest.approx((20, 40))
+    with pytest.raises(ValidationError, match="cores"):
+        simulate(source, workers=4, cores=0)
+
+
+def test_threads_of_blas_that_take_the_cores_of_other_workers_are_a_reason_with_the_remedy():
+    times = dict.fromkeys("abcd", 10)
+    source = profile_of(times, rounds=[1.0] * 3, sections=machine(2, 2))
+    found = simulate(source, engine=engine(cores=2))
+    assert found.makespan_ms == pytest.approx(20)
+    assert found.interval_ms[1] == pytest.approx(40)
+    assert any("OPENBLAS_NUM_THREADS=1" in reason for reason in found.reasons)
+    one = profile_of(times, rounds=[1.0] * 3, sections=machine(2, 1))
+    assert not any("BLAS" in reason for reason in simulate(one, engine=engine(cores=2)).reasons)
+    # Where the CPU time of the process was measured, it is modelled.
+    for columns in source.sections["samples"]["tasks"].values():
+        columns["process_cpu_ms"] = [20.0] * 3
+    found = simulate(source, engine=engine(cores=2))
+    assert found.makespan_ms == pytest.approx(40)
+    assert not any("BLAS" in reason for reason in found.reasons)
+
+
+@pytest.mark.parametrize(
+    ("sections", "why"),
+    [
+        (machine(2, workers=2), "other programs"),
+        (machine(2, workers=4), "4 workers on 2 cores; measure on fewer"),
+        (machine(2, 2, workers=2), "2 workers on 2 cores, with 2 threads of BLAS each; set OPEN"),
+    ],
+)
+def test_waits_of_the_profile_are_blamed_on_what_took_the_cores(sections, why):
+    source = profile_of(*FORK, rounds=[1.0], delay=0.3, sections=sections)
+    [reason] = (reason for reason in simulate(source).reasons if "30% of their time" in reason)
+    assert why in reason
+
+
 def test_the_work_is_that_of_the_median_round_and_not_the_sum_of_medians():
     measured = profile_of({"a": 10, "b": 10, "c": 10}, rounds=[1.0] * 3)
     for i, columns in enumerate(measured.sections["samples"]["tasks"].values()):
@@ -122,7 +179,7 @@ def test_the_work_is_that_of_the_median_round_and_not_the_sum_of_medians():
 
 def test_several_numbers_of_workers_make_a_curve():
     source = profile_of({"a": 4, "b": 4, "c": 4}, rounds=[1.0, 1.0, 1.0])
-    found = simulate(source, workers=range(1, 4))
+    found = simulate(source, workers=range(1, 4), engine=engine(workers=3))
     assert {workers: one.makespan_ms for workers, one in found.curve.items()} == pytest.approx(
         {1: 12, 2: 8, 3: 4}
     )
@@ -148,8 +205,8 @@ def test_tasks_that_wait_need_no_core_and_no_lock():
     [
         ({"a": 0, "b": 0}, 10, True),
         ({"a": 1, "b": 1}, 20, True),
-        # b asks for the lock twice a millisecond, and a releases it after 5 ms.
-        ({"a": 1, "b": 0}, 20 - 10 / 11, True),
+        # b may wait for a after each operation, or not at all: between 10 and 20 ms.
+        ({"a": 1, "b": 0}, 12.5 + 10 / 6, True),
         # What is not known of one task holds as long as it computes.
         ({"a": 1}, 20, False),
         ({}, 20, False),
@@ -171,7 +228,7 @@ def test_threads_wait_for_each_other_by_the_measured_shares_of_the_lock(gil, mak
 def test_the_interval_widens_with_the_samples_and_needs_three_rounds():
     nothing = simulate(profile_of({"a": 0, "b": 1}, rounds=[0.0, 0.0, 0.0]), workers=2)
     assert nothing.interval_ms == (0, 0)
-    steady = simulate(profile_of(*FORK, rounds=[1.0, 1.0, 1.0]), workers=2)
+    steady = simulate(profile_of(*FORK, rounds=[1.0, 1.0, 1.0]), engine=engine())
     assert steady.interval_ms == pytest.approx((7, 7))
     noisy = simulate(profile_of(*FORK, rounds=[0.9, 1.0, 1.1, 1.0, 1.0]), workers=2)
     low, high = noisy.interval_ms
@@ -273,12 +330,8 @@ def test_reasons_for_distrust_are_named(given_engine, reason):
         ({"workers": 0}, ["workers", "0"]),
         ({"workers": []}, ["workers", "[]"]),
         ({"workers": [1, True]}, ["workers", "True"]),
-        ({"workers": range(1, 10**9)}, ["workers", "1,000", "range(1, 1000000000)"]),
-        ({"workers": 10**9}, ["workers", "1000000000"]),
         ({"workers": 2, "speeds": {"a": 1}}, ["workers", "speeds"]),
-        ({"workers": b"2"}, ["workers", "b'2'"]),
         ({"speeds": {"x": 0}}, ["'x'", "0"]),
-        ({"speeds": {"x": 1e-320}}, ["speeds", "'x'", "1e-30", "1e-320"]),
         ({"speeds": {1: 1}}, ["speeds", "1", "string"]),
         ({"speeds": {}}, ["speeds", "{}"]),
         ({"faster": ["a"]}, ["faster", "['a']"]),
@@ -295,7 +348,6 @@ def test_reasons_for_distrust_are_named(given_engine, reason):
         ({"schedule": {"x": None}}, ["'x'", "names of tasks", "None"]),
         ({"schedule": ["a"]}, ["schedule"]),
         ({"schedule": {1: ["a", "b", "c"]}}, ["schedule", "1", "string"]),
-        ({"schedule": {"x": ["a", "b"], "y": ["c"]}, "bandwidth": 1e-300}, ["1e+30", "bandwidth"]),
         ({"schedule": {"x": [], "slow": ["a", "b", "c"]}, "speeds": {"slo": 1}}, ["n 'slow'?"]),
         ({"schedule": {"x": [], "y": ["a", "b", "c"]}, "speeds": {"y": 1}}, ["node 'x'", "speed"]),
         ({"schedule": {"x": ["a", "b", "c"]}, "priorities": {"a": 1}}, ["priorities"]),
