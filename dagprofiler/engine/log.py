@@ -711,21 +711,6 @@ class RunLog:
         return self.setup.options.rounds
 
     @property
-    def schedule(self) -> Mapping[str, Sequence[str]] | None:
-        """Node to its tasks in order; None without a schedule."""
-        return self.setup.options.schedule
-
-    @property
-    def priorities(self) -> str | None:
-        """The source of priorities; None for Kahn's order."""
-        return self.setup.priorities
-
-    @property
-    def unknown(self) -> Mapping[str, str]:
-        """What the origin of the graph cannot give, to the reason."""
-        return self.setup.workflow.unknown
-
-    @property
     def nodes(self) -> list[str]:
         """Task names in the order of the argument of the DAG, then those that rules added."""
         nodes = self.setup.workflow.nodes

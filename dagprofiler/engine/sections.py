@@ -184,8 +184,9 @@ class Tables:
             sections["spans"] = self._spans()
         if any(round_log.growth is not None for round_log in log.rounds):
             sections["origins"] = origins_of(log)
-        if log.schedule is not None:
-            sections["schedule"] = {node: [*tasks] for node, tasks in log.schedule.items()}
+        schedule = log.setup.options.schedule
+        if schedule is not None:
+            sections["schedule"] = {node: [*tasks] for node, tasks in schedule.items()}
         sections["environment"] = {**log.environment, "not_measured": self._not_measured()}
         return sections
 
@@ -318,7 +319,7 @@ class Tables:
                 errors = [{"round": number, "error": why} for why in lost]
                 attempts.setdefault(log.wiring.names[i], []).extend(errors)
         known: dict[str, Any] = {"attempts": attempts, "resumed": log.resumed, "bound": log.bound}
-        known["priorities"] = log.priorities
+        known["priorities"] = log.setup.priorities
         section.update({name: value for name, value in known.items() if value})
         if any(round_log.legacy_generators is False for round_log in log.rounds):
             section["legacy_generators"] = False
@@ -434,7 +435,7 @@ class Tables:
     def _not_measured(self) -> dict[str, str]:
         """Return the columns that no task has, and why."""
         metered = {column for round_log in self.log.rounds for column in round_log.columns}
-        reasons = {**self.log.unknown, **self._why}
+        reasons = {**self.log.setup.workflow.unknown, **self._why}
         for candidate, column in _METERED.items():
             if candidate not in self._candidates:
                 why = NOT_FINISHED if column in metered else _HOW[candidate]
