@@ -199,8 +199,8 @@ class TaskNote(NamedTuple):
     Attributes
     ----------
     readings
-        What the instruments read, without the reasons for what they did not; None without
-        instruments, or if the task failed.
+        What the instruments read; None without instruments, or if the task failed. The reasons
+        for what they did not read are those of the round, in its columns.
     spans
         The spans that were traced inside it; None if there are none.
     undeclared_bytes
@@ -231,7 +231,7 @@ class TaskNote(NamedTuple):
         readings: Any = self.readings
         digest = readings.digest
         return {
-            "readings": {**readings._asdict(), "digest": digest and digest.hex()},
+            "readings": {**readings._asdict(), "digest": digest and digest.hex(), "reasons": {}},
             "spans": self.spans and self.spans.shifted(-zero_s),
             "undeclared_bytes": self.undeclared_bytes,
         }
@@ -323,11 +323,11 @@ class RoundLog:
         """Add the readings of the instruments to the note of task number `i`."""
         for column, why in readings.reasons.items():
             self.columns[column] = self.columns.get(column) or why
-        decode_s = readings.decode_s
         if self.wiring.grows:
-            places = _by_name(self.wiring, i)
+            places, decode_s = _by_name(self.wiring, i), readings.decode_s
             decode_s = [*[decode_s[place] for place in places], *decode_s[len(places) :]]
-        self.note(i, readings=readings._replace(decode_s=decode_s, reasons={}))
+            readings = readings._replace(decode_s=decode_s)
+        self.note(i, readings=readings)
 
     def _values(self, name: str) -> dict[int, Any]:
         """Return one fact of all tasks that have it."""

@@ -414,10 +414,19 @@ class HookCalls:
 
     def instruments(self, setup: Setup) -> Instrumentation | None:
         """Return the instruments of a run, with what the hooks measure in addition."""
+        if not self.hooks:
+            return setup.instruments
         store = self._only("store", "outputs can be stored in one place")
         tracing = self._only("tracing", "one Tracer records a run")
         if store is None and tracing is None:
             return setup.instruments
+        if tracing is not None:
+            from dagprofiler.tracing.collection import Tracing
+
+            if not isinstance(tracing, Tracing):
+                raise refused(
+                    f"hooks: 'tracing' must be that of a Tracer, got {short_repr(tracing)}"
+                )
         if store is not None and setup.options.rounds.fresh_process:
             raise refused(
                 "hooks: rounds in fresh processes report their tasks only when they are over, so "

@@ -329,12 +329,9 @@ class LineFile:
 
     def _parsed(self, texts: Sequence[bytes]) -> list[dict[str, Any]]:
         try:
-            lines = [json.loads(text) for text in texts]
+            return [json.loads(text) for text in texts]
         except ValueError as error:
             raise JournalError(self.path, [f"it is damaged, or no journal: {error}"]) from error
-        if not all(isinstance(line, dict) for line in lines):
-            raise JournalError(self.path, ["it is no journal: not all its lines are objects"])
-        return lines
 
     def append(self, line: Mapping[str, Any]) -> None:
         """Append a line; it survives a kill of this process.
