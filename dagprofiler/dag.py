@@ -643,8 +643,8 @@ class DAG(Shown):
         graph
             A ``networkx.DiGraph``. The attribute ``data_fields`` of an edge has the fields that it
             carries, in a form that the edges of a DAG have. Without it an edge carries the
-            outputs that have the name of an input; and if no edge to a function has such, its
-            parameters get the outputs of its predecessors in the order of the edges.
+            outputs that have the name of an input, or the one output to the one parameter of a
+            function.
         config
             Parameters for all tasks.
         task

@@ -148,8 +148,7 @@ class Tracer(Hook):
         floor_ms: float = 0.1,
         limit: int = 100_000,
     ) -> None:
-        from dagprofiler.tracing.collection import Tracing
-        from dagprofiler.tracing.functions import FunctionCollector
+        from dagprofiler.tracing.functions import FunctionCollector, Tracing
 
         limit = integer("limit", limit, 1, error=TraceError)
         places = FunctionCollector(functions, floor_ms=floor_ms).places

@@ -404,9 +404,9 @@ class RoundLog:
         return sum(readings.store_s for readings in self.readings.values())
 
     @property
-    def apart_s(self) -> float:
-        """Time by which measuring itself delayed the run loop, in seconds."""
-        return 0.0 if self.waited_s is not None else self.meters_s + self.garbage_s + self.store_s
+    def aside_s(self) -> float:
+        """Time of measuring itself, in seconds, summed over the workers."""
+        return self.meters_s + self.garbage_s + self.store_s
 
     @cached_property
     def encode_s(self) -> Column:

@@ -421,7 +421,7 @@ class HookCalls:
         if store is None and tracing is None:
             return setup.instruments
         if tracing is not None:
-            from dagprofiler.tracing.collection import Tracing
+            from dagprofiler.tracing.functions import Tracing
 
             if not isinstance(tracing, Tracing):
                 raise refused(
