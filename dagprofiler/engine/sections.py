@@ -146,8 +146,9 @@ class Tables:
             sections["spans"] = spans_of(log)
         if any(round_log.growth is not None for round_log in log.rounds):
             sections["origins"] = origins_of(log)
-        if log.schedule is not None:
-            sections["schedule"] = {node: [*tasks] for node, tasks in log.schedule.items()}
+        schedule = log.setup.options.schedule
+        if schedule is not None:
+            sections["schedule"] = {node: [*tasks] for node, tasks in schedule.items()}
         sections["environment"] = {**log.environment, "not_measured": self._not_measured()}
         return sections
 
@@ -156,7 +157,7 @@ class Tables:
         """The figures of each task: of the measured rounds, or else of all rounds."""
         rounds = self.log.measured() or self.log.rounds
         wiring = self.log.wiring
-        return figures(rounds or [RoundLog.of(MEASURED, wiring, [])], wiring)
+        return figures(rounds, wiring)
 
     @cached_property
     def _samples(self) -> dict[str, Any] | None:
@@ -166,7 +167,7 @@ class Tables:
         """Return the duration of the run; of several rounds the median."""
         rounds = self.log.rounds
         if self._samples is None:
-            return duration_ms(self.log.total_s)
+            return duration_ms(self.log.costs.total_s)
         complete = [round_log for round_log in rounds if round_log.complete]
         # An incomplete round counts only if no round is complete.
         measured = [round_log for round_log in complete if round_log.kind == MEASURED]
@@ -185,7 +186,7 @@ class Tables:
         bytes_in = [arrived[end] - arrived[begin] for begin, end in ends]
         firsts = zip(wiring.first_slot, wiring.outputs)
         bytes_out = [left[first + len(outputs)] - left[first] for first, outputs in firsts]
-        for i, count in self.log.outside.items():
+        for i, count in self.log.given_bytes.items():
             bytes_in[i] += count
         for i, count in of.undeclared_bytes.items():
             bytes_out[i] += count
@@ -244,7 +245,7 @@ class Tables:
         ready: list[Any] = log.since_start_ms(ready_s)
         for source, row in enumerate(moments):
             end = row[-1]
-            if end is not None and source not in round_log.errors:
+            if end is not None and round_log.succeeded(source):
                 for target in targets[first_target[source] : first_target[source + 1]]:
                     ready[target] = max(ready[target], end)
         names, ran_on = wiring.names, round_log.ran_on
@@ -264,7 +265,7 @@ class Tables:
         }
         if self._samples is not None:
             section["conditions"] = log.conditions.to_dict()
-            section["elapsed_ms"] = duration_ms(log.total_s)
+            section["elapsed_ms"] = duration_ms(log.costs.total_s)
             if log.ended_by is not None:
                 section["ended_by"] = log.ended_by
         attempts: dict[str, list[dict[str, Any]]] = {}
@@ -273,7 +274,7 @@ class Tables:
                 errors = [{"round": number, "error": why} for why in lost]
                 attempts.setdefault(log.wiring.names[i], []).extend(errors)
         known: dict[str, Any] = {"attempts": attempts, "resumed": log.resumed, "bound": log.bound}
-        known["priorities"] = log.priorities
+        known["priorities"] = log.setup.priorities
         section.update({name: value for name, value in known.items() if value})
         if any(round_log.legacy_generators is False for round_log in log.rounds):
             section["legacy_generators"] = False
@@ -284,20 +285,21 @@ class Tables:
 
     def _overhead(self) -> dict[str, float]:
         """Return the overhead outside the tasks, by kind, over all rounds."""
-        log, rounds = self.log, self.log.rounds
+        costs, rounds = self.log.costs, self.log.rounds
         in_tasks_s = sum([_in_tasks_s(round_log) for round_log in rounds])
         # Where tasks run elsewhere, measuring them delays no loop.
         measuring_s = sum([entry.aside_s for entry in rounds if entry.waited_s is None])
-        spent_s = {"prepare_ms": log.prepare_s, "loop_ms": 0.0, "hooks_ms": log.hooks_s}
+        spent_s = {"prepare_ms": costs.prepare_s, "loop_ms": 0.0, "hooks_ms": costs.hooks_s}
         growths = [round_log.growth for round_log in rounds if round_log.growth is not None]
         if growths:
             spent_s["rules_ms"] = sum(growth.rules_s for growth in growths)
         # Tasks, measuring them and waiting for them are not overhead of the loop.
-        aside_s = in_tasks_s + measuring_s + log.garbage_s + sum(spent_s.values())
-        spent_s["loop_ms"] = max(0.0, log.total_s - aside_s)
+        aside_s = in_tasks_s + measuring_s + costs.garbage_s + sum(spent_s.values())
+        spent_s["loop_ms"] = max(0.0, costs.total_s - aside_s)
         if self._samples is not None:
             spent_s["meters_ms"] = sum(round_log.meters_s for round_log in rounds)
-            spent_s["garbage_ms"] = log.garbage_s + sum(round_log.garbage_s for round_log in rounds)
+            garbage_s = sum(round_log.garbage_s for round_log in rounds)
+            spent_s["garbage_ms"] = costs.garbage_s + garbage_s
         if any(round_log.store_s for round_log in rounds):
             spent_s["journal_ms"] = sum(round_log.store_s for round_log in rounds)
         if self._samples is not None:
@@ -389,7 +391,7 @@ class Tables:
     def _not_measured(self) -> dict[str, str]:
         """Return the columns that no task has, and why."""
         metered = {column for round_log in self.log.rounds for column in round_log.columns}
-        reasons = {**self.log.unknown, **self._why}
+        reasons = {**self.log.setup.workflow.unknown, **self._why}
         for candidate, column in _METERED.items():
             if candidate not in self._candidates:
                 why = NOT_FINISHED if column in metered else _HOW[candidate]

@@ -15,9 +15,9 @@ from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import Block
 from dagprofiler.analysis.compare import ProfileComparison, compare_profiles
 from dagprofiler.dag import DAG, Inputs
-from dagprofiler.engine.options import RunOptions
 from dagprofiler.engine.progress import Progress
 from dagprofiler.engine.run import HookCalls, Run
+from dagprofiler.engine.setup import RunOptions, as_executor, prepare
 from dagprofiler.errors import DeclarationError, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine
@@ -150,7 +150,8 @@ def compare_runs(
         )
     changed = new if isinstance(new, DAG) else base.with_config(new)
     # Both get the same meters; a single round is metered too.
-    options = RunOptions(seed, inputs, rounds, meters="default" if meters is None else meters)
+    meters = "default" if meters is None else meters
+    options = RunOptions.of(seed=seed, inputs=inputs, rounds=rounds, meters=meters)
     cases = [("base", base, options), ("new", changed, options)]
     before, after = _interleaved(cases, progress=progress)
     found = compare_profiles(after, before, paired=True, difference=difference)
@@ -231,7 +232,8 @@ def sweep(
             f"sweep: executor must be a concurrent.futures.Executor, got {short_repr(executor)}"
         )
     # Iterators are used up once, for all.
-    options = RunOptions(seed, inputs, rounds, "default" if meters is None else meters)
+    meters = "default" if meters is None else meters
+    options = RunOptions.of(seed=seed, inputs=inputs, rounds=rounds, meters=meters)
     if executor is not None or options.rounds.fresh_process:
         processes = False
     elif processes is None:
@@ -241,7 +243,8 @@ def sweep(
         cases = []
         for label, other in zip(labels, dags):
             pool = pools.enter_context(ProcessPoolExecutor(1)) if processes else executor
-            cases.append((label, other, replace(options, executor=pool)))
+            placed = replace(options, executor=as_executor(pool, options.rounds))
+            cases.append((label, other, placed))
         return _interleaved(cases, progress=progress)
 
 
@@ -252,15 +255,15 @@ def _needs_processes(dags: Sequence[DAG], options: RunOptions) -> bool:
     """
 
     def time_ms(dag: DAG, pool: ProcessPoolExecutor, rounds: int) -> float:
-        asked = replace(options, executor=pool, rounds=Rounds(rounds, warmup=rounds // 2))
-        run = dag._prepared(asked, HookCalls())  # noqa: SLF001
-        for _ in run.steps():
-            pass
-        sources = run.profile.sections.get("weight_sources", {})
+        conditions = Rounds(rounds, warmup=rounds // 2)
+        asked = replace(options, executor=as_executor(pool, conditions), rounds=conditions)
+        run = Run(prepare(dag._workflow(), asked), HookCalls([]))  # noqa: SLF001
+        profile = run.execute()
+        sources = profile.sections.get("weight_sources", {})
         # CPU time, if it is known: other programs do not change it.
         return sum(
             sources.get(entry.task, {}).get("cpu_time_ms") or entry.compute_time_ms
-            for entry in run.profile.metrics.task_metrics
+            for entry in profile.metrics.task_metrics
         )
 
     middle, ends = dags[len(dags) // 2], (dags[0], dags[-1])
@@ -312,19 +315,19 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
             busy_cores = cases[0][2].rounds.busy_cores
             if busy_cores:
                 conditions.enter_context(busy(busy_cores))
-            shown: Progress | None = None
+            shown = Progress()
             for label, dag, options in cases:
-                shown = Progress(label=label, beside=shown) if progress else None
-                hooks = HookCalls([] if shown is None else [shown])
+                hooks = HookCalls([Progress(label=label, beside=shown)] if progress else [])
+                conditions.callback(hooks.close)
                 # Like DAG.run, but the rounds are taken one by one.
-                runs.append(dag._prepared(options, hooks))  # noqa: SLF001
-            going = [run.steps() for run in runs]
-            for iterator in going:
-                # If one fails, the others are closed too.
-                conditions.callback(iterator.close)
+                run = Run(prepare(dag._workflow(), options), hooks)  # noqa: SLF001
+                # If one fails, the others end too.
+                conditions.callback(run.stop, "the end of another run")
+                runs.append(run)
+            going = runs
             while going:
                 # In turns until all have ended, in an order that alternates.
-                going = [iterator for iterator in going if next(iterator, going) is None]
+                going = [run for run in going if run.step()]
                 going.reverse()
     except BaseException as error:
         ended: Any = error
@@ -332,7 +335,10 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
             (run.profile, case[0]) for run, case in zip(runs, cases) if hasattr(run, "profile")
         ]
         with suppress(AttributeError):
-            rounds = {case[0]: run.complete_rounds for run, case in zip(runs, cases)}
+            rounds = {
+                case[0]: sum(log.complete for log in run.log.rounds)
+                for run, case in zip(runs, cases)
+            }
             finished = {case for _, case in begun}
             ended.unfinished = {of: n for of, n in rounds.items() if n and of not in finished}
             ended.profiles = [profile for profile, _ in begun]

@@ -15,7 +15,7 @@ from dagprofiler._util import grouped
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.dag import DAG, ORDER_ONLY
 from dagprofiler.engine.log import allocator_settings
-from dagprofiler.engine.options import as_executor
+from dagprofiler.engine.setup import as_executor
 from dagprofiler.errors import refused
 from dagprofiler.executors import Executor
 from dagprofiler.executors.pools import PoolExecutor

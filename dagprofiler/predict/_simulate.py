@@ -17,7 +17,7 @@ from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import integer, names, number
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity, shortened, some
-from dagprofiler.engine.options import orders_of, ranking
+from dagprofiler.engine.setup import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, refused, short_repr
 from dagprofiler.formats.saga import network_of
 from dagprofiler.graph.replay import Demands, Overhead, Replay, replay

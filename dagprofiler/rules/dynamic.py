@@ -17,15 +17,9 @@ from typing import Any, NamedTuple, Union
 from dagprofiler._util.checks import boolean, integer
 from dagprofiler.config import Config
 from dagprofiler.engine.log import Firing, Growth
-from dagprofiler.engine.options import (
-    ContractReader,
-    check_limits,
-    check_names,
-    check_task,
-    estimates_of,
-    problems_of,
-)
+from dagprofiler.engine.options import ContractReader, check_names, check_task, problems_of
 from dagprofiler.engine.run import Round
+from dagprofiler.engine.setup import check_limits, estimates_of
 from dagprofiler.errors import (
     DeclarationError,
     GraphError,
@@ -707,7 +701,7 @@ class DynamicGraph:
         self._keep, self._handles, self._uses = slots.kept, slots.handles, slots.uses
         self._outputs = current.results.outputs
         self._executor = current.executor
-        self._asked = current.keep
+        self._asked = frozenset(current.run.setup.options.keep)
         self._fail = current.rule_failed
         self._added_s = current.added_s
 
@@ -809,11 +803,9 @@ class DynamicGraph:
             return
         if ended:
             self._conclude()
-        wiring, log = self._wiring, self._log
+        wiring = self._wiring
         for rule in self._open.values():
             self._growth.unfired[rule.name] = self._why(rule)
-        if log.encode_s:
-            log.extend_columns()
         for i in [i for i in self._outputs if i in wiring.after]:
             if self.names[i] not in self._asked:
                 del self._outputs[i]
@@ -1164,7 +1156,7 @@ class DynamicGraph:
         """
         names, tasks = list(editor.tasks_added), list(editor.tasks_added.values())
         self._check_tasks(rule, editor, tasks)
-        check_limits(self._executor, editor.tasks_added)
+        check_limits(self._executor, names, tasks)
         put = self._executor.put
         items = chain.from_iterable(editor.items.values())
         handles = [put(frames) for frames, _, _ in items] if editor.items else []
@@ -1311,10 +1303,8 @@ class DynamicGraph:
                 log.wire_bytes.append(length)
                 if payload != length:
                     log.payload_bytes[slot] = payload
-        log.times += [None] * (6 * count)
-        log.ran_on += [0] * count
         more = len(wiring.owner) - len(log.wire_bytes)
-        log.wire_bytes += [0] * more
+        log.extend(count, more)
         self._handles.extend([None] * more)
         for slot in wiring.slots[wiring.first_input[first] :]:
             uses[slot] += 1
