@@ -12,8 +12,8 @@ from typing import Any
 from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import number, plain_number
-from dagprofiler._util.html import Shown, paragraph, table, view
-from dagprofiler._util.text import aligned, class_of, printable
+from dagprofiler._util.html import ShownInBlocks
+from dagprofiler._util.text import Block, class_of, printable
 from dagprofiler.analysis.compare import same_parameter
 from dagprofiler.config import Config, no_parameter
 from dagprofiler.errors import counted, refused, short_repr
@@ -226,7 +226,7 @@ def _doubt(fit: Fit, names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class CostModels(Shown):
+class CostModels(ShownInBlocks):
     """Models of a DAG's costs over the parameters of its config; :func:`fit` makes them.
 
     ``print`` and notebooks show each model as a formula, with its unit and error.
@@ -253,15 +253,13 @@ class CostModels(Shown):
     reasons: tuple[str, ...] = ()
     tied: Mapping[str, str] = field(default_factory=dict)
 
-    def __str__(self) -> str:
-        rows = aligned(self._rows(), left=(0, 1, 2, 3, 5))
-        return "\n".join([self._ranges(), *rows, *self._notes()])
-
-    def _repr_html_(self) -> str:
-        head, *rows = self._rows()
-        shown = table(head, rows, left=(0, 1, 2, 3, 5))
-        notes = [paragraph(note) for note in self._notes()]
-        return view(paragraph(self._ranges()), shown, *notes)
+    def blocks(self) -> list[Block]:
+        """Return what is shown: the parameters, and the models that are not constant."""
+        left = (0, 1, 2, 3, 5)
+        return [
+            Block(self._ranges()),
+            Block(rows=self._rows(), left=left, what="models", notes=self._notes()),
+        ]
 
     def _notes(self) -> list[str]:
         constant = sum(model.is_constant for model in self.models)
