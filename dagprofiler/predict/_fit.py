@@ -13,7 +13,7 @@ from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import number, plain_number
 from dagprofiler._util.html import ShownInBlocks
-from dagprofiler._util.text import Block, class_of, printable
+from dagprofiler._util.text import Block, class_of, printable, some
 from dagprofiler.analysis.compare import same_parameter
 from dagprofiler.config import Config, no_parameter
 from dagprofiler.errors import counted, refused, short_repr
@@ -56,9 +56,9 @@ _RELATED = 0.01
 #: each byte: 256 pages a MB, of 2 us. At least so much of a time is none of that.
 _MAPPED_BYTES, _TOUCH_MS, _UNTOUCHED = 2**17, 0.6e-6, 0.15
 
-#: Size of values that the caches of a core hold, in bytes, and how many times longer a task may
-#: take whose values are larger than that.
-_CACHED_BYTES, _UNCACHED = 1e6, 3.0
+#: Size of values that the caches of a core hold, in bytes; by which part a task may take longer for
+#: each doubling beyond that; and how many times longer serializing may take.
+_CACHED_BYTES, _UNCACHED, _OBJECTS_UNCACHED = 1e6, 0.25, 3.0
 
 #: Quantities of tasks: their unit, and columns of samples or fields, the first of which is used.
 _TASK = {
@@ -678,11 +678,14 @@ class _Prediction:
         low, high = model.interval(self.point, name)
         size, known = (_bytes_of(one, quantity) for one in (task, before))
         if known <= _CACHED_BYTES < size:
-            high *= min(_UNCACHED, size / _CACHED_BYTES)
+            times = 1 + _UNCACHED * log2(size / _CACHED_BYTES)
+            if quantity in _BYTES:
+                # What are many objects takes ten times its bytes.
+                times = min(_OBJECTS_UNCACHED, size / _CACHED_BYTES)
+            high *= times
             self.doubts[
                 f"{class_of(name)}: its values, of up to {known / 1e6:.2g} MB when they were "
-                f"measured, outgrow a core's caches: it may take {_UNCACHED:g} times as long; "
-                "measure larger ones"
+                f"measured, outgrow a core's caches: {quantity} may take longer; measure larger ones"
             ] = None
         if quantity in _BYTES and size >= _MAPPED_BYTES:
             low = max(_UNTOUCHED * low, low - _TOUCH_MS * size)
@@ -730,23 +733,27 @@ class _Prediction:
             if x < measured[0] / _FAR:
                 yield f"{name}={x:g} is {measured[0] / x:.3g} times below the least measured value"
         yield from self.models.reasons
-        times = {model: model.at(self.point) for model in self.models.models if model.unit == "ms"}
-        least = _WEIGHTY * sum(times.values())
-        for model in self.models.models:
+        times = [model for model in self.models.models if model.quantity in INTERVALS]
+        least = _WEIGHTY * sum(model.at(self.point) for model in times)
+        for model in times:
             # At the upper end of its interval: a form that hardly fits may be near 0.
             low, high = model.interval(self.point)
-            if model in times and high < least and model.error < _UNKNOWN:
-                continue
-            what = f"{model.of}, {model.quantity}"
-            if model.regime:
+            what, matters = f"{model.of}, {model.quantity}", high >= least
+            if model.regime and (matters or model.error > _UNKNOWN):
                 yield f"{what}: {model.regime}"
-            if high > _APART * low:
+            if matters and high > _APART * low:
                 yield (
                     f"{what}: {model.formula} and other forms that fit give {low:.3g} to "
                     f"{high:.3g} {model.unit}; measure more values, or larger ones"
                 )
-            if model.unit == "bytes" and model.error > _INEXACT and self.beyond() > 1:
-                yield (
-                    f"{what}: {model.formula} is {model.error:.1%} off the measured sizes, so "
-                    "those beyond them are not exact"
-                )
+        yield from self.inexact()
+
+    def inexact(self) -> Iterator[str]:
+        """Yield which sizes are not known exactly beyond the measured ones."""
+        outputs = [model for model in self.models.models if model.quantity == "outputs"]
+        off = {model.of: model.error for model in outputs if model.error > _INEXACT}
+        if off and self.beyond() > 1:
+            yield (
+                f"the outputs of {some([*off], 5)} have sizes up to {max(off.values()):.1%} off "
+                "their forms, so those beyond the measured ones are not exact; measure larger ones"
+            )
