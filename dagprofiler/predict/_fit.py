@@ -9,7 +9,6 @@ from itertools import chain, combinations
 from math import hypot, log2
 from typing import Any
 
-from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import number, plain_number
 from dagprofiler._util.html import ShownInBlocks
@@ -432,10 +431,10 @@ def _left_open(runs: Sequence[Profile]) -> Iterator[str]:
     hosts = {run.hostname for run in runs}
     if len(hosts) > 1:
         yield f"the profiles were taken on {len(hosts)} hosts"
-    partial = [run for run in runs if run.sections.get("run", {}).get("state") == "partial"]
+    partial = [run for run in runs if run.run.is_partial]
     if any(len(run.metrics.task_metrics) < len(run.dag_structure["nodes"]) for run in partial):
         yield "tasks of some profiles failed or did not run, so their costs are not known"
-    if any(run.sections["run"].get("rounds") == 0 for run in partial):
+    if any(run.run.rounds == 0 for run in partial):
         yield "some profiles have no complete round: their times are of the warm-up"
 
 
@@ -517,17 +516,14 @@ def _collected(runs: Sequence[Profile]) -> list[_Values]:
 
 def _of_tasks(run: Profile) -> Iterator[tuple[str, str, str, Sequence[Any]]]:
     """Yield name, quantity, unit and samples of each quantity of each task."""
-    section = run.sections.get("samples", {"rounds": (), "tasks": {}})
-    sources = run.sections.get("weight_sources", {})
+    samples, sources = run.samples, run.sections.get("weight_sources", {})
     for name, entry in entries_of_tasks(run).items():
         fields = {**entry.to_dict(), **sources.get(name, {})}
-        samples = {field: [value] for field, value in fields.items() if value is not None}
-        for column, values in section["tasks"].get(name, {}).items():
-            samples[column] = measured_of(section["rounds"], values)
         for quantity, (unit, columns) in _TASK.items():
             for column in columns:
-                if samples.get(column):
-                    yield name, quantity, unit, samples[column]
+                values = samples.of(name, column) or [fields.get(column)]
+                if values != [None]:
+                    yield name, quantity, unit, values
                     break
 
 
@@ -622,8 +618,8 @@ class _Prediction:
             **intervals,
             "reasons": [*self.reasons(), *self.doubts],
         }
-        run, kept = self.base.sections.get("run", {}), ("environment", "engine")
-        executor = {"executor": run["executor"]} if "executor" in run else {}
+        ran_on, kept = self.base.run.executor, ("environment", "engine")
+        executor = {} if ran_on is None else {"executor": ran_on}
         unknown: Any = None  # the total time, which depends on the workers
         return Profile(
             self.config,
@@ -685,7 +681,7 @@ class _Prediction:
             high *= times
             self.doubts[
                 f"{class_of(name)}: its values, of up to {known / 1e6:.2g} MB when they were "
-                f"measured, outgrow a core's caches: {quantity} may take longer; measure larger ones"
+                f"measured, outgrow a core's caches: {quantity} may take longer; measure more"
             ] = None
         if quantity in _BYTES and size >= _MAPPED_BYTES:
             low = max(_UNTOUCHED * low, low - _TOUCH_MS * size)
