@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,7 +43,6 @@ from dagprofiler.errors import (
     counted,
     describe,
     did_you_mean,
-    needs_extra,
     refused,
     short_repr,
 )
@@ -71,105 +69,6 @@ Edge = Union[tuple[str, str], tuple[str, str, Any], Sequence[Any]]
 ORDER_ONLY: tuple[str, ...] = ()
 
 
-def read_dag(
-    path: str | os.PathLike[str] | IO[Any],
-) -> tuple[dict[str, type[Task]], list[Any], Config]:
-    """Return tasks, edges and config of the DAG in a YAML file or an open stream."""
-    document, path = read_mapping(path), _name(path)
-    config = _typed(document.get("config"), dict, f"{path}: config")
-    for name in config:
-        if not isinstance(name, str):
-            raise GraphError(f"{path}: config: expected names, got {short_repr(name)}")
-    tasks = _typed(document.get("tasks"), dict, f"{path}: tasks")
-    edges = _typed(document.get("edges"), list, f"{path}: edges")
-    return (
-        {name: _task_class(spec, f"{path}: task {name!r}") for name, spec in tasks.items()},
-        [_edge(edge, f"{path}: edge {number}") for number, edge in enumerate(edges, 1)],
-        Config(**config),
-    )
-
-
-def read_mapping(path: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
-    """Return the mapping in a YAML file or an open stream.
-
-    Raises
-    ------
-    GraphError
-        If the content is not a mapping.
-    MissingExtraError
-        If PyYAML is not installed.
-    """
-    if isinstance(path, (str, os.PathLike)):
-        with open(path, encoding="utf-8") as file:
-            return _mapping(file, str(path))
-    return _mapping(path, _name(path))
-
-
-def _mapping(file: IO[Any], name: str) -> dict[str, Any]:
-    with needs_extra("DAG.from_yaml", "yaml"):
-        import yaml
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc,unused-ignore]  # PyYAML may have no types
-        """Refuses a mapping with two equal keys, of which PyYAML would drop the first."""
-
-        def compose_mapping_node(self, anchor: Any) -> Any:
-            node = super().compose_mapping_node(anchor)
-            keys = set()
-            for key, _ in node.value:
-                if isinstance(key.value, str) and key.value in keys:
-                    problem = f"key {short_repr(key.value)} occurs twice"
-                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-                keys.add(str(key.value))
-            return node
-
-    try:
-        document = yaml.load(file, Loader)  # noqa: S506  (it is a SafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise GraphError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
-    except RecursionError:
-        raise GraphError(f"{name}: lists and mappings are too deep in each other") from None
-    if document is None:
-        raise GraphError(f"{name}: expected a mapping with tasks, edges and config, got nothing")
-    mapping: dict[str, Any] = _typed(document, dict, name)
-    return mapping
-
-
-def _name(path: Any) -> Any:
-    """Return the path of a file, or the name of a stream."""
-    return path if isinstance(path, (str, os.PathLike)) else getattr(path, "name", "the stream")
-
-
-def _typed(value: Any, kind: type[Any], where: str) -> Any:
-    """Return `value`, or an empty `kind` for nothing."""
-    if value is None:
-        return kind()
-    if not isinstance(value, kind):
-        word = "mapping" if kind is dict else "list"
-        raise GraphError(f"{where}: expected a {word}, got {short_repr(value)}")
-    return value
-
-
-def _task_class(spec: Any, where: str) -> type[Task]:
-    words = [spec.get("module"), spec.get("class")] if isinstance(spec, dict) else []
-    if not words or not all(isinstance(word, str) and word for word in words):
-        raise GraphError(f"{where}: expected 'module' and 'class', got {short_repr(spec)}")
-    try:
-        kind: type[Task] = getattr(importlib.import_module(spec["module"]), spec["class"])
-    except (ImportError, AttributeError, TypeError) as error:
-        # TypeError: a relative module name without a package to resolve it in.
-        raise GraphError(f"{where}: {error}") from error
-    return kind
-
-
-def _edge(edge: Any, where: str) -> Any:
-    if not isinstance(edge, dict):
-        return edge
-    if not {"source", "target"} <= edge.keys():
-        raise GraphError(f"{where}: expected 'source' and 'target', got {short_repr(edge)}")
-    ends = (edge["source"], edge["target"])
-    return (*ends, edge["data"]) if "data" in edge else ends
-
-
 def _config_of(config: Any) -> Config:
     """Return the parameters of a DAG as a Config."""
     if isinstance(config, Config):
@@ -178,6 +77,22 @@ def _config_of(config: Any) -> Config:
     if config is not None and not isinstance(config, Mapping):
         raise DeclarationError(f"config must be {{name: value}}, got {short_repr(config)}")
     return Config(**(config or {}))
+
+
+def _with_config(tasks: Mapping[str, Any], config: Config) -> dict[str, Task]:
+    """Return tasks, of classes an instance, that compute with `config`."""
+    check_names(tasks)
+    checked: dict[str, Task] = {}
+    # isinstance() of an abstract class is slow, so it is called once per class.
+    classes: set[type] = set()
+    for name, item in tasks.items():
+        task = item
+        if type(item) not in classes:
+            task = check_task(name, item)
+            classes.add(type(task))
+        task.config = config
+        checked[name] = task
+    return checked
 
 
 def parameters_of(dag: DAG) -> list[str]:
@@ -281,21 +196,9 @@ class DAG(Shown):
         self.serializer = serializer
         #: What the origin of the graph cannot give, to the reason.
         self._unknown: Mapping[str, str] = {}
-        made = self.tasks = dict[str, Task]()
-        # isinstance() of an abstract class is slow, so it is called once per class.
-        known: set[type] = set()
-        grows = bool(rules)
-        check_names(tasks)
-        for task_name, item in tasks.items():
-            task: Any = item
-            if type(item) not in known:
-                task = check_task(task_name, item)
-                known.add(type(task))
-                grows = grows or task_grows(type(task))
-            task.config = config
-            made[task_name] = task
+        self.tasks = _with_config(tasks, config)
         self._rules: Rules | None = None
-        if grows:
+        if rules or any(task_grows(kind) for kind in {type(task) for task in self.tasks.values()}):
             from dagprofiler.rules.dynamic import as_rules
 
             self._rules = as_rules(rules)
@@ -678,7 +581,7 @@ class DAG(Shown):
     ) -> Callable[[int], Frontier]:
         """Return what returns the frontier of a round, by its number."""
         if self._rules is None:
-            orders = None if schedule is None else orders_of(schedule, self._wiring)
+            orders = [] if schedule is None else orders_of(schedule, self._wiring)
             return lambda _: ReadyQueue(self._wiring, ranked, orders)
         if schedule is not None:
             raise refused("schedule: not available for a graph that grows")
@@ -740,6 +643,8 @@ class DAG(Shown):
         MissingExtraError
             If PyYAML is not installed.
         """
+        from dagprofiler.adapters.yaml import read_dag
+
         return cls(*read_dag(path))
 
     @classmethod
@@ -869,8 +774,8 @@ class DAG(Shown):
         graph
             A ``networkx.DiGraph``. The attribute ``data_fields`` of an edge has the fields that it
             carries, in a form that the edges of a DAG have. Without it an edge carries the
-            outputs that have the name of an input; and if no edge to a function has such, its
-            parameters get the outputs of its predecessors in the order of the edges.
+            outputs that have the name of an input, or the one output to the one parameter of a
+            function.
         config
             Parameters for all tasks.
         task

@@ -36,7 +36,7 @@ from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.config import Config
 from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, refused, short_repr
 from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.stats.ranktests import DIFFERENCE
+from dagprofiler.stats import DIFFERENCE
 
 if TYPE_CHECKING:
     from dagprofiler._document.table import Frames, ProfiledTask, ProfileTable
@@ -729,7 +729,7 @@ def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
     # Most invalid documents are profiles; trying all importers takes a while.
     if not isinstance(data, dict) or "dag_structure" in data:
         return error
-    formats, _ = plugins.recognizing(data)
+    formats = plugins.recognizing(data)
     if not formats:
         return error
     return ProfileError(f"not a profile but {' or '.join(formats)}, which import_profile() reads")

@@ -427,16 +427,11 @@ def instance_of(kind: type[Task], where: str, **arguments: Any) -> Task:
         ) from error
 
 
-def contract_of(
-    task: Task,
-    parameters: Parameters,
-    default: Serializer | None = None,
-    shared: dict[tuple[str, ...], tuple[str, ...]] | None = None,
-) -> Contract:
+def contract_of(task: Task, parameters: Parameters, default: Serializer | None = None) -> Contract:
     """Return the contract of `task`, whose ``compute()`` takes `parameters`.
 
     Its own ``serialize`` and ``deserialize`` come first, then its
-    ``serializer``, then `default`, then pickle. Equal fields are one tuple of `shared`.
+    ``serializer``, then `default`, then pickle.
     """
     encode: Callable[[Any], Any] = PickleSerializer.dumps
     decode: Callable[[Any], Any] = PickleSerializer.loads
@@ -451,15 +446,12 @@ def contract_of(
     elif serializer is not None:
         encode, decode, name = serializer.dumps, serializer.loads, serializer.name
 
-    def fields(declared: Sequence[str]) -> tuple[str, ...]:
-        names = tuple(declared)
-        return names if shared is None else shared.setdefault(names, names)
-
     return Contract(
         parameters,
-        fields(task.inputs),
-        fields(task.outputs),
-        fields(task.gathers),
+        # Copies: later changes of the lists have no effect here.
+        tuple(task.inputs),
+        tuple(task.outputs),
+        tuple(task.gathers),
         encode,
         decode,
         name,

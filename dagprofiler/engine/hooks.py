@@ -115,8 +115,8 @@ class Tracer(Hook):
     floor_ms
         Shorter calls of these functions are not recorded, in milliseconds; at least 0.
     limit
-        The number of spans of each thread of a task that a round keeps, the first ones, at
-        20 bytes each; further spans are only counted.
+        The number of spans of each thread of a task that a round keeps, the first ones;
+        further spans are only counted.
 
     Raises
     ------
@@ -148,8 +148,7 @@ class Tracer(Hook):
         floor_ms: float = 0.1,
         limit: int = 100_000,
     ) -> None:
-        from dagprofiler.tracing.collection import Tracing
-        from dagprofiler.tracing.functions import FunctionCollector
+        from dagprofiler.tracing.functions import FunctionCollector, Tracing
 
         limit = integer("limit", limit, 1, error=TraceError)
         places = FunctionCollector(functions, floor_ms=floor_ms).places

@@ -11,10 +11,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, Rounds
+from dagprofiler._util.interpreter import TaskSpans
 from dagprofiler._util.json import utc_text
 from dagprofiler.errors import GraphError, short_repr
 from dagprofiler.executors import RoundReport
-from dagprofiler.graph.wiring import GrowableWiring, Wiring
+from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.machine import (
     blas_threads,
     command_line,
@@ -29,13 +30,12 @@ from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Readings
-    from dagprofiler.tracing.collection import Few, Packed
 
 Number = Union[int, float, None]
 Column = list[Optional[float]]
 
 
-def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int | None] | None:
+def renumber(round_log: RoundLog, new: Wiring) -> list[int | None] | None:
     """Give the tasks of a round, in which the graph grew, the numbers that they have in `new`.
 
     Rules may fire in another order in each round. Of a round that failed, tasks that the other
@@ -51,7 +51,7 @@ def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int | None] | Non
     GraphError
         If the round succeeded and its graph is another one.
     """
-    old: GrowableWiring = round_log.wiring  # type: ignore[assignment]
+    old = round_log.wiring
     if new.same_as(old):
         round_log.wiring = new
         return None
@@ -85,7 +85,7 @@ def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int | None] | Non
     return tasks
 
 
-def _check_same(here: GrowableWiring, first: GrowableWiring) -> None:
+def _check_same(here: Wiring, first: Wiring) -> None:
     """Raise a GraphError unless a round had the tasks, outputs and edges of the first round."""
     of_here, of_first = here.by_name(), first.by_name()
     differing = sorted(of_here.keys() ^ of_first.keys()) or [
@@ -104,7 +104,7 @@ def _check_same(here: GrowableWiring, first: GrowableWiring) -> None:
 
 
 def _places(
-    old: GrowableWiring, new: GrowableWiring, tasks: list[int | None], slots: list[int | None]
+    old: Wiring, new: Wiring, tasks: list[int | None], slots: list[int | None]
 ) -> list[int | None]:
     """Return the position of each input of a wiring in another."""
     places = []
@@ -286,7 +286,7 @@ class RoundLog:
     meters_s: float = 0.0
     garbage_s: float = 0.0
     store_s: float = 0.0
-    spans: dict[int, Packed | Few] = field(default_factory=dict)
+    spans: dict[int, TaskSpans] = field(default_factory=dict)
     stored: dict[int, Any] = field(default_factory=dict)
     ended_s: float | None = None
     waited_s: float | None = None
@@ -346,7 +346,7 @@ class RoundLog:
         return {
             "task": wiring.names[i],
             "times_ms": since_ms(self.times_of(i), zero_s),
-            "spans": None if spans is None else spans.packed().shifted(-zero_s).to_dict(),
+            "spans": None if spans is None else spans.shifted(-zero_s),
             "bytes": {
                 name: [wire[slot], self.payload_bytes.get(slot, wire[slot])] for slot, name in slots
             },
@@ -365,9 +365,7 @@ class RoundLog:
         self.extend_columns()
         self.times[6 * i : 6 * i + 6] = [zero_s + ms / 1e3 for ms in entry["times_ms"]]
         if entry["spans"] is not None:
-            from dagprofiler.tracing.collection import Packed
-
-            self.spans[i] = Packed.of(entry["spans"]).shifted(zero_s)
+            self.spans[i] = TaskSpans(*entry["spans"]).shifted(zero_s)
         for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
             self.wire_bytes[slot], payload = entry["bytes"][name]
             if payload != self.wire_bytes[slot]:
@@ -388,11 +386,6 @@ class RoundLog:
         """Time of measuring itself, in seconds, summed over the workers."""
         return self.meters_s + self.garbage_s + self.store_s
 
-    @property
-    def apart_s(self) -> float:
-        """Time by which measuring itself delayed the run loop, in seconds."""
-        return self.aside_s if self.waited_s is None else 0.0
-
     def conclude(self, report: RoundReport) -> None:
         """Add the executor's report, and shift all readings to this process's clock."""
         if report.waited_s is None:
@@ -408,7 +401,7 @@ class RoundLog:
                 None if moment is None else moment - ahead_s[k // 6]
                 for k, moment in enumerate(self.times)
             ]
-            self.spans = {i: spans.packed().shifted(-ahead_s[i]) for i, spans in self.spans.items()}
+            self.spans = {i: spans.shifted(-ahead_s[i]) for i, spans in self.spans.items()}
 
     @property
     def complete(self) -> bool:
@@ -660,13 +653,13 @@ class RunLog:
         numbers = None
         if first is not round_log:
             try:
-                numbers = renumber(round_log, first.wiring)  # type: ignore[arg-type]
+                numbers = renumber(round_log, first.wiring)
             except GraphError:
                 self.rounds.remove(round_log)
                 self.wiring = first.wiring
                 raise
         self.wiring = wiring = first.wiring
-        given: int = wiring.given  # type: ignore[attr-defined]
+        given = wiring.given
         self.nodes = [*self.nodes[:given], *wiring.names[given:]]
         self.estimates.update(round_log.growth.estimates)  # type: ignore[union-attr]
         return numbers

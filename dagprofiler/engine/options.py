@@ -430,7 +430,9 @@ class ContractReader:
         where = f"task {short_repr(name)}"
         check_declarations(task, where)
         parameters = self._parameters_of(task.compute, where)
-        contract = contract_of(task, parameters, self._default, self._fields)
+        contract = contract_of(task, parameters, self._default)
+        contract.inputs = self._fields.setdefault(contract.inputs, contract.inputs)
+        contract.outputs = self._fields.setdefault(contract.outputs, contract.outputs)
         if not declares and kind not in self._vary:
             if _speaks_for_instances(kind):
                 self._of_class[kind] = contract

@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, MIN_ROUNDS, WARM_UP
-from dagprofiler._util.interpreter import asked_for, recording, sink
+from dagprofiler._util.interpreter import asked_for, owner, recording
 from dagprofiler.config import Config
 from dagprofiler.engine.hooks import NO_HOOKS, Hook, RunInfo, hooks_of
 from dagprofiler.engine.log import Results, RoundLog, RunLog, environment
@@ -35,7 +35,7 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.executors.serial import SerialExecutor
-from dagprofiler.graph.wiring import Wiring, ready_queue, ready_queue_along, ready_queue_by
+from dagprofiler.graph.wiring import ReadyTasks, Wiring
 from dagprofiler.measure.pipeline import Contract
 from dagprofiler.measure.random import current_stream, generators_restored
 from dagprofiler.profile import Profile
@@ -98,14 +98,14 @@ class ReadyQueue:
         All task numbers by decreasing priority: of several ready tasks, the first one
         starts first. None for Kahn's order.
     orders
-        The task numbers of each node of a schedule, in order; None without one.
+        The task numbers of each node of a schedule, in order.
     """
 
     def __init__(
         self,
         wiring: Wiring,
         ranked: Sequence[int] | None = None,
-        orders: Sequence[Sequence[int]] | None = None,
+        orders: Sequence[Sequence[int]] = (),
     ) -> None:
         self.wiring = wiring
         self.pop: Callable[[], int | None]
@@ -114,19 +114,14 @@ class ReadyQueue:
 
     def begin(self, current: Round) -> None:
         """Prepare the two operations."""
-        wiring, ranked = self.wiring, self._ranked
+        wiring = self.wiring
         if current.executor.serial:
             # Kahn's order, without the tasks that are skipped.
             left = filterfalse(current.log.skipped.__contains__, wiring.order)
             self.pop = partial(next, left, None)
             return
-        graph = wiring.targets, wiring.first_target
-        if self._orders is not None:
-            self.pop, self.done = ready_queue_along(self._orders, *graph)
-            return
-        self.pop, self.done = (
-            ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
-        )
+        ready = ReadyTasks(wiring.targets, wiring.first_target, self._ranked, self._orders)
+        self.pop, self.done = ready.pop, ready.done
 
     def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
         """Do nothing: successors of a failed task never become ready."""
@@ -177,9 +172,9 @@ def is_traced(kind: str, instrumentation: Instrumentation | None) -> bool:
     """Tell whether the profile includes the spans of a round."""
     if kind == ALLOCATION:
         return False
-    return (instrumentation is not None and instrumentation.tracing is not None) or (
-        not recording.off
-    )
+    if instrumentation is not None and instrumentation.tracing is not None:
+        return True
+    return recording.enabled
 
 
 class Slots:
@@ -277,16 +272,15 @@ class Round:
         log = self.log
         log.started_s = perf_counter()
         self.start_clock(log.started_s)
-        token, ended = None, False
+        ended = False
+        # Spans are those of the tasks, not of a collection around the run.
+        token = owner.set(None)
         try:
-            if recording.tracing is not None:
-                token = sink.set(recording.tracing.place())
             self._frontier.begin(self)
             self._loop()
             ended = True
         finally:
-            if token is not None:
-                sink.reset(token)
+            owner.reset(token)
             try:
                 self._frontier.finish(ended=ended)
             finally:
@@ -553,7 +547,7 @@ class HookCalls:
             return None, None
         tracing = self._only("tracing", "one Tracer records a run")
         if tracing is not None:
-            from dagprofiler.tracing.collection import Tracing
+            from dagprofiler.tracing.functions import Tracing
 
             if not isinstance(tracing, Tracing):
                 raise refused(

@@ -7,21 +7,18 @@ each of the three on first access, so that running does not pay for reporting.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, measured_of, statistics_of
-from dagprofiler.engine.log import Figures, RoundLog, RunLog, duration_ms, figures
+from dagprofiler.engine.log import Figures, RoundLog, RunLog, duration_ms, figures, since_ms
 from dagprofiler.engine.samples import differing_outputs, samples_of
 from dagprofiler.graph.edges import Route
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.stats import median
-
-if TYPE_CHECKING:
-    from dagprofiler.tracing.collection import Packed
 
 
 def origins_of(log: RunLog) -> dict[str, Any]:
@@ -45,68 +42,31 @@ def origins_of(log: RunLog) -> dict[str, Any]:
     return {"columns": columns, "records": records, "fired": fired, "never_fired": never_fired}
 
 
-#: Columns of the section's records.
-COLUMNS = ("task", "round", "thread", "label", "start_ms", "end_ms", "id", "args")
-
-
-class Traced(NamedTuple):
-    """The spans of one task in one round.
-
-    Attributes
-    ----------
-    task, round, worker
-        Name; number from 0; index into ``timeline.workers``, or None.
-    spans
-        What was recorded.
-    zero_s
-        Reading of the clock of the process that ran it, in seconds, when the run began.
-    """
-
-    task: str
-    round: int
-    worker: int | None
-    spans: Packed
-    zero_s: float
-
-
-def spans_section(traced: Iterable[Traced]) -> dict[str, Any]:
-    """Return the section as JSON; times are in ms from the run's start.
-
-    O(n) time and memory in the number of spans.
-
-    Examples
-    --------
-    >>> from dagprofiler.tracing import collecting, span
-    >>> with collecting() as collection, span("parse"):
-    ...     pass
-    >>> section = spans_section([Traced("load", 0, None, collection.packed(), 0.0)])
-    >>> section["labels"]
-    [{'kind': 'span', 'name': 'parse', 'category': 'span'}]
-    """
+def spans_of(log: RunLog) -> dict[str, Any]:
+    """Return the section ``spans``: what was traced inside the tasks; O(n) in their number."""
     labels: dict[tuple[str, str, str], int] = {}
     threads: dict[tuple[int | None, int, str, bool], int] = {}
     records: list[list[Any]] = []
     dropped: dict[str, int] = {}
-    for task, number, worker, spans, zero_s in traced:
-        if spans.dropped:
-            dropped[task] = dropped.get(task, 0) + spans.dropped
-        own = [threads.setdefault((worker, *thread), len(threads)) for thread in spans.threads]
-        for label, thread, start_s, end_s in spans.spans():
-            which = labels.setdefault(label[:3], len(labels))
-            start_ms, end_ms = ((s - zero_s) * 1e9 for s in (start_s, end_s))
-            times = (round(start_ms) / 1e6, round(end_ms) / 1e6)
-            own_id = None if label.id is None else str(label.id)
-            extra = None if label.args is None else dict(label.args)
-            records.append([task, number, own[thread], which, *times, own_id, extra])
-    section: dict[str, Any] = {
+    for number, round_log in enumerate(log.rounds):
+        for i, spans in round_log.spans.items():
+            task, worker = log.wiring.names[i], round_log.ran_on[i]
+            if spans.dropped:
+                dropped[task] = dropped.get(task, 0) + spans.dropped
+            for thread, thread_name, computes, recorded in spans.threads:
+                place = threads.setdefault((worker, thread, thread_name, computes), len(threads))
+                for kind, name, category, start_s, end_s, args, number_of in recorded:
+                    label = labels.setdefault((kind, name, category), len(labels))
+                    times = since_ms((start_s, end_s), log.started)
+                    own_id = None if number_of is None else str(number_of)
+                    records.append([task, number, place, label, *times, own_id, args])
+    return {
         "labels": [dict(zip(("kind", "name", "category"), label)) for label in labels],
         "threads": [dict(zip(("worker", "id", "name", "own"), thread)) for thread in threads],
-        "columns": list(COLUMNS),
+        "columns": ["task", "round", "thread", "label", "start_ms", "end_ms", "id", "args"],
         "records": records,
+        **({"dropped": dropped} if dropped else {}),
     }
-    if dropped:
-        section["dropped"] = dropped
-    return section
 
 
 NO_MODEL = "the task has no cost model"
@@ -183,7 +143,7 @@ class Tables:
             ],
         }
         if any(round_log.spans for round_log in log.rounds):
-            sections["spans"] = self._spans()
+            sections["spans"] = spans_of(log)
         if any(round_log.growth is not None for round_log in log.rounds):
             sections["origins"] = origins_of(log)
         if log.schedule is not None:
@@ -289,18 +249,6 @@ class Tables:
             if moments[i][0] is not None:
                 yield [wiring.names[i], number, round_log.ran_on[i], ready[i], *moments[i]]
 
-    def _spans(self) -> dict[str, Any]:
-        """Return the spans that were traced inside the tasks."""
-        log = self.log
-        names = log.wiring.names
-        return spans_section(
-            [
-                Traced(names[i], number, round_log.ran_on[i], spans.packed(), log.started)
-                for number, round_log in enumerate(log.rounds)
-                for i, spans in round_log.spans.items()
-            ]
-        )
-
     def _run(self) -> dict[str, Any]:
         log = self.log
         section: dict[str, Any] = {
@@ -332,25 +280,26 @@ class Tables:
     def _overhead(self) -> dict[str, float]:
         """Return the overhead outside the tasks, by kind, over all rounds."""
         log, rounds = self.log, self.log.rounds
+        in_tasks_s = sum([_in_tasks_s(round_log) for round_log in rounds])
+        # Where tasks run elsewhere, measuring them delays no loop.
+        measuring_s = sum([entry.aside_s for entry in rounds if entry.waited_s is None])
+        spent_s = {"prepare_ms": log.prepare_s, "loop_ms": 0.0, "hooks_ms": log.hooks_s}
+        growths = [round_log.growth for round_log in rounds if round_log.growth is not None]
+        if growths:
+            spent_s["rules_ms"] = sum(growth.rules_s for growth in growths)
         # Tasks, measuring them and waiting for them are not overhead of the loop.
-        aside_s = sum(_in_tasks_s(round_log) + round_log.apart_s for round_log in rounds)
-        spent_s = {"prepare_ms": log.prepare_s, "hooks_ms": log.hooks_s}
-        if any(round_log.growth is not None for round_log in rounds):
-            spent_s["rules_ms"] = sum(
-                round_log.growth.rules_s for round_log in rounds if round_log.growth
-            )
-        loop_s = max(0.0, log.total_s - aside_s - log.garbage_s - sum(spent_s.values()))
+        aside_s = in_tasks_s + measuring_s + log.garbage_s + sum(spent_s.values())
+        spent_s["loop_ms"] = max(0.0, log.total_s - aside_s)
         if self._samples is not None:
             spent_s["meters_ms"] = sum(round_log.meters_s for round_log in rounds)
             spent_s["garbage_ms"] = log.garbage_s + sum(round_log.garbage_s for round_log in rounds)
         if any(round_log.store_s for round_log in rounds):
             spent_s["journal_ms"] = sum(round_log.store_s for round_log in rounds)
         if self._samples is not None:
-            in_rounds_s = sum(round_log.total_s - _in_tasks_s(round_log) for round_log in rounds)
-            spent_s["between_rounds_ms"] = max(0.0, loop_s - max(0.0, in_rounds_s))
-            loop_s -= spent_s["between_rounds_ms"]
-        kinds = {"prepare_ms": spent_s.pop("prepare_ms"), "loop_ms": loop_s, **spent_s}
-        return {kind: duration_ms(seconds) for kind, seconds in kinds.items()}
+            in_rounds_s = max(0.0, sum(round_log.total_s for round_log in rounds) - in_tasks_s)
+            spent_s["between_rounds_ms"] = max(0.0, spent_s["loop_ms"] - in_rounds_s)
+            spent_s["loop_ms"] -= spent_s["between_rounds_ms"]
+        return {kind: duration_ms(seconds) for kind, seconds in spent_s.items()}
 
     def _states(self) -> dict[str, Any]:
         """Return the tasks that did not succeed in the last round, and their states."""

@@ -161,9 +161,11 @@ class Executor(ABC):
 
         By default the value itself, or a file if it is large and there is a :attr:`folder`.
         """
-        from dagprofiler.executors._shared_files import in_file_if_large
+        if self.shares_memory:
+            return frames
+        from dagprofiler.executors._shared_files import SHARED_INPUT_BYTES, in_file_if_large
 
-        return frames if self.shares_memory else in_file_if_large(frames, self.folder)
+        return in_file_if_large(frames, self.folder, SHARED_INPUT_BYTES)
 
     def fetch(self, handle: Any) -> Any:
         """Return the serialized value of a handle."""
@@ -186,3 +188,12 @@ class Executor(ABC):
 
     def close(self) -> None:  # noqa: B027  (the same)
         """Release the resources of :meth:`open` and of the jobs; called after the last job."""
+
+
+def running_future() -> Future[JobResult]:
+    """Return a future that cannot be cancelled, so that its result can always be set."""
+    from concurrent.futures import Future
+
+    future: Future[JobResult] = Future()
+    future.set_running_or_notify_cancel()
+    return future

@@ -16,12 +16,16 @@ from dagprofiler.serializers import FrameList, frames_bytes
 
 #: From this size on a file costs less than a pipe.
 SHARED_FILE_BYTES = 128 * 1024
+#: The same of a value that several jobs read, as those of a round do their session.
+SHARED_INPUT_BYTES = 32 * 1024
 
 #: Files in memory, on Linux.
 _MEMORY = "/dev/shm"  # noqa: S108  (only this user can open the folders made there)
 #: What must be free there: containers have 64 MB of it by default.
 _ROOM_BYTES = 1 << 30
 _PREFIX = "dagprofiler-parcels-"
+#: In the names of folders that another run removes unless their process holds a lock.
+_SWEPT = "-run"
 
 #: Descriptors of the folders that this process keeps locked.
 _locks: set[int] = set()
@@ -94,9 +98,9 @@ class SharedFile:
         return frames
 
 
-def in_file_if_large(frames: Any, folder: str | None) -> Any:
-    """Return frames as they are sent to another process: large ones in a file in `folder`."""
-    if folder is not None and frames_bytes(frames) >= SHARED_FILE_BYTES:
+def in_file_if_large(frames: Any, folder: str | None, least_bytes: int) -> Any:
+    """Return frames as they are sent to another process: from a length on in a file in `folder`."""
+    if folder is not None and frames_bytes(frames) >= least_bytes:
         # Without room for a file they are sent like small ones.
         with suppress(OSError):
             return SharedFile.of(frames, folder)
@@ -152,10 +156,10 @@ class SharedFiles:
             raise refused(f"executor: folder {where}: {describe(error)}") from error
         self._lock: int | None = None
         if place is _MEMORY:
-            # The sweep of another run may have locked or removed it: it is ours once it is locked.
-            while (lock := _locked(self.folder, wait=True)) is None:
-                self.folder = mkdtemp(prefix=_PREFIX, dir=place)
-            self._lock = lock
+            self._lock = _locked(self.folder)
+            # From here on others may sweep it: they find it locked, as long as this process lives.
+            os.rename(self.folder, self.folder + _SWEPT)
+            self.folder += _SWEPT
             _sweep(place)
         self._finalizer = weakref.finalize(self, _discard, self.folder)
 
@@ -180,10 +184,10 @@ def _discard(folder: str) -> None:
     rmtree(folder, ignore_errors=True)
 
 
-def _locked(folder: str, *, wait: bool = False) -> int | None:
+def _locked(folder: str) -> int | None:
     """Lock a folder until :func:`_unlock` or the end of this process.
 
-    None if it does not exist, or if another process has locked it and `wait` is false.
+    None if it does not exist, or another process has locked it.
     """
     import fcntl
 
@@ -192,11 +196,8 @@ def _locked(folder: str, *, wait: bool = False) -> int | None:
     except OSError:
         return None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # If it was removed before it was locked, its name is gone.
-        if not os.path.samestat(os.fstat(lock), os.lstat(folder)):
-            raise FileNotFoundError(folder)
-    except (BlockingIOError, FileNotFoundError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
         os.close(lock)
         return None
     _locks.add(lock)
@@ -224,7 +225,7 @@ def _sweep(place: str) -> None:
 
     for name in os.listdir(place):
         folder = os.path.join(place, name)
-        lock = _locked(folder) if name.startswith(_PREFIX) else None
+        lock = _locked(folder) if name.startswith(_PREFIX) and _SWEPT in name else None
         if lock is not None:
             rmtree(folder, ignore_errors=True)
             _unlock(lock)

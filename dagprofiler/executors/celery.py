@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from dagprofiler.errors import describe, needs_extra, refused, short_repr
-from dagprofiler.executors import Executor
+from dagprofiler.executors import Executor, running_future
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.executors.jobs import JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
@@ -60,9 +60,7 @@ class _PendingTask:
     __slots__ = ("future", "missed", "result", "seen", "sent_s")
 
     def __init__(self, result: Any) -> None:
-        self.future: Future[JobResult] = Future()
-        # It cannot be cancelled from here on.
-        self.future.set_running_or_notify_cancel()
+        self.future = running_future()
         self.result = result
         self.sent_s = monotonic()
         self.seen = False
@@ -120,12 +118,11 @@ class CeleryExecutor(Executor):
         self._backend: Any = None
         self._shared_files: SharedFiles | None = None
         self._workers: dict[str, _Worker] = {}
-        self._capacity = 0
-        #: How many workers answered at first, including those that take no jobs.
+        #: How many workers answered last, including those that take no jobs.
         self._answers = 0
         self._pending: dict[str, _PendingTask] = {}
         #: When a worker was last found missing, and why.
-        self._missed_s, self._missed = 0.0, ""
+        self._missed = 0.0, ""
         self._closed = threading.Event()
         self._changed = threading.Condition()
         self._taker: threading.Thread | None = None
@@ -133,7 +130,9 @@ class CeleryExecutor(Executor):
     @property
     def capacity(self) -> int:
         """Two jobs for each process of the workers."""
-        return self._capacity
+        workers = [*self._workers.values()]
+        processes: int = sum(worker.answer["processes"] for worker in workers)
+        return JOBS_PER_WORKER * processes
 
     def open(self) -> None:
         """Find the workers.
@@ -151,8 +150,12 @@ class CeleryExecutor(Executor):
         if isinstance(self._backend, DisabledBackend):
             raise refused("CeleryExecutor: the app has no result backend: Celery(..., backend=...)")
         self._shared_files = SharedFiles(self._shared_folder)
+        self._workers, deadline_s = {}, monotonic() + self._patience_s
         try:
-            self._introduce()
+            # Those of a busy machine take long to answer.
+            while not self._workers and monotonic() < deadline_s:
+                # Stop at as many answers as last time, instead of waiting for others.
+                self._note(self._call_roll([], self._answers or None))
         except Exception as error:
             raise refused(
                 f"CeleryExecutor: the workers cannot be reached: {describe(error)}"
@@ -179,16 +182,6 @@ class CeleryExecutor(Executor):
         thread = threading.Thread(target=target, args=[self._closed], daemon=True)
         thread.start()
         return thread
-
-    def _introduce(self) -> None:
-        """Ask the workers for their descriptions; those of a busy machine take long to answer."""
-        self._workers = {}
-        deadline_s = monotonic() + self._patience_s
-        while not self._workers:
-            # Stop at as many answers as last time, instead of waiting for others.
-            self._note(self._call_roll([], self._answers or None))
-            if monotonic() > deadline_s:
-                break
 
     def _queue(self) -> str:
         """Return the name of the queue that jobs go to."""
@@ -221,17 +214,13 @@ class CeleryExecutor(Executor):
         for name, answer in roll.items():
             before = self._workers.get(name)
             if before is not None and before.answer["pid"] != answer["pid"]:
-                self._missed_s, self._missed = now, f"worker {name!r} was restarted"
+                self._missed = now, f"worker {name!r} was restarted"
             self._workers[name] = _Worker(answer, now)
         for name, worker in [*self._workers.items()]:
-            answers = worker.answer["pool"] in _ANSWERING
-            if answers and now - worker.heard_s > self._patience_s:
+            silent_s = now - worker.heard_s
+            if worker.answer["pool"] in _ANSWERING and silent_s > self._patience_s:
                 del self._workers[name]
-                self._missed_s = now
-                self._missed = f"worker {name!r} has not answered for {now - worker.heard_s:.0f} s"
-        self._capacity = JOBS_PER_WORKER * sum(
-            worker.answer["processes"] for worker in self._workers.values()
-        )
+                self._missed = now, f"worker {name!r} has not answered for {silent_s:.0f} s"
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Send the job to the broker."""
@@ -295,7 +284,8 @@ class CeleryExecutor(Executor):
                 pass
             except Exception as error:  # noqa: BLE001  (a backend may raise anything)
                 if type(error).__name__ != "timeout":  # Python 3.9's socket.timeout
-                    self._lose([*self._pending], f"the result backend: {describe(error)}")
+                    for job in [*self._pending]:
+                        self._lose(job, f"the result backend: {describe(error)}")
 
     def _watch(self, closed: threading.Event) -> None:
         """Look for lost jobs while jobs are pending."""
@@ -321,10 +311,11 @@ class CeleryExecutor(Executor):
             elif not self._is_ready(pending):
                 # The first time its result may still be on its way.
                 pending.missed += pending.seen
-                if pending.sent_s < self._missed_s:
-                    self._lose([job], self._missed)
+                missed_s, reason = self._missed
+                if pending.sent_s < missed_s:
+                    self._lose(job, reason)
                 elif pending.missed > 1:
-                    self._lose([job], "its worker does not have it any more")
+                    self._lose(job, "its worker does not have it any more")
 
     def _is_ready(self, pending: _PendingTask) -> bool:
         """Tell whether the backend has a result; asking also makes it arrive."""
@@ -332,13 +323,12 @@ class CeleryExecutor(Executor):
             return bool(pending.result.ready())
         return False
 
-    def _lose(self, jobs: Iterable[str], reason: str) -> None:
-        """Fail jobs as lost."""
-        lost = [(job, self._pending.pop(job, None)) for job in jobs]
-        self._revoke([job for job, pending in lost if pending is not None])
-        for _, pending in lost:
-            if pending is not None:
-                pending.future.set_exception(ConnectionError(reason))
+    def _lose(self, job: str, reason: str) -> None:
+        """Fail a job as lost, unless it has returned."""
+        pending = self._pending.pop(job, None)
+        if pending is not None:
+            self._revoke([job])
+            pending.future.set_exception(ConnectionError(reason))
 
     def _revoke(self, jobs: list[str]) -> None:
         """Make workers skip jobs that they have not begun."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from concurrent.futures import BrokenExecutor, CancelledError, Future
+from contextlib import suppress
 from operator import itemgetter
 from threading import Lock
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from uuid import uuid4
 
 from dagprofiler._util.checks import integer
 from dagprofiler.errors import describe, needs_extra, refused, short_repr
-from dagprofiler.executors import Executor
+from dagprofiler.executors import Executor, running_future
 from dagprofiler.executors.jobs import JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import frames_bytes
@@ -33,6 +34,26 @@ class _Output(NamedTuple):
     future: Any
     size_bytes: int
     workers: set[str]
+
+
+class _SentJob:
+    """A job that was sent and has not returned.
+
+    Attributes
+    ----------
+    future, in_dask
+        The future that this process waits for, and Dask's own.
+    worker
+        The worker that it was sent to.
+    lost
+        A text for each worker that died with it.
+    """
+
+    def __init__(self, in_dask: Any, worker: str) -> None:
+        self.future = running_future()
+        self.in_dask = in_dask
+        self.worker = worker
+        self.lost: list[str] = []
 
 
 class DaskExecutor(Executor):
@@ -79,7 +100,7 @@ class DaskExecutor(Executor):
                 "DaskExecutor: expected a distributed.Client, the address of a scheduler or None, "
                 f"got {short_repr(client_or_address)}"
             )
-        self._given = client_or_address
+        self._client_or_address = client_or_address
         self.retries = integer("DaskExecutor: retries", retries)
         self._client: Any = None
         self._cluster: Any = None
@@ -94,9 +115,8 @@ class DaskExecutor(Executor):
         self._changed = True
         #: Why nothing can be submitted any more.
         self._broken = ""
-        #: By key: the future that this process waits for, Dask's own, and the worker.
-        self._waiting: dict[str, tuple[Future[JobResult], Any, str]] = {}
-        self._lost: dict[str, list[str]] = {}
+        #: The jobs that have not returned, by Dask's keys.
+        self._sent: dict[str, _SentJob] = {}
         self._lock = Lock()
 
     @property
@@ -133,24 +153,24 @@ class DaskExecutor(Executor):
         """Connect to the cluster; without one, start one."""
         from distributed import Client
 
-        given, security = self._given, None
-        if given is None:
+        place, security = self._client_or_address, None
+        if place is None:
             import dask
             from distributed import LocalCluster
 
             # After more deaths than that, Dask itself fails a task.
             with dask.config.set({"distributed.scheduler.allowed-failures": self.retries}):
-                given = self._cluster = LocalCluster(
+                place = self._cluster = LocalCluster(
                     threads_per_worker=1, dashboard_address="127.0.0.1:0"
                 )
-        elif isinstance(given, Client):
-            if given.status != "running":
+        elif isinstance(place, Client):
+            if place.status != "running":
                 raise refused(
-                    f"DaskExecutor: expected a client that is connected, got {short_repr(given)}"
+                    f"DaskExecutor: expected a client that is connected, got {short_repr(place)}"
                 )
-            given, security = given.scheduler.address, given.security
-        # A separate client: the subscriptions of the given one belong to its owner.
-        self._client = Client(given, security=security, set_as_default=False)
+            place, security = place.scheduler.address, place.security
+        # A separate client: the subscriptions of the user's belong to the user.
+        self._client = Client(place, security=security, set_as_default=False)
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Have a worker call the job with the values of Dask's futures."""
@@ -158,14 +178,11 @@ class DaskExecutor(Executor):
 
         self._submitted += 1
         key = f"{self._run}-{self._submitted}"
-        mine: Future[JobResult] = Future()
-        # From here on it cannot be cancelled, so that its result can always be set.
-        mine.set_running_or_notify_cancel()
         with self._lock:
             if self._broken:
                 raise BrokenExecutor(self._broken)
             worker = self._first_free([data for data in handles if type(data) is _Output])
-            theirs = self._client.submit(
+            in_dask = self._client.submit(
                 perform_job,
                 job,
                 key,
@@ -177,13 +194,18 @@ class DaskExecutor(Executor):
                 # By default it orders jobs of 100 ms by their keys.
                 fifo_timeout="0s",
             )
-            self._waiting[key] = mine, theirs, worker
-        theirs.add_done_callback(self._ended)
-        return mine
+            job_sent = self._sent[key] = _SentJob(in_dask, worker)
+        in_dask.add_done_callback(self._ended)
+        return job_sent.future
+
+    def _take(self, key: str) -> _SentJob | None:
+        """Return a job, which has not returned until now; None if it has."""
+        with self._lock:
+            return self._sent.pop(key, None)
 
     def _first_free(self, inputs: list[_Output]) -> str:
         """Return the worker that can start a job first; empty if there is none."""
-        jobs = Counter(worker for *_, worker in self._waiting.values())
+        jobs = Counter(sent.worker for sent in self._sent.values())
         job_s = self._took_s / max(1, self._done)
         # A copy, since the client's thread changes it.
         threads = self._workers.copy()
@@ -227,49 +249,32 @@ class DaskExecutor(Executor):
         client, cluster = self._client, self._cluster
         with self._lock:
             # Dask cancels futures without references.
-            self._waiting.clear()
-            self._lost.clear()
+            self._sent.clear()
+        self._client = self._cluster = None
         try:
             if client is not None:
-                self._leave(client)
+                _leave(client, "" if cluster else self._run)
         finally:
-            self._client = self._cluster = None
             if cluster is not None:
                 cluster.close()
-
-    def _leave(self, client: Any) -> None:
-        from dagprofiler.executors._dask_worker import TOPIC
-
-        try:
-            if client.status == "running":
-                client.unsubscribe_topic(TOPIC)
-                client.unsubscribe_topic("all")
-                if self._cluster is None:
-                    client.unregister_scheduler_plugin(self._run)
-        except Exception:  # noqa: BLE001  (a lost scheduler needs no message)
-            return
-        finally:
-            client.close()
 
     def _heard(self, event: tuple[float, Any]) -> None:
         """Set the result that a worker has sent; called in the client's own thread."""
         key, worker, took_s, packed = event[1]
-        with self._lock:
-            # None: of another run, or recomputed for its output only.
-            mine, theirs, _ = self._waiting.pop(key, (None, None, ""))
-            lost = self._lost.pop(key, [])
-        if mine is None:
+        sent = self._take(key)
+        if sent is None:
+            # Of another run, or recomputed for its output only.
             return
         self._took_s, self._done = self._took_s + took_s, self._done + 1
         try:
-            result = self._with_handles(pickle.loads(packed), theirs, worker)
-            result.attempts = (*result.attempts, *lost)
+            result = self._with_handles(pickle.loads(packed), sent.in_dask, worker)
+            result.attempts = (*result.attempts, *sent.lost)
         except BaseException as error:  # noqa: BLE001  (the run loop waits for the future)
-            mine.set_exception(error)
+            sent.future.set_exception(error)
         else:
-            mine.set_result(result)
+            sent.future.set_result(result)
 
-    def _with_handles(self, result: JobResult, theirs: Any, worker: str) -> JobResult:
+    def _with_handles(self, result: JobResult, in_dask: Any, worker: str) -> JobResult:
         """Return a result with a handle for each output."""
         from dagprofiler.executors._dask_worker import Held
 
@@ -278,10 +283,10 @@ class DaskExecutor(Executor):
         def handle(k: int, field: str, data: Any) -> Any:
             if data is not None:
                 return Held(data)
-            future = theirs
+            future = in_dask
             if stay > 1:
                 # Separate futures, so that a consumer fetches no more than it needs.
-                future = self._client.submit(itemgetter((k, field)), theirs, pure=False)
+                future = self._client.submit(itemgetter((k, field)), in_dask, pure=False)
             return _Output(future, result.records[k].wire_bytes[field], {worker})
 
         return result.replace(handle)
@@ -317,45 +322,53 @@ class DaskExecutor(Executor):
             return
         with self._lock:
             self._broken = f"the cluster has had no worker for {_WITHOUT_WORKERS_S:g} s"
-            waiting = [*self._waiting.values()]
-            self._waiting.clear()
-        for mine, theirs, _ in waiting:
-            mine.set_exception(BrokenExecutor(self._broken))
-            theirs.release()
+            keys = [*self._sent]
+        for key in keys:
+            self._fail(key, BrokenExecutor(self._broken))
+
+    def _fail(self, key: str, error: BaseException) -> None:
+        """Fail a job, unless it has returned."""
+        sent = self._take(key)
+        if sent is not None:
+            sent.future.set_exception(error)
+            # Otherwise Dask would retry it.
+            sent.in_dask.release()
 
     def _was_lost(self, key: str, worker: str) -> None:
-        """Record a job that a worker had when it died."""
-        with self._lock:
-            if key not in self._waiting:
-                return
-            lost = self._lost.setdefault(key, [])
-            lost.append(f"worker {worker} died")
-            attempts = len(lost)
-            if attempts <= self.retries:
-                return
-            mine, theirs, _ = self._waiting.pop(key)
-            del self._lost[key]
-        which = f" (attempt {attempts} of {self.retries + 1})" if self.retries else ""
-        mine.set_exception(ConnectionError(f"worker {worker} died{which}"))
-        # Otherwise Dask would retry it.
-        theirs.release()
+        """Record that a job was lost with its worker; fail it after the last attempt."""
+        sent = self._sent.get(key)
+        if sent is None:
+            return
+        sent.lost.append(f"worker {worker} died")
+        attempts = len(sent.lost)
+        if attempts > self.retries:
+            which = f" (attempt {attempts} of {self.retries + 1})" if self.retries else ""
+            self._fail(key, ConnectionError(f"worker {worker} died{which}"))
 
-    def _ended(self, theirs: Any) -> None:
+    def _ended(self, in_dask: Any) -> None:
         """Fail a job that ended without sending a result."""
-        status = theirs.status
-        if status == "finished":
-            return
-        with self._lock:
-            mine, *_ = self._waiting.pop(theirs.key, (None,))
-        if mine is None:
-            return
-        if status == "error":
-            mine.set_exception(theirs.exception())
-        elif self._client is None or self._client.status == "running":
-            mine.set_exception(ConnectionError(f"its state in Dask is {status}"))
-        else:
-            self._broken = "the connection to the scheduler was lost"
-            mine.set_exception(BrokenExecutor(self._broken))
+        if in_dask.status == "error":
+            self._fail(in_dask.key, in_dask.exception())
+        elif in_dask.status != "finished":
+            if self._client is None or self._client.status == "running":
+                self._fail(in_dask.key, ConnectionError(f"its state in Dask is {in_dask.status}"))
+            else:
+                self._broken = "the connection to the scheduler was lost"
+                self._fail(in_dask.key, BrokenExecutor(self._broken))
+
+
+def _leave(client: Any, plugin: str) -> None:
+    """Disconnect a client, and remove the scheduler's plugin of this name, if there is one."""
+    from dagprofiler.executors._dask_worker import TOPIC
+
+    # A lost scheduler needs no message.
+    with suppress(Exception):
+        if client.status == "running":
+            client.unsubscribe_topic(TOPIC)
+            client.unsubscribe_topic("all")
+            if plugin:
+                client.unregister_scheduler_plugin(plugin)
+    client.close()
 
 
 def _checked(client: Any) -> int:
@@ -371,9 +384,9 @@ def _checked(client: Any) -> int:
         versions["the scheduler"] = client.run_on_scheduler(resolve_name, version)
     except Exception as error:  # noqa: BLE001  (the scheduler's import may raise anything)
         versions["the scheduler"] = error
-    for where, theirs in versions.items():
+    for where, answer in versions.items():
         # A worker that has just died cannot be reached.
-        if theirs != ours and not isinstance(theirs, OSError):
-            what = describe(theirs) if isinstance(theirs, Exception) else theirs
-            raise refused(f"DaskExecutor: expected dagprofiler {ours}, got {what} at {where}")
+        if answer != ours and not isinstance(answer, OSError):
+            reason = describe(answer) if isinstance(answer, Exception) else answer
+            raise refused(f"DaskExecutor: expected dagprofiler {ours}, got {reason} at {where}")
     return count

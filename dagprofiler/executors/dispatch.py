@@ -26,22 +26,17 @@ if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation
 
 
-class Clocks:
-    """How far the clocks of workers are ahead of this process's, as estimated from tasks.
+class Clock:
+    """How far the clock of other hosts is ahead of this process's, as estimated from tasks.
 
     A task cannot start before it is sent, and its record cannot arrive before it
     ends. So each task bounds the offset of its worker's clock, and no extra
     messages are needed.
 
-    Parameters
-    ----------
-    own
-        The domain of this process's clock.
-
     Attributes
     ----------
-    own
-        The same.
+    ahead_s, error_s
+        The estimate in seconds, and its largest error; 0 before the first task.
 
     Notes
     -----
@@ -49,41 +44,27 @@ class Clocks:
     round trips; drift within a round is neglected.
     """
 
-    def __init__(self, own: str) -> None:
-        self.own = own
-        #: Clock domain to the lower and upper bound, in seconds.
-        self._bounds: dict[str, tuple[float, float]] = {own: (0.0, 0.0)}
+    def __init__(self) -> None:
+        self.ahead_s = self.error_s = 0.0
+        self._least_s, self._most_s = -inf, inf
 
-    def add_task(
-        self, domain: str, sent_s: float, times: Sequence[float | None], arrived_s: float
-    ) -> None:
+    def add_task(self, sent_s: float, times: Sequence[float | None], arrived_s: float) -> None:
         """Narrow the bounds by the times of a task.
 
         Parameters
         ----------
-        domain
-            The domain of its worker's clock.
         sent_s, arrived_s
             When it was sent and when its record arrived, by this process's clock.
         times
-            The readings of the worker's clock, in order; None for phases not reached.
+            The readings of its worker's clock, in order; None for phases not reached.
         """
         reached = [moment for moment in times if moment is not None]
-        if domain != self.own and reached:
-            least, most = self._bounds.get(domain, (-inf, inf))
-            least = max(least, reached[-1] - arrived_s)
-            self._bounds[domain] = least, min(most, reached[0] - sent_s)
-
-    def ahead_s(self, domain: str) -> float:
-        """Return how many seconds a clock is ahead; 0 before the first task."""
-        least, most = self._bounds.get(domain, (0.0, 0.0))
-        return (least + most) / 2
-
-    def error_s(self, domain: str) -> float:
-        """Return the largest error of :meth:`ahead_s`, in seconds."""
-        least, most = self._bounds.get(domain, (0.0, 0.0))
-        # If drift made them cross, their distance is the error.
-        return abs(most - least) / 2
+        if reached:
+            self._least_s = max(self._least_s, reached[-1] - arrived_s)
+            self._most_s = min(self._most_s, reached[0] - sent_s)
+            self.ahead_s = (self._least_s + self._most_s) / 2
+            # If drift made them cross, their distance is the error.
+            self.error_s = abs(self._most_s - self._least_s) / 2
 
 
 class Workers:
@@ -102,9 +83,9 @@ class Workers:
         self.rows: list[dict[str, Any]] = []
         self.all_alone = True
         self._numbers: dict[Worker, int] = {}
-        #: Clock domain of each worker.
-        self._domains: list[str] = []
-        self._clocks = Clocks(clock_domain())
+        #: By domain, and of each worker; None for this process's own.
+        self._clocks: dict[str, Clock | None] = {clock_domain(): None}
+        self._clock_of: list[Clock | None] = []
 
     def number_of(self, worker: Worker) -> int:
         """Return the number of a worker, which may be new."""
@@ -112,7 +93,7 @@ class Workers:
         if number is None:
             number = self._numbers[worker] = len(self.rows)
             self.rows.append({"host": worker.host, "pid": worker.pid, "thread": worker.thread})
-            self._domains.append(worker.clock)
+            self._clock_of.append(self._clocks.setdefault(worker.clock, Clock()))
             self.all_alone = self.all_alone and worker.alone
         return number
 
@@ -123,24 +104,27 @@ class Workers:
         """
         if row not in self.rows:
             self.rows.append(row)
-            self._domains.append(clock_domain())
+            self._clock_of.append(None)
         return self.rows.index(row)
 
     def add_task(self, number: int, sent_s: float, record: Record, arrived_s: float) -> None:
         """Learn about a worker's clock from a task that it ran."""
-        self._clocks.add_task(self._domains[number], sent_s, record.times, arrived_s)
+        clock = self._clock_of[number]
+        if clock is not None:
+            clock.add_task(sent_s, record.times, arrived_s)
 
     def ahead_s(self, number: int) -> float:
         """Return by how many seconds a worker's clock is ahead of this process's."""
-        return 0.0 if number < 0 else self._clocks.ahead_s(self._domains[number])
+        clock = self._clock_of[number] if number >= 0 else None
+        return 0.0 if clock is None else clock.ahead_s
 
     def report(self) -> list[float]:
         """Enter what is known of the clocks into the rows; return how far each is ahead."""
-        for domain, row in zip(self._domains, self.rows):
-            if domain != self._clocks.own:
-                row["clock_ahead_ms"] = round(self._clocks.ahead_s(domain) * 1e3, 6)
-                row["clock_error_ms"] = round(self._clocks.error_s(domain) * 1e3, 6)
-        return [self._clocks.ahead_s(domain) for domain in self._domains]
+        for row, clock in zip(self.rows, self._clock_of):
+            if clock is not None:
+                row["clock_ahead_ms"] = round(clock.ahead_s * 1e3, 6)
+                row["clock_error_ms"] = round(clock.error_s * 1e3, 6)
+        return [self.ahead_s(number) for number in range(len(self.rows))]
 
 
 #: How long a job of several tasks may keep a worker, in seconds: long enough to pay for its way,
@@ -222,13 +206,15 @@ class Batcher:
         How long tasks keep a worker, which says how many share a job.
     free
         How many jobs the executor accepts now.
+    waiting
+        The tasks.
     """
 
     def __init__(self) -> None:
         self.durations = Durations()
         self.free = 0
-        self._waiting: list[SubmittedTask] = []
-        #: How many jobs they need.
+        self.waiting: list[SubmittedTask] = []
+        #: How many jobs the tasks need.
         self._load = 0.0
         #: Whether tasks came since the run loop was last asked for more.
         self._has_new = False
@@ -241,14 +227,9 @@ class Batcher:
 
     def add(self, task: SubmittedTask) -> None:
         """Let a task wait."""
-        self._waiting.append(task)
+        self.waiting.append(task)
         self._load += task.share
         self._has_new = True
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether tasks wait."""
-        return bool(self._waiting)
 
     @property
     def has_room(self) -> bool:
@@ -270,22 +251,23 @@ class Batcher:
         at_once
             Whether to send all jobs, even more than the executor accepts.
         """
-        alone = sum(task.share == 1 for task in self._waiting)
+        alone = sum(task.share == 1 for task in self.waiting)
         most = max(1, self.free - alone)
         jobs: list[list[SubmittedTask]] = []
-        batches: deque[list[SubmittedTask]] = deque()
-        for task in self._waiting:
+        batches: list[list[SubmittedTask]] = []
+        turn = 0
+        for task in self.waiting:
             if task.share < 1 and len(batches) == most:
                 # In turns: those of the highest priority are the first of their jobs.
-                batches.rotate(-1)
-                batches[-1].append(task)
+                batches[turn % most].append(task)
+                turn += 1
                 continue
             jobs.append([task])
             if task.share < 1:
                 batches.append(jobs[-1])
         count = len(jobs) if at_once else max(0, self.free)
-        self._waiting = [task for tasks in jobs[count:] for task in tasks]
-        self._load = sum(task.share for task in self._waiting)
+        self.waiting = [task for tasks in jobs[count:] for task in tasks]
+        self._load = sum(task.share for task in self.waiting)
         self.free -= count
         return jobs[:count]
 
@@ -327,7 +309,7 @@ class Dispatcher:
         self._executor = executor
         self._timeout_s = timeout_s
         parent = os.getpid() if executor.starts_workers else None
-        #: That of the current round, and its handle.
+        #: The session of the current round, and its handle.
         self._session = Session("", config, seed, None, None, parent)
         self._session_handle: Any = None
         self._maker = JobMaker(pickles=not executor.shares_memory, by_value=executor.by_value)
@@ -457,7 +439,7 @@ class Dispatcher:
         batcher = self._batcher
         if not (self._landed or self._is_broken) and batcher.asks_for_more():
             return _NO_TASK
-        if batcher.has_waiting and not (self._landed and batcher.has_room):
+        if batcher.waiting and not (self._landed and batcher.has_room):
             # Nothing waits for an executor that is broken or has no job to finish.
             for tasks in batcher.jobs(at_once=self._is_broken or not self._pending):
                 self._send(tasks)

@@ -23,7 +23,7 @@ from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine
 from dagprofiler.measure.busy import busy
 from dagprofiler.profile import Profile
-from dagprofiler.stats.ranktests import DIFFERENCE
+from dagprofiler.stats import DIFFERENCE
 
 __all__ = ["RunComparison", "calibrate_engine", "compare_runs", "sweep"]
 

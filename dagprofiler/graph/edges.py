@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from keyword import iskeyword
+from operator import itemgetter
 from typing import Any
 
 from dagprofiler.errors import GraphError, did_you_mean, short_repr
@@ -28,7 +28,6 @@ def rows_of(edges: Sequence[int], count: int) -> tuple[list[int], list[int]]:
     return [edge % count for edge in edges], list(accumulate(lengths, initial=0))
 
 
-@dataclass
 class Edges:
     """Edges between numbered tasks, in the order in which they are given.
 
@@ -40,10 +39,11 @@ class Edges:
         For each edge its two tasks and the fields that it carries.
     """
 
-    count: int
-    sources: list[int]
-    targets: list[int]
-    routes: list[tuple[Route, ...]]
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.sources: list[int] = []
+        self.targets: list[int] = []
+        self.routes: list[tuple[Route, ...]] = []
 
     def has_parallels(self) -> bool:
         """Tell whether several edges join the same two tasks."""
@@ -99,7 +99,7 @@ def resolved_edges(
     """Return edges, in any of their forms, as numbers and routes."""
     index = {name: i for i, name in enumerate(names)}
     matches = Matches()
-    resolved = Edges(len(names), [], [], [])
+    resolved = Edges(len(names))
     for edge in edges:
         if type(edge) is tuple and len(edge) == 2:
             source_name, target_name = edge
@@ -186,6 +186,9 @@ def field_problem(name: Any) -> str | None:
     return None
 
 
+_BY_FIELD = itemgetter(1)
+
+
 class Matches:
     """Routes of edges, remembered for each pair of declared outputs and inputs.
 
@@ -232,7 +235,9 @@ class Matches:
         else:
             taken = self._positions_of(inputs)
             routes = [(i, field) for i, field in enumerate(outputs) if field in taken]
-        return tuple(sorted(routes or enumerate(outputs), key=lambda route: route[1]))
+        routes = routes or [*enumerate(outputs)]
+        routes.sort(key=_BY_FIELD)
+        return tuple(routes)
 
     def _positions_of(self, fields: tuple[str, ...]) -> dict[str, int]:
         """Return the position of each of the `fields`."""

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
-from dagprofiler.graph.wiring import JOBS_PER_WORKER, ready_queue, ready_queue_along, ready_queue_by
+from dagprofiler.graph.wiring import JOBS_PER_WORKER, ReadyTasks
 
 
 class Demands(NamedTuple):
@@ -105,14 +105,9 @@ def replay(
     memory: each advances at a rate that follows from their number and their shares.
     O(n log n) time for n tasks and edges.
     """
-    if orders is not None:
-        pop, done = ready_queue_along(orders, targets, first_target)
-        capacity: float = inf
-    else:
-        graph = targets, first_target
-        pop, done = ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
-        capacity = JOBS_PER_WORKER * len(speeds)
-    driver = _Driver(pop, done, capacity)
+    ready = ReadyTasks(targets, first_target, ranked, orders or ())
+    capacity = inf if orders is not None else JOBS_PER_WORKER * len(speeds)
+    driver = _Driver(ready.pop, ready.done, capacity)
     workers = _Workers(len(first_target) - 1, speeds, overhead, orders)
     return _Run(driver, workers, demands, overhead, transfers or {}).replayed()
 

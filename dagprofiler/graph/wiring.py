@@ -5,16 +5,15 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import (
-    Callable,
     Iterable,
     Iterator,
     Mapping,
     MutableSequence,
     Sequence,
 )
-from heapq import heappop, heappush
+from copy import copy
+from heapq import heapify, heappop, heappush
 from itertools import accumulate
-from operator import lt
 from typing import Any, NamedTuple
 
 from dagprofiler.errors import CycleError
@@ -64,160 +63,75 @@ def numbered(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> Numbered
     return NumberedGraph(names, _order(names, targets, first_target), targets, first_target)
 
 
-def ready_queue(
-    targets: Sequence[int], first_target: Sequence[int]
-) -> tuple[Callable[[], int | None], Callable[[int], None]]:
-    """Return the two operations of a queue of the tasks that are ready.
+class ReadyTasks:
+    """The tasks of a fixed graph that are ready: a heap, the first in Kahn's order on top.
 
     Parameters
     ----------
     targets, first_target
         The successors of all tasks, and where those of each task begin.
-
-    Returns
-    -------
-    pop
-        Removes and returns the smallest ready task number; None if none is ready.
-    done
-        Marks a task as done, which may make its successors ready.
+    ranked
+        All tasks by priority: of several ready ones, the first of them goes first. None for
+        the smallest number.
+    orders
+        Tasks in the order in which they have to go, as those of one worker: each waits until
+        the one before it has been removed, too.
 
     Notes
     -----
-    A heap and a batch: tasks that become ready together while the batch is
-    empty, as in wide stages, are sorted once instead of going through the
-    heap. Closures, since calling one takes half the time of a method call.
+    Kahn, Commun. ACM 5(11), 1962.
     """
-    #: For each task the number of predecessors that are not done.
-    waiting = [0] * (len(first_target) - 1)
-    for target in targets:
-        waiting[target] += 1
-    batch = [i for i, count in enumerate(waiting) if not count]
-    batch.reverse()
-    heap: list[int] = []
 
-    def pop() -> int | None:
-        if batch and (not heap or batch[-1] < heap[0]):
-            return batch.pop()
-        return heappop(heap) if heap else None
+    def __init__(
+        self,
+        targets: Sequence[int],
+        first_target: Sequence[int],
+        ranked: Sequence[int] | None = None,
+        orders: Iterable[Sequence[int]] = (),
+    ) -> None:
+        count = len(first_target) - 1
+        self._targets, self._first_target = targets, first_target
+        self._ranked: Sequence[int] = range(count) if ranked is None else ranked
+        #: The place of each task in `ranked`.
+        self._rank = [0] * count
+        for place, task in enumerate(self._ranked):
+            self._rank[task] = place
+        #: The task after each in its order.
+        self._following = {
+            task: following for order in orders for task, following in zip(order, order[1:])
+        }
+        #: For each task the number of tasks that it waits for.
+        self._waiting = [0] * count
+        for task in (*targets, *self._following.values()):
+            self._waiting[task] += 1
+        self._heap = [self._rank[i] for i, waiting in enumerate(self._waiting) if not waiting]
+        heapify(self._heap)
 
-    def done(number: int) -> None:
-        begin, end = first_target[number], first_target[number + 1]
-        if end - begin == 1:
-            # A fast path: most tasks have one successor.
-            target = targets[begin]
-            waiting[target] = left = waiting[target] - 1
-            if not left:
-                heappush(heap, target)
-            return
-        ready = []
-        for target in targets[begin:end]:
-            waiting[target] = left = waiting[target] - 1
-            if not left:
-                ready.append(target)
-        if len(ready) > 1 and not batch:
-            ready.sort(reverse=True)
-            batch.extend(ready)
-        else:
-            for target in ready:
-                heappush(heap, target)
-
-    return pop, done
-
-
-def ready_queue_by(
-    ranked: Sequence[int], targets: Sequence[int], first_target: Sequence[int]
-) -> tuple[Callable[[], int | None], Callable[[int], None]]:
-    """Return the operations of :func:`ready_queue` for another order among the ready tasks.
-
-    Parameters
-    ----------
-    ranked
-        All task numbers by priority, the highest first.
-    targets, first_target
-        As for :func:`ready_queue`.
-    """
-    count = len(ranked)
-    rank = [0] * count
-    for place, number in enumerate(ranked):
-        rank[number] = place
-    edges = [
-        rank[source] * count + rank[target]
-        for source in range(count)
-        for target in targets[first_target[source] : first_target[source + 1]]
-    ]
-    pop, done = ready_queue(*rows_of(sorted(edges), count))
-
-    def pop_number() -> int | None:
-        place = pop()
-        return None if place is None else ranked[place]
-
-    return pop_number, lambda number: done(rank[number])
-
-
-def ready_queue_along(
-    orders: Sequence[Sequence[int]], targets: Sequence[int], first_target: Sequence[int]
-) -> tuple[Callable[[], int | None], Callable[[int], None]]:
-    """Return the operations of :func:`ready_queue` where each worker has its tasks in order.
-
-    A task is ready when its predecessors are done and the tasks before it in its order have
-    been removed.
-
-    Parameters
-    ----------
-    orders
-        The task numbers of each worker, in order; every task once. :func:`check_orders`
-        accepts them.
-    targets, first_target
-        As for :func:`ready_queue`.
-    """
-    count = len(first_target) - 1
-    after: list[int | None] = [None] * count
-    waiting = [0] * count
-    for target in targets:
-        waiting[target] += 1
-    for order in orders:
-        for i, following in zip(order, order[1:]):
-            after[i] = following
-            waiting[following] += 1
-    heap = [i for i, left in enumerate(waiting) if not left]
-
-    def release(number: int) -> None:
-        waiting[number] -= 1
-        if not waiting[number]:
-            heappush(heap, number)
-
-    def pop() -> int | None:
-        if not heap:
+    def pop(self) -> int | None:
+        """Remove and return the first task that is ready; None if none is."""
+        if not self._heap:
             return None
-        number = heappop(heap)
-        following = after[number]
-        if following is not None:
-            release(following)
-        return number
+        task = self._ranked[heappop(self._heap)]
+        if task in self._following:
+            self._release(self._following[task])
+        return task
 
-    def done(number: int) -> None:
-        for target in targets[first_target[number] : first_target[number + 1]]:
-            release(target)
+    def done(self, task: int) -> None:
+        """Mark a task as done, which may make its successors ready."""
+        for target in self._targets[self._first_target[task] : self._first_target[task + 1]]:
+            self._release(target)
 
-    return pop, done
+    def _release(self, task: int) -> None:
+        self._waiting[task] -= 1
+        if not self._waiting[task]:
+            heappush(self._heap, self._rank[task])
 
 
 def check_orders(
     orders: Sequence[Sequence[int]], targets: Sequence[int], first_target: Sequence[int]
 ) -> None:
     """Raise a CycleError, with task numbers, if orders contradict the edges of a graph."""
-    count = len(first_target) - 1
-    edges = {
-        source * count + target
-        for source in range(count)
-        for target in targets[first_target[source] : first_target[source + 1]]
-    }
-    edges.update(
-        number * count + following
-        for order in orders
-        for number, following in zip(order, order[1:])
-    )
-    _order(range(count), *rows_of(sorted(edges), count))
+    _order(range(len(first_target) - 1), targets, first_target, orders)
 
 
 def bottom_levels(
@@ -258,18 +172,23 @@ class NumberedGraph(NamedTuple):
     first_target: Sequence[int]
 
 
-def _order(names: Sequence[Any], targets: Sequence[int], first_target: Sequence[int]) -> list[int]:
-    """Return the Kahn order of numbers of the sorted `names`."""
-    pop, done = ready_queue(targets, first_target)
-    order = []
-    number = pop()
-    while number is not None:
+def _order(
+    names: Sequence[Any],
+    targets: Sequence[int],
+    first_target: Sequence[int],
+    orders: Sequence[Sequence[int]] = (),
+) -> list[int]:
+    """Return the Kahn order of numbers of the sorted `names`; see :class:`ReadyTasks`."""
+    ready, order = ReadyTasks(targets, first_target, orders=orders), []
+    while (number := ready.pop()) is not None:
         order.append(number)
-        done(number)
-        number = pop()
+        ready.done(number)
     if len(order) < len(names):
         stuck = set(range(len(names))).difference(order)
-        after = {i: targets[first_target[i] : first_target[i + 1]] for i in stuck}
+        after = {i: [*targets[first_target[i] : first_target[i + 1]]] for i in stuck}
+        for tasks in orders:
+            for task, following in zip(tasks, tasks[1:]):
+                after.get(task, []).append(following)
         raise CycleError([names[i] for i in _cycle(stuck, after)])
     return order
 
@@ -309,35 +228,37 @@ class Wiring:
     Attributes
     ----------
     grows
-        Whether rules may add tasks.
+        Whether rules may add tasks; see :meth:`growing`.
+    given
+        Number of tasks without those that rules added.
     order
-        Task numbers in execution order.
+        Task numbers in execution order: Kahn's, then added tasks as they came.
     targets, first_target
         The successors of all tasks, and where those of each task begin.
     sinks
-        Tasks without successors.
+        Of the given tasks those without successors.
     inputs, slots, first_input
         For each task the inputs that edges feed: by source, or in the order of the edges for
         a task that gathers; the slots that feed them, of all tasks; and where those of each
-        task begin. Tasks that get the same inputs share one list of them.
+        task begin.
     outputs, first_slot
         For each task its declared outputs, and the slot of the first.
     owner, uses
         For each slot the task of its output, and the number of inputs it feeds.
     items
-        First slot and output of each list of slots that hold one item of that output. Empty
-        here; see :class:`~dagprofiler.graph.wiring.GrowableWiring`.
+        First slot and output of each list of slots that hold one item of that output.
     routes
         Each edge, as ``source * len(names) + target``, to the fields it
         carries: by source, sources in the order in which edges first name them.
+    sources, first_source, after
+        Of a graph that grows: the predecessors of all tasks, and where those of each task
+        begin; and for each task that has some its successors.
 
     Notes
     -----
     `routes`, `targets` and `first_target`, which only reports, failures and
     parallel runs need, are computed at their first use.
     """
-
-    grows = False
 
     def __init__(
         self,
@@ -347,27 +268,30 @@ class Wiring:
         gathers: Sequence[tuple[str, ...]],
         edges: Iterable[Any],
     ) -> None:
+        self.grows, self.given = False, len(names)
         self.names = names
         self.outputs = outputs
-        self.first_slot: MutableSequence[int] = list(accumulate(map(len, self.outputs), initial=0))
-        self.owner: MutableSequence[int] = [
-            i for i, fields in enumerate(self.outputs) for _ in fields
-        ]
+        self.first_slot: MutableSequence[int] = list(accumulate(map(len, outputs), initial=0))
+        self.owner: MutableSequence[int] = [i for i, fields in enumerate(outputs) for _ in fields]
         self.items: list[tuple[int, str]] = []
-        self._edges = resolved_edges(names, outputs, inputs, edges)
-        self._lay_out(inputs, gathers)
-        sources, targets = self._edges.sources, self._edges.targets
-        self.sinks = sorted(set(range(len(names))).difference(sources))
+        self.sources: MutableSequence[int] = []
+        self.first_source: MutableSequence[int] = []
+        self.after: dict[int, list[int]] = {}
+        resolved = resolved_edges(names, outputs, inputs, edges)
+        #: The edges of the graph as it is; None after a change.
+        self.resolved: Edges | None = resolved
+        self._lay_out(resolved, inputs, gathers)
+        self.sinks = sorted(set(range(len(names))).difference(resolved.sources))
         # If all edges lead to larger numbers, the smallest remaining one is always ready.
-        self.order: Sequence[int] = range(len(names))
-        if not all(map(lt, sources, targets)):
+        self.order: MutableSequence[int] = array("q", range(len(names)))
+        if any(source > target for source, target in zip(resolved.sources, resolved.targets)):
             self.order = _order(names, self.targets, self.first_target)
 
     def _lay_out(
-        self, declared: Sequence[tuple[str, ...]], gathers: Sequence[tuple[str, ...]]
+        self, edges: Edges, declared: Sequence[tuple[str, ...]], gathers: Sequence[tuple[str, ...]]
     ) -> None:
         """Group the inputs by task."""
-        edges, first_slot = self._edges, self.first_slot
+        first_slot = self.first_slot
         lengths = [0] * len(self.names)
         for target, routes in zip(edges.targets, edges.routes):
             lengths[target] += len(routes)
@@ -395,6 +319,105 @@ class Wiring:
             else:
                 self.inputs.append(shared.setdefault(arriving, arriving))
 
+    def growing(self) -> Wiring:
+        """Return a copy that grows in place, so that references to its lists stay valid.
+
+        Edges lead from existing tasks to new ones only, so a task's number, slots and inputs
+        never change, and the order of addition is topological.
+        """
+        wiring = copy(self)
+        wiring.grows, wiring.resolved = True, None
+        wiring.names, wiring.outputs, wiring.inputs = [*self.names], [*self.outputs], [*self.inputs]
+        wiring.uses, wiring.items = [*self.uses], [*self.items]
+        # An array holds a number in 8 bytes, a list in 36.
+        wiring.order = array("q", self.order)
+        wiring.slots, wiring.owner = array("q", self.slots), array("q", self.owner)
+        wiring.first_input = array("q", self.first_input)
+        wiring.first_slot = array("q", self.first_slot[: len(self.names)])
+        sources, first_source = self.columns
+        wiring.sources, wiring.first_source = array("q", sources), array("q", first_source)
+        wiring.after = {}
+        for target in range(len(self.names)):
+            for source in self.predecessors(target):
+                wiring.after.setdefault(source, []).append(target)
+        return wiring
+
+    def add_items(self, source: int, field: str, count: int) -> int:
+        """Add slots for the items of an output of `source`; return the number of the first."""
+        first = len(self.owner)
+        self.items.append((first, field))
+        self.owner.extend([source] * count)
+        self.uses += [0] * count
+        return first
+
+    def add_task(
+        self,
+        name: str,
+        outputs: tuple[str, ...],
+        sources: Sequence[int],
+        slots: Sequence[int],
+        inputs: tuple[str, ...],
+    ) -> None:
+        """Add a task with edges from existing tasks.
+
+        Parameters
+        ----------
+        name, outputs
+            Its name and declared outputs.
+        sources
+            Its direct predecessors.
+        slots, inputs
+            The slots that feed it, and the input that each feeds.
+        """
+        self.resolved = None
+        self.order.append(len(self.names))
+        self.first_slot.append(len(self.owner))
+        self.owner.extend([len(self.names)] * len(outputs))
+        self.uses += [0] * len(outputs)
+        self.names.append(name)
+        self.outputs.append(outputs)
+        self.inputs.append(inputs)
+        self.slots.extend(slots)
+        self.first_input.append(len(self.slots))
+        self.sources.extend(sources)
+        self.first_source.append(len(self.sources))
+
+    def cut(self, tasks: int, slots: int) -> None:
+        """Truncate to the first `tasks` and `slots`."""
+        self.resolved = None
+        del self.items[bisect_left(self.items, (slots,)) :]
+        inputs, sources = self.first_input[tasks], self.first_source[tasks]
+        for length, rows in (
+            (tasks, (self.names, self.order, self.outputs, self.inputs, self.first_slot)),
+            (tasks + 1, (self.first_input, self.first_source)),
+            (inputs, (self.slots,)),
+            (sources, (self.sources,)),
+            (slots, (self.owner, self.uses)),
+        ):
+            for row in rows:
+                del row[length:]
+
+    @property
+    def _edges(self) -> Edges:
+        if self.resolved is None:
+            self.resolved = self._resolve()
+        return self.resolved
+
+    def _resolve(self) -> Edges:
+        """Return the edges of a graph that has grown."""
+        edges = Edges(len(self.names))
+        # Most edges carry the same fields: they share one tuple.
+        shared: dict[tuple[Route, ...], tuple[Route, ...]] = {}
+        for target in range(edges.count):
+            carried: dict[int, tuple[Route, ...]] = dict.fromkeys(self.predecessors(target), ())
+            for field, slot in self.feeds(target):
+                source = self.owner[slot]
+                carried[source] += ((slot - self.first_slot[source], field),)
+            edges.sources += carried
+            edges.targets += [target] * len(carried)
+            edges.routes += [shared.setdefault(routes, routes) for routes in carried.values()]
+        return edges
+
     @property
     def routes(self) -> dict[int, tuple[Route, ...]]:
         """Each edge and the fields that it carries."""
@@ -413,11 +436,17 @@ class Wiring:
     @property
     def columns(self) -> tuple[Sequence[int], Sequence[int]]:
         """The predecessors of all tasks, and where those of each task begin."""
-        return self._edges.columns
+        return (self.sources, self.first_source) if self.grows else self._edges.columns
 
     def pairs(self) -> Iterable[int]:
-        """Return the numbers of all edges, in the order of `routes`."""
-        return self.routes
+        """Return the numbers of all edges, in the order of `routes`.
+
+        Those of a graph that grows are not resolved for it.
+        """
+        if not self.grows:
+            return self.routes
+        count = len(self.names)
+        return (source * count + target for source in self.after for target in self.after[source])
 
     def edges(self) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
         """Yield source, target and routes of each edge, by source."""
@@ -432,6 +461,8 @@ class Wiring:
 
     def successors(self, task: int) -> list[int]:
         """Return the direct successors of `task`."""
+        if self.grows:
+            return self.after.get(task, [])
         return self.targets[self.first_target[task] : self.first_target[task + 1]]
 
     def predecessors(self, task: int) -> Sequence[int]:
@@ -461,148 +492,17 @@ class Wiring:
         return self.field(source, slot - self.first_slot[source])
 
     def wanted(self, task: int) -> list[str]:
-        """Return the outputs of a task that feed other tasks."""
+        """Return the outputs of a task that feed other tasks, or may feed tasks added later."""
         slots = enumerate(self.outputs[task], self.first_slot[task])
-        return [field for slot, field in slots if self.uses[slot]]
+        return [field for slot, field in slots if self.grows or self.uses[slot]]
 
-
-class GrowableWiring(Wiring):
-    """A wiring that grows in place, so that references to its lists stay valid.
-
-    Edges lead from existing tasks to new ones only, so a task's number, slots
-    and inputs never change. Tasks are numbered in the order of their addition,
-    which is topological: first the given ones, by name.
-
-    Parameters
-    ----------
-    given
-        The initial wiring.
-
-    Attributes
-    ----------
-    given
-        Number of tasks of the initial wiring.
-    sources, first_source
-        The predecessors of all tasks, and where those of each task begin.
-    """
-
-    grows = True
-
-    def __init__(self, given: Wiring) -> None:
-        # Without the constructor of the base class: the edges are resolved already.
-        self.given = len(given.names)
-        self._given_order = [*given.order]
-        self.names = [*given.names]
-        self.outputs = [*given.outputs]
-        self.inputs, self.uses = [*given.inputs], [*given.uses]
-        # An array holds a number in 8 bytes, a list in 36.
-        self.slots, self.owner = array("q", given.slots), array("q", given.owner)
-        self.first_input = array("q", given.first_input)
-        self.first_slot = array("q", given.first_slot[: len(given.names)])
-        self.items = [*given.items]
-        sources, first_source = given.columns
-        self.sources, self.first_source = array("q", sources), array("q", first_source)
-        self.after: dict[int, list[int]] = {}
-        for target, begin in enumerate(first_source[:-1]):
-            for source in sources[begin : first_source[target + 1]]:
-                self.after.setdefault(source, []).append(target)
-        #: The edges of the graph as it is; None after a change.
-        self._resolved: Edges | None = None
-
-    def add_items(self, source: int, field: str, count: int) -> int:
-        """Add slots for the items of an output of `source`; return the number of the first."""
-        first = len(self.owner)
-        self.items.append((first, field))
-        self.owner.extend([source] * count)
-        self.uses += [0] * count
-        return first
-
-    def add_task(
-        self,
-        name: str,
-        outputs: tuple[str, ...],
-        sources: Sequence[int],
-        slots: Sequence[int],
-        inputs: tuple[str, ...],
-    ) -> None:
-        """Add a task with edges from existing tasks.
-
-        Parameters
-        ----------
-        name, outputs
-            Its name and declared outputs.
-        sources
-            Its direct predecessors.
-        slots, inputs
-            The slots that feed it, and the input that each feeds.
-        """
-        self._resolved = None
-        self.first_slot.append(len(self.owner))
-        self.owner.extend([len(self.names)] * len(outputs))
-        self.uses += [0] * len(outputs)
-        self.names.append(name)
-        self.outputs.append(outputs)
-        self.inputs.append(inputs)
-        self.slots.extend(slots)
-        self.first_input.append(len(self.slots))
-        self.sources.extend(sources)
-        self.first_source.append(len(self.sources))
-
-    def cut(self, tasks: int, slots: int) -> None:
-        """Truncate to the first `tasks` and `slots`."""
-        self._resolved = None
-        del self.items[bisect_left(self.items, (slots,)) :]
-        inputs, sources = self.first_input[tasks], self.first_source[tasks]
-        for length, rows in (
-            (tasks, (self.names, self.outputs, self.inputs, self.first_slot)),
-            (tasks + 1, (self.first_input, self.first_source)),
-            (inputs, (self.slots,)),
-            (sources, (self.sources,)),
-            (slots, (self.owner, self.uses)),
-        ):
-            for row in rows:
-                del row[length:]
-
-    @property
-    def columns(self) -> tuple[Sequence[int], Sequence[int]]:
-        """The predecessors of all tasks, and where those of each task begin."""
-        return self.sources, self.first_source
-
-    def successors(self, task: int) -> list[int]:
-        """Return the direct successors of `task`."""
-        return self.after.get(task, [])
-
-    def pairs(self) -> Iterable[int]:
-        """Return the numbers of all edges, in the order of `routes`, without resolving them."""
-        count = len(self.names)
-        return (
-            source * count + target for source, targets in self.after.items() for target in targets
-        )
-
-    def wanted(self, task: int) -> list[str]:
-        """Return all outputs of a task: later tasks may need any of them."""
-        return list(self.outputs[task])
-
-    @property
-    def sinks(self) -> list[int]:  # type: ignore[override]
-        """Tasks without successors."""
-        return [i for i in range(len(self.names)) if i not in self.after]
-
-    @property
-    def order(self) -> Sequence[int]:  # type: ignore[override]
-        """Task numbers in execution order: given tasks in Kahn's order, then the added ones."""
-        return [*self._given_order, *range(self.given, len(self.names))]
-
-    @property
-    def _edges(self) -> Edges:  # type: ignore[override]
-        if self._resolved is None:
-            self._resolved = self._resolve()
-        return self._resolved
-
-    def same_as(self, other: GrowableWiring) -> bool:
+    def same_as(self, other: Wiring) -> bool:
         """Tell whether two graphs are the same and grew in the same order."""
-        mine, theirs = vars(self), vars(other)
-        return all(mine[name] == theirs[name] for name in mine if name not in ("uses", "_resolved"))
+        mine, theirs = (
+            (w.names, w.outputs, w.columns, w.inputs, w.slots, w.first_input, w.owner, w.items)
+            for w in (self, other)
+        )
+        return mine == theirs
 
     def by_name(self) -> dict[str, tuple[Any, ...]]:
         """Return for each task its outputs, its predecessors and what feeds it, by names."""
@@ -618,19 +518,3 @@ class GrowableWiring(Wiring):
             )
             for i, name in enumerate(names)
         }
-
-    def _resolve(self) -> Edges:
-        edges = Edges(len(self.names), [], [], [])
-        # Most edges carry the same fields: they share one tuple.
-        shared: dict[tuple[Route, ...], tuple[Route, ...]] = {}
-        for target in range(edges.count):
-            begin, end = self.first_source[target : target + 2]
-            carried: dict[int, tuple[Route, ...]] = dict.fromkeys(self.sources[begin:end], ())
-            begin, end = self.first_input[target : target + 2]
-            for field, slot in zip(self.inputs[target], self.slots[begin:end]):
-                source = self.owner[slot]
-                carried[source] += ((slot - self.first_slot[source], field),)
-            edges.sources += carried
-            edges.targets += [target] * len(carried)
-            edges.routes += [shared.setdefault(routes, routes) for routes in carried.values()]
-        return edges

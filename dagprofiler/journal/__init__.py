@@ -196,7 +196,7 @@ class Journal(Hook):
             "total_s": round_log.total_s,
             "costs_s": [round_log.meters_s, round_log.garbage_s, round_log.store_s],
         }
-        if round_log.growth is not None and i >= log.wiring.given:  # type: ignore[attr-defined]
+        if round_log.growth is not None and i >= log.wiring.given:
             line.update(self._added(round_log.growth.added_s[i], i))
         self._append(line)
 

@@ -85,6 +85,12 @@ class MT19937(numpy.random.MT19937):
         _twister.state.__set__(self, value)
         self._settle()
 
+    def __reduce__(self) -> Any:
+        """Pickle as numpy's own: models and distributions of SciPy hold the legacy generator."""
+        plain = _twister(0)
+        plain.state = self.state
+        return plain.__reduce__()
+
 
 @cache
 def seeder() -> Callable[[bytes], None]:

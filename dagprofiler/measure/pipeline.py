@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol
 
-from dagprofiler._util.interpreter import here, sink
+from dagprofiler._util.interpreter import Collection, TaskSpans, TaskThread, here, owner
 from dagprofiler.config import Config
-from dagprofiler.errors import OutputError, SerializationError, describe
+from dagprofiler.errors import OutputError, SerializationError, describe, listed
 from dagprofiler.measure.random import Streams, leave_stream
 from dagprofiler.serializers import PICKLED_AS_COUNTED, FrameList, frames_bytes, payload_bytes
 
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from inspect import Signature
 
     from dagprofiler.measure.instruments import Instruments, Readings
-    from dagprofiler.tracing.collection import Few, Packed
 
-    Spans = Union[Packed, Few, None]
-
+#: How many outputs a message names.
+_MOST_FIELDS = 20
 
 #: One half of a serializer: value to frames, or frames to value.
 Codec = Callable[[Any], Any]
@@ -47,8 +46,7 @@ def signature_of(function: Callable[..., Any], *, follow_wrapped: bool = True) -
     return signature(function, follow_wrapped=follow_wrapped, **options)
 
 
-@dataclass(frozen=True)
-class Parameters:
+class Parameters(NamedTuple):
     """Which keyword arguments a function takes.
 
     Attributes
@@ -88,7 +86,7 @@ class Parameters:
         return cls(frozenset(required - {"cfg"}), frozenset(optional - {"cfg"}), any_, takes_cfg)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Contract:
     """What a task declares, as needed to wire and run it; tasks that are alike share one.
 
@@ -188,14 +186,21 @@ class Record(NamedTuple):
     outputs: Mapping[str, Any] | None
     error: BaseException | None
     readings: Readings | None
-    spans: Spans
+    spans: TaskSpans | None
 
 
 #: The fields of a :class:`Work` and of a :class:`Record`, as bare tuples: making named ones takes
 #: a tenth of the time of a run of small tasks.
 WorkFields = tuple[str, Computes, Contract, Sequence[str], Sequence[Codec], bool]
 RecordFields = tuple[
-    Times, Sizes, Sizes, dict[str, Any], Any, "BaseException | None", "Readings | None", "Spans"
+    Times,
+    Sizes,
+    Sizes,
+    dict[str, Any],
+    Any,
+    "BaseException | None",
+    "Readings | None",
+    "TaskSpans | None",
 ]
 
 
@@ -224,8 +229,8 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
     instruments
         What to measure in addition to the phases.
     beside
-        Whether other tasks may run in this process, so that threads which this one starts
-        need its context to record into it.
+        Whether other tasks may run in this process, so that copies of this one's context
+        record into it.
 
     Returns
     -------
@@ -234,7 +239,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
     """
     name, task, contract, inputs, decoders, keep = work
     declared, encode = contract.outputs, contract.encode
-    t0 = t1 = t2 = t3 = t4 = t5 = readings = spans = outer = token = None
+    t0 = t1 = t2 = t3 = t4 = t5 = readings = spans = token = None
     field = data = outputs = None
     try:
         if contract.overrides_run:
@@ -275,13 +280,13 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         if streams is not None:
             streams.enter(name)
         compute = task.compute
-        worker = here.worker
+        thread = here.thread or TaskThread()
+        outer, collection = thread.task, thread.spare
+        if beside or outer is not None:
+            collection = Collection()
+            token = owner.set(collection)
+        thread.task = collection
         try:
-            if worker.busy:
-                outer, worker = worker, worker.inner()
-            worker.busy = True
-            if beside and worker.spans is not None:
-                token = sink.set(worker.spans.sink)
             if instruments is not None:
                 instruments.start()
             t2 = perf_counter()
@@ -290,27 +295,24 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             if instruments is not None:
                 instruments.stop(name)
         finally:
+            thread.task = outer
             if token is not None:
-                sink.reset(token)
-            worker.busy = False
-            if outer is not None:
-                here.worker = outer
-            # The task itself may have imported tracing.
-            held = worker.spans
-            if held is not None and (held.own or held.others):
-                spans = held.take()
+                owner.reset(token)
+                collection.ended = True
+            if collection.threads:
+                spans = collection.take()
         if streams is not None:
             leave_stream()
         del arguments
         returned = outputs
         if type(outputs) is not dict:
             if not isinstance(outputs, Mapping):
-                raise _no_mapping(name, declared, outputs)
+                raise _wrong_outputs(name, declared, outputs)
             # Read once: what follows must not depend on what reading it again would do.
             outputs = dict(outputs)
         for field in declared:
             if field not in outputs:
-                raise _missing_outputs(name, declared, outputs)
+                raise _wrong_outputs(name, declared, outputs)
         encoded = {}
         t4 = perf_counter()
         for field in outputs:
@@ -381,7 +383,7 @@ def _perform_by_run(work: WorkFields, frames: list[Any], config: Config | None) 
     serialized = result.get("outputs", {})
     for field in contract.outputs:
         if field not in outputs:
-            raise _missing_outputs(name, contract.outputs, outputs)
+            raise _wrong_outputs(name, contract.outputs, outputs)
     wire_frames = {
         field: serialized[field] if field in serialized else contract.encode(value)
         for field, value in outputs.items()
@@ -429,24 +431,13 @@ def _not_metered(name: str) -> str:
     return f"task {name!r} is run by its own run(), around parts of which nothing can be metered"
 
 
-def _no_mapping(name: str, declared: Sequence[str], outputs: Any) -> OutputError:
-    return OutputError(
-        f"task {name!r}: compute() returned {type(outputs).__name__}, expected a mapping "
-        f"of its outputs ({_named('declared', declared)})"
-    )
-
-
-def _missing_outputs(name: str, declared: Sequence[str], outputs: Mapping[str, Any]) -> OutputError:
-    missing = [field for field in declared if field not in outputs]
-    return OutputError(
-        f"task {name!r}: compute() returned no {_quoted(missing)} "
-        f"({_named('declared', declared)}; {_named('returned', outputs)})"
-    )
-
-
-def _named(what: str, fields: Iterable[str]) -> str:
-    return f"{what}: {_quoted(fields) or 'none'}"
-
-
-def _quoted(fields: Iterable[str]) -> str:
-    return ", ".join([repr(field) for field in fields])
+def _wrong_outputs(name: str, declared: Sequence[str], outputs: Any) -> OutputError:
+    """Return the error for what is no mapping of outputs, or lacks some."""
+    expected = f"declared: {listed(declared, _MOST_FIELDS) or 'none'}"
+    if not isinstance(outputs, Mapping):
+        got = f"{type(outputs).__name__}, expected a mapping of its outputs ({expected})"
+    else:
+        missing = [field for field in declared if field not in outputs]
+        returned = listed(list(outputs), _MOST_FIELDS) or "none"
+        got = f"no {listed(missing, _MOST_FIELDS)} ({expected}; returned: {returned})"
+    return OutputError(f"task {name!r}: compute() returned {got}")

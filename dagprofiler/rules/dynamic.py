@@ -36,7 +36,7 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.graph.edges import Matches, check_parallel, edge_text, field_problem
-from dagprofiler.graph.wiring import GrowableWiring, Wiring
+from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.pipeline import Contract, encoded_size
 from dagprofiler.task import Task, check_tags, grows, instance_of
 
@@ -684,7 +684,7 @@ class DynamicGraph:
     """
 
     def __init__(self, given: Wiring, rules: Rules, reader: ContractReader, config: Config) -> None:
-        self.wiring = GrowableWiring(given)
+        self.wiring = given.growing()
         self.config = config
         self._limits = rules
         self._reader = reader

@@ -5,11 +5,12 @@ writes one trace for each process, for Perfetto, ``chrome://tracing`` and speeds
 :func:`collecting`, spans go to the collection.
 """
 
-from dagprofiler.tracing._file import Merged, merge
+from dagprofiler._util.interpreter import Collection, Span
+from dagprofiler.tracing._events import Merged, merge
+from dagprofiler.tracing._options import Options
 from dagprofiler.tracing._perfflow import async_event, critical_path, sync_event
-from dagprofiler.tracing._process import Options, configure, flush
+from dagprofiler.tracing._recorder import collecting, configure, flush
 from dagprofiler.tracing._spans import async_span, counter, instant, span, trace
-from dagprofiler.tracing.collection import Collection, collecting
 from dagprofiler.tracing.functions import FunctionCollector
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "FunctionCollector",
     "Merged",
     "Options",
+    "Span",
     "async_event",
     "async_span",
     "collecting",

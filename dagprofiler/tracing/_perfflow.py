@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
-from itertools import chain
 from typing import Any, Callable, NamedTuple, overload
 
 from dagprofiler._util.checks import choice
+from dagprofiler._util.interpreter import imported, recording
 from dagprofiler.errors import TraceError
-from dagprofiler.tracing._process import recorder
-from dagprofiler.tracing._recording import Label, clock, new_id, record, state, strand, text_of
-from dagprofiler.tracing._spans import Function, decorated, label_of, signed, within, wrapped
+from dagprofiler.tracing._recorder import recorder
+from dagprofiler.tracing._spans import Function, decorated, label_of, within, wrapped
+from dagprofiler.tracing._state import clock, in_event_loop, new_id, record
 
 _POINTCUTS = ("around", "before", "after", "around_async", "before_async", "after_async")
 _SYNC = ("before", "after")
 _ASYNC = ("before", "instant", "after")
-
-#: How many events of one place may be open; before more, the oldest becomes an instant.
-_MOST_OPEN = 1000
 
 
 @overload
@@ -26,7 +26,7 @@ def critical_path(pointcut: Function, /) -> Function: ...
 @overload
 def critical_path(pointcut: str = "around", scope: str = "") -> Callable[[Function], Function]: ...
 def critical_path(pointcut: Any = "around", scope: str = "") -> Any:
-    """Annotate a function, or a class, that is likely to be on the critical path.
+    """Annotate a function that is likely to be on the critical path.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def critical_path(pointcut: Any = "around", scope: str = "") -> Any:
     Raises
     ------
     TraceError
-        If there is no such pointcut.
+        If there is no such pointcut, or what is decorated is no function.
 
     Examples
     --------
@@ -84,9 +84,13 @@ def sync_event(pointcut: str, name: Any, category: Any) -> None:
         If there is no such pointcut.
     """
     choice("pointcut", pointcut, _SYNC, error=TraceError)
-    if not state.off:
-        label = Label("span", text_of(name), text_of(category))
-        _open.mark(pointcut, label, label.category, threading.get_ident())
+    if not recording.off:
+        thread = threading.get_ident()
+        work = _Work("span", str(name), str(category), place=str(category))
+        if pointcut == "before":
+            _open.begin(thread, work)
+        else:
+            _open.end(thread, work)
 
 
 def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: Any = None) -> None:  # noqa: A002  (PerfFlowAspect's)
@@ -111,123 +115,120 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     is treated as in :func:`sync_event`.
     """
     choice("pointcut", pointcut, _ASYNC, error=TraceError)
-    if not state.off:
-        category, scope = text_of(category), text_of(scope or "")
-        args = {"scope": scope} if scope else None
-        label = Label("async", text_of(name), category, args, new_id())
-        place = strand() if id is None else text_of(id)
-        _open.mark(pointcut, label, place, (category, scope), exact=id is not None)
+    if recording.off:
+        return
+    scope = str(scope or "")
+    among = str(category), scope
+    place = _strand() if id is None else str(id)
+    args = {"scope": scope} if scope else None
+    work = _Work("async", str(name), str(category), place, args, new_id())
+    if pointcut == "before":
+        _open.begin(among, work)
+    elif pointcut == "after":
+        _open.end(among, work, exact=id is not None)
+    else:
+        begun = _open.matching(among, work, exact=id is not None)
+        number = (begun or work).id
+        now = clock()
+        record("async_instant", work.name, work.category, now, now, args, number)
 
 
 def _marking(function: Any, *, pointcut: str, scope: str) -> Any:
     """Return a function whose calls begin, or end, a span."""
-    label = label_of(function)
+    name, category = label_of(function)
     when, _, kind = pointcut.partition("_")
     if kind:
-        mark = partial(async_event, when, label.name, label.category, scope)
+        mark = partial(async_event, when, name, category, scope)
     else:
-        mark = partial(sync_event, when, label.name, label.category)
-    return signed(within(function, partial(_Marked, mark, before=when == "before")), function)
+        mark = partial(sync_event, when, name, category)
+    return within(function, partial(_marked, mark, before=when == "before"))
 
 
-class _Marked:
-    """Calls a function at the start, or at the end, also after an exception."""
-
-    __slots__ = ("_before", "_mark")
-
-    def __init__(self, mark: Callable[[], None], *, before: bool) -> None:
-        self._mark, self._before = mark, before
-
-    def __enter__(self) -> None:
-        if self._before:
-            self._mark()
-
-    def __exit__(self, *_: object) -> None:
-        if not self._before:
-            self._mark()
+@contextmanager
+def _marked(mark: Callable[[], None], *, before: bool) -> Iterator[None]:
+    """Call a function at the start of the block, or at its end, also after an exception."""
+    if before:
+        mark()
+    try:
+        yield
+    finally:
+        if not before:
+            mark()
 
 
-class _Begun(NamedTuple):
-    """Work that was begun and has not ended: what it is, its place, and when it began."""
+class _Work(NamedTuple):
+    """Work that is begun by hand: what it is, where, and when it began."""
 
-    label: Label
+    kind: str
+    name: str
+    category: str
+    #: An end matches best if name and place are those of the begin, then if the place is.
     place: Any
-    start: float
+    args: dict[str, Any] | None = None
+    id: int | None = None
+    start: float = 0.0
 
 
 class _Open:
-    """Work that was begun by hand: by thread, or by category and scope."""
+    """Work that has begun and not ended: of each thread, and of each category and scope."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._begun: dict[Any, list[_Begun]] = {}
+        self._works: dict[Any, list[_Work]] = {}
 
-    def mark(
-        self, pointcut: str, label: Label, place: Any, among: Any, *, exact: bool = False
-    ) -> None:
-        """Begin or end work, or record an instant in it.
+    def begin(self, among: Any, work: _Work) -> None:
+        """Note that work begins; `among` is the work with which it is matched."""
+        with self._lock:
+            self._works.setdefault(among, []).append(work._replace(start=clock()))
 
-        Parameters
-        ----------
-        label, place
-            What the work is, and where: an end matches best if name and place are those of the
-            begin, then if the place is.
-        among
-            The work with which it is matched.
-        exact
-            Whether the place must match.
-        """
-        recorder.start()
+    def end(self, among: Any, work: _Work, *, exact: bool = False) -> None:
+        """Record the work that matches best."""
         now = clock()
         with self._lock:
-            begun = self._begun.setdefault(among, [])
-            if pointcut == "before":
-                begun.append(_Begun(label, place, now))
-                if len(begun) > _MOST_OPEN:
-                    oldest = begun.pop(0)
-                    _instant(oldest.label, oldest.start, "no 'after' came")
-                return
-            i = _match(begun, label.name, place, exact=exact)
-            found = None if i is None else begun[i]
-            if i is not None and pointcut == "after":
-                del begun[i]
-            if not begun:
-                # Numbers of threads come back.
-                del self._begun[among]
-        if pointcut == "instant":
-            number = label.id if found is None else found.label.id
-            record(label._replace(kind="async_instant", id=number), now, now)
-        elif found is None:
-            _instant(label, now, "no 'before' came")
+            begun = self.matching(among, work, exact=exact)
+            if begun is not None:
+                self._works[among].remove(begun)
+                if not self._works[among]:
+                    # Numbers of threads come back.
+                    del self._works[among]
+        if begun is None:
+            args = {"note": "no 'before' came"}
+            record("instant", work.name, work.category, now, now, args)
         else:
-            record(found.label, found.start, now)
+            record(begun.kind, begun.name, begun.category, begun.start, now, begun.args, begun.id)
+
+    def matching(self, among: Any, work: _Work, *, exact: bool) -> _Work | None:
+        """Return the last open work that matches best, only in the same place if `exact`."""
+        best, best_fit = None, 2 if exact else 0
+        for begun in self._works.get(among, ()):
+            fit = 2 * (begun.place == work.place) + (begun.name == work.name)
+            if fit >= best_fit:
+                best, best_fit = begun, fit
+        return best
 
     def finish(self) -> None:
         """End open work at the end of the process."""
-        now, note = clock(), {"unfinished": True}
+        now, args = clock(), {"unfinished": True}
         with self._lock:
-            for label, _, start in chain.from_iterable(self._begun.values()):
-                record(label._replace(kind="async", args=note, id=label.id or new_id()), start, now)
-            self.forget()
+            works = [work for works in self._works.values() for work in works]
+            self._works.clear()
+        for work in works:
+            number = work.id or new_id()
+            record("async", work.name, work.category, work.start, now, args, number)
 
-    def forget(self) -> None:
+    def leave_to_parent(self) -> None:
         """Reset in a forked process: open work belongs to its parent."""
         self.__init__()  # type: ignore[misc]
 
 
-def _match(begun: list[_Begun], name: str, place: Any, *, exact: bool) -> int | None:
-    """Return the index of the last work that matches best; None if none does."""
-    last: dict[int, int] = {}
-    for i, work in enumerate(begun):
-        fit = 2 * (work.place == place) + (work.label.name == name)
-        if fit > 1 or not exact:
-            last[fit] = i
-    return last[max(last)] if last else None
-
-
-def _instant(label: Label, moment: float, why: str) -> None:
-    record(Label("instant", label.name, label.category, {"note": why}), moment, moment)
+def _strand() -> int:
+    """Return the id of asyncio's current task, or of the thread."""
+    tasks = imported("asyncio.tasks") if in_event_loop() else None
+    task = None if tasks is None else tasks.current_task()
+    return threading.get_ident() if task is None else id(task)
 
 
 _open = _Open()
-recorder.by_hand = _open
+recorder.endings.append(_open.finish)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_open.leave_to_parent)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator, Generator
 from functools import partial, wraps
-from sys import modules
-from types import coroutine
 from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast, overload
 
+from dagprofiler._util.interpreter import recording
 from dagprofiler.errors import TraceError, short_repr
-from dagprofiler.tracing._process import note
-from dagprofiler.tracing._recording import (
-    Kind,
-    Label,
+from dagprofiler.tracing._state import (
     clock,
-    failed,
     in_event_loop,
-    labelled,
+    new_id,
+    note,
     plain,
     record,
-    state,
-    text_of,
+    with_error,
 )
 
 if TYPE_CHECKING:
@@ -46,8 +42,7 @@ class span:  # noqa: N801  (reads as a word of the language)
     -----
     An exception ends the span, is recorded in it under ``error``, and propagates. In an
     event loop, and with ``async with``, the span is asynchronous: it has its own track,
-    since others may run while it waits. Entering one object twice at a time or
-    closing it twice adds a note to the trace and raises nothing.
+    since others may run while it waits. Ending it again does nothing.
 
     Examples
     --------
@@ -58,39 +53,18 @@ class span:  # noqa: N801  (reads as a word of the language)
     __slots__ = ("_start", "args", "name")
 
     def __init__(self, name: Any, /, **args: Any) -> None:
-        self.name = name
+        self.name = str(name)
         self.args = args
         self._start: float | None = None
 
     def __enter__(self) -> Self:
-        if self._start is not None:
-            note("span entered twice", name=text_of(self.name))
-        else:
-            self._start = clock()
+        self._start = clock()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         end = clock()
-        start = self._start
-        self._start = None
-        if state.off:
-            return
-        # What in_event_loop() and record() do, without the calls.
-        running_loop = state.running_loop
-        if running_loop is not None:
-            apart = running_loop() is not None
-        else:
-            apart = "asyncio.events" in modules and in_event_loop()
-        args = self.args
-        # What has replaced the dict may have no truth value, as an array has none.
-        bare = type(args) is dict and not args
-        if kind is None and not apart and bare and type(self.name) is str and start:
-            buffer = state.sink.get(state.fallback).buffer
-            buffer += (self.name, start, end)
-            if len(buffer) > buffer.limit:
-                buffer.owner.full(buffer)
-        else:
-            self._record("async" if apart else "span", start, end, error)
+        if not recording.off:
+            self._record(end, error, apart=in_event_loop())
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -98,15 +72,15 @@ class span:  # noqa: N801  (reads as a word of the language)
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
         self.__exit__(kind, error, None)
 
-    def _record(
-        self, kind: Kind, start: float | None, end: float, error: BaseException | None
-    ) -> None:
-        name = text_of(self.name)
+    def _record(self, end: float, error: BaseException | None, *, apart: bool) -> None:
+        start, self._start = self._start, None
         if start is None:
-            note("span closed that was not open", name=name)
             return
-        label = labelled(kind, name, "span", plain(self.args) or None)
-        record(label if error is None else failed(label, error), start, end)
+        args = with_error(plain(self.args), error)
+        if apart:
+            record("async", self.name, "span", start, end, args, new_id())
+        else:
+            record("span", self.name, "span", start, end, args)
 
 
 class async_span(span):  # noqa: N801  (as span)
@@ -124,10 +98,7 @@ class async_span(span):  # noqa: N801  (as span)
     __slots__ = ()
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        end, start = clock(), self._start
-        self._start = None
-        if not state.off:
-            self._record("async", start, end, error)
+        self.end(error)
 
     def begin(self) -> Self:
         """Begin the span and return it."""
@@ -135,7 +106,9 @@ class async_span(span):  # noqa: N801  (as span)
 
     def end(self, error: BaseException | None = None) -> None:
         """End the span and record `error`, if given."""
-        self.__exit__(None, error, None)
+        now = clock()
+        if not recording.off:
+            self._record(now, error, apart=True)
 
 
 def instant(name: Any, /, **args: Any) -> None:
@@ -150,10 +123,9 @@ def instant(name: Any, /, **args: Any) -> None:
     --------
     >>> instant("cache miss", key="a")
     """
-    if state.off:
-        return
-    now = clock()
-    record(Label("instant", text_of(name), "instant", plain(args) or None), now, now)
+    if not recording.off:
+        now = clock()
+        record("instant", str(name), "instant", now, now, plain(args))
 
 
 def counter(name: Any, value: Any = None, /, **values: Any) -> None:
@@ -177,19 +149,20 @@ def counter(name: Any, value: Any = None, /, **values: Any) -> None:
     >>> counter("queue", 3)
     >>> counter("workers", busy=2, idle=6)
     """
-    if state.off:
+    if recording.off:
         return
     now = clock()
-    given = values if value is None else {"value": value, **values}
-    numbers: dict[str, Any] = {}
-    others: dict[str, Any] = {}
-    for key, number in plain(given).items():
-        right = isinstance(number, (int, float)) and not isinstance(number, bool)
-        (numbers if right else others)[key] = number
+    values = plain(values if value is None else {"value": value, **values}) or {}
+    numbers = {
+        key: number
+        for key, number in values.items()
+        if isinstance(number, (int, float)) and not isinstance(number, bool)
+    }
     if numbers:
-        record(Label("counter", text_of(name), "counter", numbers), now, now)
-    if others or not given:
-        note("counter without a number", name=text_of(name), values=others)
+        record("counter", str(name), "counter", now, now, numbers)
+    if not values or len(numbers) < len(values):
+        others = {key: other for key, other in values.items() if key not in numbers}
+        note("counter without a number", name=str(name), values=others)
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -207,11 +180,10 @@ def trace(function: Any = None, /, *, name: str | None = None, category: str | N
     Parameters
     ----------
     function
-        Function, method, coroutine function, generator function, asynchronous generator
-        function, or a ``classmethod``, ``staticmethod`` or function decorated with
-        ``contextlib.contextmanager``; or a class, whose instances are recorded as they are made.
+        What is called: a function, method, coroutine or generator, asynchronous or not, or
+        anything else that can be called, except classes.
     name
-        Name of the span; by default the function's qualified name.
+        Name of the spans; by default the function's qualified name.
     category
         Category of the span; by default the function's module.
 
@@ -223,15 +195,16 @@ def trace(function: Any = None, /, *, name: str | None = None, category: str | N
     Raises
     ------
     TraceError
-        If `function` is not callable.
+        If `function` is a class or is not callable.
 
     Notes
     -----
     A span lasts until the work is done: for a coroutine until it returns, for a generator
-    from the first requested value until it is exhausted or closed, for a context
-    manager until its block ends. Spans of coroutines and generators are asynchronous, since
-    other work runs in between. An exception ends the span, is recorded in it and
-    propagates. With tracing off a call costs one check of a flag.
+    from the first requested value until it is exhausted or closed. Spans of coroutines are
+    asynchronous, and so are those of generators, since other work runs in between. Below
+    ``@contextmanager`` the span of the generator lasts as long as the ``with`` block.
+    An exception ends the span, is recorded in it and propagates. With tracing off a call costs
+    one check of a flag.
 
     Examples
     --------
@@ -257,126 +230,51 @@ def decorated(function: Any, what: str, wrap: Callable[[Any], Any]) -> Any:
     if isinstance(function, (classmethod, staticmethod)):
         return type(function)(decorated(function.__func__, what, wrap))
     if isinstance(function, type):
-        return _constructed(function, what, wrap)
+        raise TraceError(
+            f"@{what} of class {function.__qualname__!r}: expected a function; decorate its methods"
+        )
     if not callable(function):
-        raise TraceError(f"@{what} of {short_repr(function)}: expected a function or a class")
+        raise TraceError(f"@{what} of {short_repr(function)}: expected a function")
     return wrap(function)
 
 
-def _constructed(kind: type, what: str, wrap: Callable[[Any], Any]) -> type:
-    """Return a class, each of whose instances is made within what `wrap` records."""
-    own: Any = kind.__init__  # type: ignore[misc]
-    new: Any = kind.__new__
-
-    @wraps(own)
-    def made(self: Any, *args: Any, **kwargs: Any) -> None:
-        # object's refuses the arguments that another __new__ has taken.
-        if own != object.__init__ or new is object.__new__:
-            own(self, *args, **kwargs)
-
-    # A span of the class's name, as that of a function.
-    made.__qualname__, made.__module__ = kind.__qualname__, kind.__module__
-    try:
-        kind.__init__ = wrap(made)  # type: ignore[misc]
-    except TypeError as error:
-        raise TraceError(f"@{what} of {short_repr(kind)}: a class of Python's own") from error
-    return kind
-
-
-def label_of(function: Any, name: str | None = None, category: str | None = None) -> Label:
-    """Return the label of a function's spans."""
-    own = getattr(function, "__qualname__", None) or type(function).__qualname__
-    module = getattr(function, "__module__", None) or "function"
-    return Label("span", text_of(name or own), text_of(category or module))
+def label_of(function: Any) -> tuple[str, str]:
+    """Return the name and the category of a function's spans."""
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return name, getattr(function, "__module__", None) or "function"
 
 
 def wrapped(
     function: Any, *, name: str | None = None, category: str | None = None, apart: bool = False
 ) -> Any:
     """Return a function that records a span for each call; asynchronous ones if `apart`."""
-    label = label_of(function, name, category)
-    if _makes_context_managers(function):
-        import inspect
-        from contextlib import asynccontextmanager, contextmanager
-
-        inner, again = function.__wrapped__, contextmanager
-        if inspect.isasyncgenfunction(inner):
-            apart, again = True, cast("Any", asynccontextmanager)
-        call = partial(_Call, label._replace(kind="async") if apart else label)
-        return signed(again(within(inner, call)), function)
-    call = partial(_Call, label._replace(kind="async"))
-    plain = None if apart else partial(_function, label=label)
-    return signed(within(function, call, plain), function)
+    own_name, module = label_of(function)
+    label = str(name or own_name), str(category or module)
+    if apart or any(is_kind(function) for is_kind, _ in _SUSPENDED):
+        return within(function, partial(_Call, *label))
+    return _function(function, *label)
 
 
-def within(
-    function: Any, context: Callable[[], Any], plain: Callable[[Any], Any] | None = None
-) -> Any:
-    """Return a function of the same kind, each of whose calls runs in a context of its own.
-
-    With `plain`, that wraps what is neither asynchronous nor a generator.
-    """
-    import inspect
-
-    kind = function if hasattr(function, "__code__") else _kind_of_object(function)
-    if inspect.isasyncgenfunction(kind):
-        return _async_generator(function, context)
-    if inspect.iscoroutinefunction(kind):
-        return _coroutine(function, context)
-    if inspect.isgeneratorfunction(kind):
-        traced = _generator(function, context)
-        if kind.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:
-            # By `types.coroutine`: a generator that can be awaited.
-            traced = wraps(traced)(coroutine(traced))
-        return traced
-    return _in_context(function, context) if plain is None else plain(function)
+def within(function: Any, context: Callable[[], Any]) -> Any:
+    """Return a function of the same kind, each of whose calls runs in a context of its own."""
+    for is_kind, wrap in _SUSPENDED:
+        if is_kind(function):
+            return wrap(function, context)
+    return _in_context(function, context)
 
 
-def _kind_of_object(function: Any) -> Any:
-    """Return the object or its ``__call__``, whichever shows the kind of the callable."""
-    import inspect
-
-    call = type(function).__call__
-    kinds = (inspect.isasyncgenfunction, inspect.iscoroutinefunction, inspect.isgeneratorfunction)
-    return call if any(is_kind(call) for is_kind in kinds) else function
-
-
-def signed(traced: Any, function: Any) -> Any:
-    """Give a wrapper the signature of the wrapped function, for code that reads only that."""
-    from contextlib import suppress
-    from inspect import signature
-
-    with suppress(Exception):  # builtins may have none, and annotations may be anything
-        traced.__signature__ = signature(function)
-    return traced
-
-
-def _makes_context_managers(function: Any) -> bool:
-    """Tell whether ``contextlib.contextmanager`` made `function`."""
-    import contextlib
-
-    module = getattr(function, "__globals__", {}).get("__name__")
-    code = getattr(getattr(function, "__code__", None), "co_name", None)
-    return module == contextlib.__name__ and code == "helper" and hasattr(function, "__wrapped__")
-
-
-def _function(function: Any, label: Label) -> Any:
+def _function(function: Any, name: str, category: str) -> Any:
     @wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Any:
-        if state.off:
+        if recording.off:
             return function(*args, **kwargs)
         start = clock()
         try:
             result = function(*args, **kwargs)
         except BaseException as error:
-            record(failed(label, error), start, clock())
+            record("span", name, category, start, clock(), with_error(None, error))
             raise
-        end = clock()
-        # What record() does, without the call.
-        buffer = state.sink.get(state.fallback).buffer
-        buffer += (label, start, end)
-        if len(buffer) > buffer.limit:
-            buffer.owner.full(buffer)
+        record("span", name, category, start, clock())
         return result
 
     return traced
@@ -433,24 +331,26 @@ def _async_generator(function: Any, context: Callable[[], Any]) -> Any:
     return traced
 
 
+#: How to tell the functions whose calls may be suspended, and what wraps them.
+_SUSPENDED: list[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]]] = [
+    (inspect.isasyncgenfunction, _async_generator),
+    (inspect.iscoroutinefunction, _coroutine),
+    (inspect.isgeneratorfunction, _generator),
+]
+
+
 class _Call:
-    """The span of a call that may be suspended."""
+    """The span of a call that may be suspended, on its own track."""
 
-    __slots__ = ("label", "start")
+    __slots__ = ("category", "name", "start")
 
-    def __init__(self, label: Label) -> None:
-        self.label = label
+    def __init__(self, name: str, category: str) -> None:
+        self.name, self.category = name, category
 
     def __enter__(self) -> None:
         self.start = clock()
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        end, label = clock(), self.label
-        if state.off:
-            return
-        if label.kind == "async" or in_event_loop():
-            label = labelled("async", label.name, label.category, None)
-        # Closing a generator is no error.
-        if error is not None and kind is not GeneratorExit:
-            label = failed(label, error)
-        record(label, self.start, end)
+        if not recording.off:
+            args = with_error(None, error)
+            record("async", self.name, self.category, self.start, clock(), args, new_id())

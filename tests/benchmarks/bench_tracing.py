@@ -26,7 +26,7 @@ from dagprofiler.tracing import configure, flush
 
 #: Seconds and spans that are not reached: nothing is written meanwhile.
 NEVER = {"interval_s": 1e5, "limit": 10**8}
-USUAL = {"interval_s": 0.25, "limit": 65_536}
+USUAL = {"interval_s": 0.25, "limit": 10_000}
 
 
 def nothing():

@@ -1,5 +1,4 @@
 import json
-from array import array
 
 import pytest
 from hypothesis import given
@@ -7,9 +6,9 @@ from hypothesis import strategies as st
 from steps import Calls
 
 from dagprofiler import DAG
+from dagprofiler._util.interpreter import TaskSpans
 from dagprofiler.engine.log import RoundLog, figures
 from dagprofiler.measure.instruments import Readings
-from dagprofiler.tracing.collection import Packed
 
 #: a makes p and q, b takes both, c takes q.
 FIELDS = {"a": ("pq",), "b": ("r", "pq"), "c": ("", "q")}
@@ -38,8 +37,8 @@ def readings(decode_s=(), encode_s=None, **others):
     return Readings(list(decode_s), encode_s or {}, **{**fields, **others})
 
 
-PLACES = map(array, "IId", ([0], [0], [1.5, 2.5]))
-SPANS = Packed((("span", "parse", "io"),), ((7, "worker", True),), *PLACES, {0: {"n": 1}}, {}, 3)
+PARSE = ("span", "parse", "io", 1.5, 2.5, {"n": 1}, None)
+SPANS = TaskSpans([(7, "worker", True, [PARSE])], 3)
 SECONDS = st.integers(0, 10**15).map(lambda ns: ns / 1e9)
 SIZES = st.integers(0, 2**53)
 

@@ -100,9 +100,6 @@ class Act(Task):
         module.Stranger = type("Stranger", (Exception,), {"__module__": module.__name__})
         raise module.Stranger("who is that")
 
-    def _raise_from_c(self):
-        return b"\xff".decode("ascii")
-
     def _leave(self):
         sys.exit(7)
 

@@ -6,14 +6,14 @@ from conformance import Here
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler.executors.dispatch import Clocks
+from dagprofiler.executors.dispatch import Clock
 from dagprofiler.executors.jobs import JobResult
 from dagprofiler.executors.worker import Worker
 
 
 def test_each_task_narrows_how_far_a_clock_is_ahead():
-    clocks = Clocks("here")
-    assert clocks.ahead_s("there") == clocks.error_s("there") == 0
+    clock = Clock()
+    assert clock.ahead_s == clock.error_s == 0
     for sent_s, moments_s, arrived_s, *expected in [
         (0.0, [101.0, 102.0], 4.0, 99.5, 1.5),
         # Moments that were not reached tell nothing.
@@ -22,8 +22,8 @@ def test_each_task_narrows_how_far_a_clock_is_ahead():
         # Bounds that have crossed are apart by the error.
         (20.0, [125.0], 24.0, 100.75, 0.25),
     ]:
-        clocks.add_task("there", sent_s, moments_s, arrived_s)
-        assert [clocks.ahead_s("there"), clocks.error_s("there")] == expected
+        clock.add_task(sent_s, moments_s, arrived_s)
+        assert [clock.ahead_s, clock.error_s] == expected
 
 
 moments = st.lists(st.floats(0, 10), min_size=4, max_size=4).map(sorted)
@@ -31,10 +31,10 @@ moments = st.lists(st.floats(0, 10), min_size=4, max_size=4).map(sorted)
 
 @given(ahead_s=st.floats(-1e4, 1e4), tasks=st.lists(moments, min_size=1))
 def test_the_error_holds_whatever_the_delays(ahead_s, tasks):
-    clocks = Clocks("here")
+    clock = Clock()
     for sent_s, started_s, ended_s, arrived_s in tasks:
-        clocks.add_task("there", sent_s, [started_s + ahead_s, ended_s + ahead_s], arrived_s)
-    assert abs(clocks.ahead_s("there") - ahead_s) <= clocks.error_s("there") + 1e-9
+        clock.add_task(sent_s, [started_s + ahead_s, ended_s + ahead_s], arrived_s)
+    assert abs(clock.ahead_s - ahead_s) <= clock.error_s + 1e-9
 
 
 def far(job, handles):

@@ -11,7 +11,7 @@ from conformance import Conformance, failure
 from platforms import found, of_engine
 from programs import ASKED, PYTHONPATH, Act, last, program
 
-from dagprofiler import DAG, PoolExecutor, RunError, Task, ValidationError, WorkerError
+from dagprofiler import DAG, PoolExecutor, RunError, ValidationError, WorkerError
 
 # It asks for deprecated names, too.
 pytestmark = [*of_engine, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -76,22 +76,6 @@ def test_large_outputs_go_through_a_folder_that_is_given(cluster, tmp_path):
     executor = PoolExecutor(cluster.executor, folder=str(tmp_path))
     assert program(100_000).run(executor=executor, **ASKED).outputs == expected.outputs
     assert list(tmp_path.iterdir()) == []
-
-
-class Mine(Task):
-    """What the engines could not import: it is of the main program then."""
-
-    outputs = ["x"]
-
-    def compute(self):
-        return {"x": 5}
-
-
-def test_tasks_of_the_main_program_travel(cluster, monkeypatch):
-    found("the package cloudpickle", find_spec("cloudpickle"))
-    monkeypatch.setattr(Mine, "__module__", "__main__")
-    monkeypatch.setattr(sys.modules["__main__"], "Mine", Mine, raising=False)
-    assert DAG({"mine": Mine}, []).run(executor=cluster.executor).outputs == {"mine": {"x": 5}}
 
 
 def test_a_view_that_runs_a_job_on_all_engines_is_refused(cluster):

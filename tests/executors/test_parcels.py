@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from threading import Event, Thread, Timer
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -155,37 +155,6 @@ def test_what_another_run_uses_is_left(memory):
     made.close()
     used.close()
     assert list(memory.iterdir()) == [another]
-
-
-@pytest.mark.usefixtures("memory")
-@pytest.mark.parametrize("sweep", ["holds it", "removed it", "removes it while it is locked"])
-def test_a_folder_that_another_runs_sweep_comes_to_is_locked_or_made_anew(monkeypatch, sweep):
-    import fcntl
-
-    make, lock, swept = tempfile.mkdtemp, fcntl.flock, []
-
-    def hold(folder):
-        descriptor = os.open(folder, os.O_RDONLY)
-        lock(descriptor, fcntl.LOCK_EX)
-        Timer(0.01, os.close, [descriptor]).start()
-
-    def made_and_swept(**where):
-        folder = make(**where)
-        if not swept and sweep != "removes it while it is locked":
-            (hold if sweep == "holds it" else os.rmdir)(folder)
-        swept.append(folder)
-        return folder
-
-    def removed_and_locked(*args):
-        if sweep == "removes it while it is locked" and os.path.exists(swept[0]):
-            os.rmdir(swept[0])
-        lock(*args)
-
-    monkeypatch.setattr(tempfile, "mkdtemp", made_and_swept)
-    monkeypatch.setattr(fcntl, "flock", removed_and_locked)
-    made = SharedFiles()
-    assert _shared_files._locked(made.folder) is None
-    made.close()
 
 
 def test_nothing_is_left_of_the_folder_though_workers_still_write_there(memory):

@@ -16,7 +16,7 @@ import pytest
 from conformance import Conformance
 from platforms import posix
 
-from dagprofiler import DAG, Hook, PoolExecutor, Rule, Task, task
+from dagprofiler import DAG, Hook, PoolExecutor, Rule, task
 from dagprofiler.errors import RunError, ValidationError, WorkerError
 from dagprofiler.executors import pools, worker
 from dagprofiler.rules import after
@@ -60,16 +60,6 @@ class Processes(Conformance):
 
 
 class TestForkedProcesses(Processes):
-    def test_each_task_has_its_process_to_itself(self, executor):
-        profile = programs.failing("nothing").run(executor=executor, meters=["peak_memory"])
-        measured = profile.sections["samples"]["tasks"]["bad"]
-        assert None not in measured["peak_memory_bytes"]
-
-    def test_what_a_worker_keeps_of_itself_does_not_come_back(self, executor):
-        dag = DAG({"a": Counts})
-        dag.run(executor=executor)
-        assert dag.tasks["a"].ran == 0
-
     def test_a_config_that_cannot_travel_is_named_with_its_parameter(self, executor):
         dag = DAG({"a": programs.last}, [], {"fine": 1, "rule": (i for i in ()), "n": 2})
         with pytest.raises(TypeError, match=r"config.*'rule'"):
@@ -144,18 +134,6 @@ class Unknown:
 
 def _import(name):
     return __import__(name)
-
-
-class Counts(Task):
-    outputs = ["x"]
-
-    def __init__(self):
-        super().__init__()
-        self.ran = 0
-
-    def compute(self):
-        self.ran += 1
-        return {"x": self.ran}
 
 
 @task(outputs=["address"])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagprofiler import DAG, CycleError, GraphError, Task
-from dagprofiler.graph.wiring import bottom_levels, kahn_order, ready_queue_by
+from dagprofiler.graph.wiring import ReadyTasks, bottom_levels, kahn_order
 
 
 class Node(Task):
@@ -166,16 +166,16 @@ def test_of_what_is_ready_the_first_in_the_ranking_goes(data):
     for i in range(count):
         targets += [target for source, target in edges if source == i]
         first.append(len(targets))
-    pop, done = ready_queue_by(ranked, targets, first)
+    queue = ReadyTasks(targets, first, ranked)
     left, finished = set(range(count)), set()
     while left:
         ready = [i for i in ranked if i in left and all(s in finished for s, t in edges if t == i)]
-        taken = pop()
+        taken = queue.pop()
         assert taken == ready[0]
         left.remove(taken)
         finished.add(taken)
-        done(taken)
-    assert pop() is None
+        queue.done(taken)
+    assert queue.pop() is None
 
 
 @given(st.lists(st.integers(0, 100), min_size=4, max_size=4))

@@ -1,4 +1,6 @@
+import copy
 import os
+import pickle
 import random
 import threading
 import warnings
@@ -112,6 +114,20 @@ def test_a_generator_of_the_task_s_own_may_use_the_same_bits():
         legacy.MT19937().stream(KEY)
         drawn = np.random.Generator(np.random.get_bit_generator()).random()
         assert drawn == np.random.RandomState(WORDS).random_sample()
+    finally:
+        restore()
+
+
+@when_drawn
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda bits: pickle.loads(pickle.dumps(bits))])
+def test_a_copy_of_the_generator_is_numpys_own_in_the_same_state(copied):
+    restore = legacy.saved()
+    try:
+        legacy.MT19937().stream(KEY)
+        again = copied(np.random.get_bit_generator())
+        assert type(again) is np.random.MT19937
+        expected = np.random.RandomState(WORDS).random_sample()
+        assert np.random.RandomState(again).random_sample() == np.random.random() == expected
     finally:
         restore()
 

@@ -15,7 +15,7 @@ import pytest
 from trace_files import ROOT, events_of, read
 
 from dagprofiler.tracing import Options, configure, flush
-from dagprofiler.tracing._process import recorder
+from dagprofiler.tracing._recorder import recorder
 
 
 class Trace:

@@ -4,7 +4,7 @@ import pytest
 
 from dagprofiler import TraceError
 from dagprofiler.tracing import Options, configure
-from dagprofiler.tracing._process import from_environment
+from dagprofiler.tracing._options import from_environment
 
 
 @pytest.mark.parametrize(
@@ -33,21 +33,21 @@ from dagprofiler.tracing._process import from_environment
         ("log-filename-include=host", {"filename_include": ()}, "include: 'host' is not known"),
     ],
 )
-def test_options_are_read_as_perfflowaspect_reads_them(text, given, problem):
+def test_options_read_as_perfflowaspect_reads_them(text, given, problem):
     options, problems = from_environment(text)
     assert options == Options(**given)
     assert len(problems) == (problem is not None)
     assert (problem or "") in "".join(problems)
 
 
-def test_files_go_where_the_environment_says_whatever_else_is_wrong_in_it(traced):
+def test_a_mistake_in_the_environment_changes_nothing_else(traced):
     options = "log-enable=Maybe:log-dir=deep/below:name=solver:log-filename-include=name"
     traced.run("from dagprofiler import span\nwith span('a'): pass", options=options, check=False)
     names = [file.relative_to(traced.folder).as_posix() for file in traced.files()]
     assert names == ["deep/below/perfflow.solver.pfw"]
 
 
-def test_components_of_a_workflow_are_told_apart_by_where_they_were_started(traced):
+def test_instance_paths_tell_apart_components_of_a_workflow(traced):
     inner = "from dagprofiler import span; span('a').__enter__().__exit__(None, None, None)"
     program = f"import subprocess, sys\n{inner}\nsubprocess.run([sys.executable, '-c', {inner!r}])"
     traced.run(program, options="log-filename-include=instance-path")
@@ -66,9 +66,7 @@ def test_components_of_a_workflow_are_told_apart_by_where_they_were_started(trac
         ({"filename": "trace.json"}, "trace.json", "trace.7.json"),
     ],
 )
-def test_the_name_of_a_file_has_what_is_asked_for_and_that_of_a_child_its_number(
-    options, name, of_child
-):
+def test_file_names_have_what_was_requested(options, name, of_child):
     for child in (False, True):
         path = Options(**options).path("h", 7, child=child)
         assert os.path.basename(path) == (of_child if child else name)
@@ -95,7 +93,7 @@ def test_the_name_of_a_file_has_what_is_asked_for_and_that_of_a_child_its_number
         ({"filename_include": 3}, "filename_include=3"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(traced, options, message):
+def test_configure_names_the_invalid_option(traced, options, message):
     before = configure(limit=77, filename_include=["pid"])
     assert (before.limit, before.filename_include) == (77, ("pid",))
     with pytest.raises(TraceError, match=message):

@@ -1,4 +1,4 @@
-"""What of its process a run depends on: threads and tasks, modules, what the program asked for."""
+"""What of its process a run depends on: modules that another thread imports."""
 
 import asyncio.events
 import sys
@@ -7,14 +7,13 @@ from types import ModuleType
 
 import pytest
 
-from dagprofiler import DAG, serializers, task
+from dagprofiler import serializers
 from dagprofiler._util import json
-from dagprofiler._util.interpreter import here, imported, workers
+from dagprofiler._util.interpreter import imported, recording
 from dagprofiler.config import same_value
 from dagprofiler.engine.log import environment
-from dagprofiler.tracing import _recording, async_event, span
-from dagprofiler.tracing._process import started_by_multiprocessing
-from dagprofiler.tracing._recording import in_event_loop, state
+from dagprofiler.tracing import _perfflow, async_event, span
+from dagprofiler.tracing._state import in_event_loop
 
 
 @pytest.fixture
@@ -62,14 +61,13 @@ def test_a_module_is_seen_half_made_by_other_threads_alone_while_it_is_imported(
 def test_nothing_stumbles_over_asyncio_and_processes_that_another_thread_imports(
     half_made, monkeypatch
 ):
-    monkeypatch.setattr(state, "running_loop", None)
+    monkeypatch.setattr(recording, "running_loop", None)
     for name in ("asyncio.events", "asyncio.tasks", "multiprocessing.process"):
         half_made(name)
     with span("meanwhile"):
         assert not in_event_loop()
-    assert state.running_loop is None
-    assert not started_by_multiprocessing()
-    monkeypatch.setattr(_recording, "in_event_loop", lambda: True)
+    assert recording.running_loop is None
+    monkeypatch.setattr(_perfflow, "in_event_loop", lambda: True)
     for pointcut in ("before", "after"):
         async_event(pointcut, "work", "category")
 
@@ -84,26 +82,3 @@ def test_nothing_stumbles_over_a_package_that_another_thread_imports(half_made, 
     assert "numpy" in environment(thorough=True)["versions"]
     with pytest.raises(TypeError, match="complex has no JSON form"):
         json.plain_number(1j)
-
-
-def test_a_thread_is_busy_while_a_task_computes_in_it_and_over_no_worker_any_more():
-    seen = []
-    looks = task(outputs=[])(lambda: seen.append(here.worker.busy) or {})
-
-    @task(outputs=[])
-    def runs_another():
-        outer = here.worker
-        DAG({"looks": looks}).run()
-        seen.append(here.worker is outer and outer.busy)
-        return {}
-
-    own = here.worker
-    DAG({"runs": runs_another}).run()
-    assert seen == [True, True]
-    assert here.worker is own
-    assert not any(worker.busy for worker in workers())
-    before = len(workers())
-    thread = threading.Thread(target=lambda: here.worker)
-    thread.start()
-    thread.join()
-    assert len(workers()) == before

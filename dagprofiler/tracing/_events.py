@@ -1,0 +1,230 @@
+"""Events in Chrome's format: those of recorded spans, and traces merged on one clock."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dagprofiler._util.files import write
+from dagprofiler._util.json import mapping_in, trace_events, trace_json
+from dagprofiler.errors import TraceError
+
+
+@lru_cache(maxsize=4096)
+def _what(name: str, category: str, place: str) -> str:
+    """Return the members that say what an event is and where; each with a comma behind it."""
+    return f'"name": {trace_json(name)}, "cat": {trace_json(category)}, {place}'
+
+
+def name_event(kind: str, place: str, name: str) -> str:
+    """Return the event that names a process or a thread."""
+    return f'{{"ph": "M", "name": "{kind}", {place}"args": {trace_json({"name": name})}}}'
+
+
+def span_events(
+    spans: Iterable[Any], pid: int, thread: int, zero_s: float, *, verbose: bool
+) -> list[str]:
+    """Return the events of what one thread recorded.
+
+    Parameters
+    ----------
+    spans
+        Fields of ``Span``.
+    pid, thread
+        The system's numbers of process and thread.
+    zero_s
+        Reading of the clock, in seconds, that is 0 in the trace.
+    verbose
+        Whether spans become two events each, one for the start and one for the end.
+    """
+    events: list[str] = []
+    place = f'"pid": {pid}, "tid": {thread}, '
+    for kind, name, category, start, end, args, number in spans:
+        what = _what(name, category, place)
+        # Rounded before they are subtracted, so that what lies within another still does.
+        begin_ns, end_ns = round((start - zero_s) * 1e9), round((end - zero_s) * 1e9)
+        begin = f"{begin_ns / 1e3:.3f}"
+        words = f', "args": {trace_json(args)}' if args else ""
+        if kind != "span":
+            if number is not None:
+                # Numbers are counted in each process.
+                own = f"{pid:x}.{number:x}" if isinstance(number, int) else number
+                what = f'{what}"id": {trace_json(own)}, '
+            events += trace_events(kind, what, begin, f"{end_ns / 1e3:.3f}", words)
+        elif verbose:
+            events.append(f'{{"ph": "B", {what}"ts": {begin}{words}}}')
+            events.append(f'{{"ph": "E", {what}"ts": {end_ns / 1e3:.3f}}}')
+        else:
+            duration = f"{(end_ns - begin_ns) / 1e3:.3f}"
+            events.append(f'{{"ph": "X", {what}"ts": {begin}, "dur": {duration}{words}}}')
+    return events
+
+
+#: The member of the document that Chrome's format does not have: how the file ended.
+SECTION = "dagprofiler"
+
+
+class Merged(NamedTuple):
+    """The result of a merge.
+
+    Attributes
+    ----------
+    path
+        Path of the trace.
+    events
+        Number of its events.
+    notes
+        Problems: truncated files, clocks that may differ.
+    """
+
+    path: str
+    events: int
+    notes: list[str]
+
+
+class _Source:
+    """One trace to be merged: its events, its header, and the shift of its times."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.notes: list[str] = []
+        self.shift_us = 0.0
+        document = self._read()
+        if isinstance(document, dict) and mapping_in(document, SECTION).get("closed") is False:
+            self.notes.append("it is not closed: the process was killed, or still runs")
+        self.about = mapping_in(document, "otherData") if isinstance(document, dict) else {}
+        events = document.get("traceEvents") if isinstance(document, dict) else document
+        if not isinstance(events, list) or not all(
+            isinstance(event, dict) and "ph" in event for event in events
+        ):
+            raise TraceError(f"{path!r} is no trace: expected a list of events")
+        self.events: list[dict[str, Any]] = events
+        clock = mapping_in(self.about, "clock")
+        self.boot = clock.get("boot")
+        self.zero_s: Any = clock.get("zero_s")
+        self.epoch_s: Any = clock.get("epoch_s")
+        self.has_clock = _is_time(self.zero_s) and _is_time(self.epoch_s)
+
+    def _read(self) -> Any:
+        text = Path(self.path).read_text("utf-8", errors="replace")
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            problem = error
+        # PerfFlowAspect leaves the end open, and a kill may come amid a write.
+        events = text[: text.rfind("},\n") + 1]
+        try:
+            document = json.loads(events + ("]}" if text.startswith("{") else "]"))
+        except (ValueError, RecursionError):
+            raise TraceError(f"{self.path!r} is no trace: {problem}") from problem
+        self.notes.append("its end was open: the process was killed while it wrote")
+        return document
+
+
+def merge(paths: Any, output: Any = "merged.pfw") -> Merged:
+    """Join the traces of several processes into one that viewers load.
+
+    Parameters
+    ----------
+    paths
+        One file or several, including files of killed processes, of PerfFlowAspect
+        and of other tools.
+    output
+        File to write, or an open stream.
+
+    Returns
+    -------
+    Merged
+        Path, number of events, and notes, which the file also holds under
+        ``otherData``.
+
+    Raises
+    ------
+    TraceError
+        If there is no file, or one is not a trace.
+    OSError
+        If one cannot be read, or `output` cannot be written.
+
+    Notes
+    -----
+    Times count from the start of the first process. Processes of one machine share a
+    clock until it is restarted. Others are aligned by the time of day of their start,
+    as far as their clocks agree, and traces without it are left unchanged;
+    a note says so. Processes with the same id get new ids. Files are read whole.
+    """
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        paths = [paths]
+    sources = [_Source(os.fsdecode(path)) for path in paths]
+    if not sources:
+        raise TraceError("merge() of no traces: expected at least one file")
+    notes = _align(sources)
+    lines: list[str] = []
+    taken: set[int] = set()
+    for source in sources:
+        _move(source, taken)
+        try:
+            lines += [trace_json(event) for event in source.events]
+        except ValueError as error:
+            raise TraceError(f"{source.path!r} holds a number that is not JSON: {error}") from error
+        notes += [f"{source.path}: {note}" for note in source.notes]
+    path = write(output, _pieces(lines, [source.about for source in sources], notes))
+    return Merged(path, len(lines), notes)
+
+
+def _pieces(lines: list[str], heads: list[Any], notes: list[str]) -> Iterator[str]:
+    yield '{"displayTimeUnit": "ms", "traceEvents": [\n'
+    yield ",\n".join(lines)
+    about = {"merged": [head for head in heads if head], "notes": notes}
+    yield f'\n], "otherData": {trace_json(about)}}}\n'
+
+
+def _align(sources: Sequence[_Source]) -> list[str]:
+    """Align the traces in time; return notes on the alignment."""
+    timed = [source for source in sources if source.has_clock]
+    if not timed:
+        return ["no trace has its start time: times are those of the files"] * (len(sources) > 1)
+    first = min(timed, key=lambda source: source.epoch_s)
+    # The process that began first, on its own clock, among those that share it.
+    kin = [source for source in timed if source.boot is not None and source.boot == first.boot]
+    first = min(kin or [first], key=lambda source: source.zero_s)
+    notes = []
+    for source in sources:
+        if not source.has_clock:
+            notes.append(f"{source.path}: has no start time: its times are unchanged")
+        elif source is first or (source.boot is not None and source.boot == first.boot):
+            source.shift_us = (source.zero_s - first.zero_s) * 1e6
+        else:
+            source.shift_us = (source.epoch_s - first.epoch_s) * 1e6
+            notes.append(
+                f"{source.path}: aligned by the time of day: its clock may be another machine's"
+            )
+    return notes
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _move(source: _Source, taken: set[int]) -> None:
+    """Shift the times of the events, and replace process ids that are taken; extend `taken`."""
+    pids: dict[int, int] = {}
+    for event in source.events:
+        if source.shift_us and _is_time(event.get("ts")):
+            event["ts"] = round(event["ts"] + source.shift_us, 3)
+        pid = event.get("pid")
+        if not isinstance(pid, int):
+            continue
+        if pid not in pids:
+            # A step leads above the process ids of all systems.
+            pids[pid] = next(free for free in count(pid, 1 << 22) if free not in taken)
+            taken.add(pids[pid])
+        if pids[pid] != pid:
+            event["pid"] = pids[pid]
+            if isinstance(event.get("id"), str):
+                # Numbers of asynchronous spans begin with that of their process.
+                event["id"] = f"{event['id']} of {pids[pid]}"

@@ -1,0 +1,439 @@
+"""The trace of a process: when it is written, forks, and the end.
+
+The thread that ends a span writes, when it is time or when it holds many spans.
+"""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import fields, replace
+from io import FileIO
+from time import process_time, time
+from typing import Any, Callable
+
+from dagprofiler._util.interpreter import (
+    HOSTNAME,
+    Collection,
+    ThreadSpans,
+    imported,
+    owner,
+    recording,
+)
+from dagprofiler._util.json import trace_json
+from dagprofiler.errors import TraceError, did_you_mean, short_repr
+from dagprofiler.tracing._events import SECTION, name_event, span_events
+from dagprofiler.tracing._options import Options, from_environment
+from dagprofiler.tracing._state import clock, forget_thread
+
+#: Seconds between samples of usage: processor time is counted in steps of up to 10 ms.
+_USAGE_S = 0.01
+
+#: Above so many spans, the time that writing them took is recorded.
+_MANY = 1000
+
+
+class TraceFile:
+    """A trace that grows.
+
+    It is strict JSON after every write: its tail closes all brackets, and the next events
+    overwrite the tail, with a new one at their end.
+
+    Parameters
+    ----------
+    path
+        Path of the file. One that exists is replaced.
+    about
+        Its ``otherData``, as JSON values.
+    """
+
+    def __init__(self, path: str, about: dict[str, Any]) -> None:
+        self.path = path
+        #: Whether the process has ended.
+        self.closed = False
+        #: The names of threads that it has.
+        self.threads: set[tuple[int, str]] = set()
+        #: Where the tail begins; 0 before the first write.
+        self._end = 0
+        head = f'{{"displayTimeUnit": "ms", "otherData": {trace_json(about)}, "traceEvents": ['
+        self._lead = f"{head}\n"
+
+    @property
+    def _tail(self) -> bytes:
+        # Of one length, so that each covers the other.
+        word = "true " if self.closed else "false"
+        return f'\n], "{SECTION}": {{"closed": {word}}}}}\n'.encode()
+
+    def write(self, events: list[str]) -> None:
+        """Append events, one a line.
+
+        Raises
+        ------
+        OSError
+            If they cannot be written; the file keeps what it held.
+        """
+        text = self._lead + ",\n".join(events) if events else ""
+        # Half a surrogate pair, which UTF-8 cannot hold, has a form in JSON.
+        content = text.encode("utf-8", "backslashreplace")
+        if not self._end:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        with FileIO(self.path, "r+" if self._end else "w") as stream:
+            try:
+                _put(stream, self._end, content + self._tail)
+                # What a write that was interrupted has left.
+                stream.truncate()
+            except OSError:
+                # As on a full disk.
+                if self._end:
+                    stream.truncate(self._end)
+                    _put(stream, self._end, self._tail)
+                raise
+        self._end += len(content)
+        if events:
+            self._lead = ",\n"
+
+    def close(self) -> None:
+        """Note that the process has ended."""
+        self.closed = True
+        if self._end:
+            self.write([])
+
+
+def _put(stream: FileIO, place: int, content: bytes) -> None:
+    stream.seek(place)
+    left = memoryview(content)
+    while left:
+        left = left[stream.write(left) :]
+
+
+class Usage:
+    """Samples processor time and resident memory.
+
+    Parameters
+    ----------
+    now
+        Reading of the clock, from which on usage counts.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._last = now
+        self._cpu_s = process_time()
+
+    def samples(self, now: float) -> list[Any]:
+        """Return samples in recorded form; nothing if the last ones are too recent.
+
+        ``cpu_usage`` is in percent of one processor, from the last sample to this one;
+        ``memory_usage`` is resident memory, in kB of 1000 bytes. It is missing if the system
+        does not report it.
+        """
+        since_s = now - self._last
+        if since_s < _USAGE_S:
+            return []
+        cpu_s = process_time()
+        percent = round(100 * (cpu_s - self._cpu_s) / since_s, 1)
+        begin, self._last, self._cpu_s = self._last, now, cpu_s
+        samples = [("counter", "cpu_usage", "usage", begin, begin, {"percent": percent}, None)]
+        with suppress(OSError), open("/proc/self/statm", "rb") as file:
+            resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            words = {"kB": resident / 1000}
+            samples.append(("counter", "memory_usage", "usage", now, now, words, None))
+        return samples
+
+
+class Recorder(Collection):
+    """Takes the spans that belong to no task and no collection, and writes them.
+
+    A file that cannot be written never costs the program more than its trace: a warning is
+    logged, and tracing writes no more.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options, self.limit = options, options.limit
+        #: The reading of the clock that is 0 in the trace, and the time of day then.
+        self._zero_s = clock()
+        self._epoch_s = time() - (clock() - self._zero_s)
+        self._child = False
+        #: How many collections are open.
+        self.collections = 0
+        #: Called before the end of the process.
+        self.endings: list[Callable[[], None]] = []
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Reset to the state of a process that has recorded nothing."""
+        self.threads: dict[tuple[int, str], ThreadSpans] = {}
+        self.lock = threading.RLock()
+        self._writing = False
+        self._failed = False
+        self._over = False
+        #: The file that is written, once there is a span.
+        self._file: TraceFile | None = None
+        #: All files so far: an option may change back.
+        self._files: dict[str, TraceFile] = {}
+        self._usage = Usage(clock()) if self.options.cpu_mem_usage else None
+        #: When to write.
+        self._write_s = -math.inf
+        self.due_s = -math.inf
+
+    def make_room(self, spans: ThreadSpans) -> None:
+        """Write the spans of all threads, if it is time or if `spans` are many."""
+        if not self.options.enable or self._failed:
+            spans.rows.clear()
+            return
+        now = clock()
+        if self._file is None:
+            self._start(now)
+        if self._usage is not None:
+            spans.rows += self._usage.samples(now)
+        if now >= self._write_s or len(spans.rows) > self.limit:
+            held = len(spans.rows)
+            self.write(wait=False)
+            if held > _MANY:
+                # Otherwise this time would count in the program's own spans.
+                end = clock()
+                spans.rows.append(
+                    ("span", "dagprofiler: write", "dagprofiler", now, end, None, None)
+                )
+        self.due_s = self._write_s
+        if self._usage is not None:
+            self.due_s = min(self.due_s, now + _USAGE_S)
+
+    def _start(self, now: float) -> None:
+        """Choose the file as early as possible: the program may change its directory."""
+        child = self._child or _started_by_multiprocessing()
+        path = self.options.path(HOSTNAME, os.getpid(), child=child)
+        clocks = {"zero_s": self._zero_s, "epoch_s": self._epoch_s, "boot": _boot()}
+        about = {"name": self.options.name, "hostname": HOSTNAME, "pid": os.getpid()}
+        if not self._files and _started_by_multiprocessing():
+            # It ends its processes without calling what is registered at exit.
+            imported("multiprocessing.util").Finalize(None, self.close, exitpriority=-100)
+        self._file = self._files.setdefault(path, TraceFile(path, {**about, "clock": clocks}))
+        self._file.closed = self._over
+        if not self._over:
+            self._write_s = now + self.options.interval_s
+
+    def write(self, *, wait: bool = True) -> None:
+        """Write all spans; with `wait`, wait for another thread that writes."""
+        if not self.lock.acquire(blocking=wait):
+            return
+        try:
+            # A signal handler or a finalizer may call this amid a write.
+            if not self._writing:
+                self._writing = True
+                try:
+                    self._write()
+                finally:
+                    self._writing = False
+        finally:
+            self.lock.release()
+
+    def _write(self) -> None:
+        if not self._over:
+            self._write_s = clock() + self.options.interval_s
+        alive = {thread.native_id for thread in threading.enumerate()}
+        pid, events = os.getpid(), []
+        for thread, spans in list(self.threads.items()):
+            rows = spans.rows[:]
+            del spans.rows[: len(rows)]
+            if not rows:
+                if thread[0] not in alive:
+                    self.threads.pop(thread, None)
+                continue
+            if self._file is None:
+                self._start(clock())
+            events += self._names_of(spans)
+            verbose = self.options.events == "verbose"
+            events += span_events(rows, pid, thread[0], self._zero_s, verbose=verbose)
+        if events and self._file is not None and self.options.enable and not self._failed:
+            try:
+                self._file.write(events)
+            except OSError as error:
+                self._fail(error)
+
+    def _names_of(self, spans: ThreadSpans) -> list[str]:
+        """Return the events that name a thread and its process, once a file."""
+        if self._file is None or spans.thread in self._file.threads:
+            return []
+        self._file.threads.add(spans.thread)
+        pid, (number, name) = f'"pid": {os.getpid()}, ', spans.thread
+        return [
+            name_event("process_name", pid, f"{self.options.name}, {HOSTNAME}"),
+            name_event("thread_name", f'{pid}"tid": {number}, ', name),
+        ]
+
+    def _fail(self, error: OSError) -> None:
+        """Warn once that spans are lost."""
+        self._failed = True
+        self.due_s = -math.inf
+        from logging import getLogger
+
+        logger = getLogger("dagprofiler.tracing")
+        logger.warning("the trace cannot be written, spans are lost: %s", error)
+
+    def leave_to_parent(self) -> None:
+        """Reset in a forked process: the recorded spans and the files belong to its parent."""
+        self._begin_anew()
+        self._child = True
+        forget_thread()
+
+    def close(self) -> None:
+        """Write all spans, and mark the file as closed; later spans are written one by one."""
+        for end in self.endings:
+            end()
+        self.write()
+        self._over = True
+        self._write_s = self.due_s = -math.inf
+        self._close_file()
+
+    def _close_file(self) -> None:
+        if self._file is not None and not self._failed:
+            try:
+                self._file.close()
+            except OSError as error:
+                self._fail(error)
+
+    def configure(self, options: Options) -> None:
+        """Continue with other options."""
+        self.write()
+        if options.path("", 1, child=False) != self.options.path("", 1, child=False):
+            self._close_file()
+            self._file, self._failed = None, False
+        self.options, self.limit = options, options.limit
+        self._usage = Usage(clock()) if options.cpu_mem_usage else None
+        if not self._over:
+            self._write_s = clock() + options.interval_s
+        # The next span looks at all of these.
+        self.due_s = -math.inf
+        switch()
+
+    @property
+    def path(self) -> str | None:
+        """Where the trace is; None if nothing has been written."""
+        return None if self._file is None or self._failed else self._file.path
+
+
+def _started_by_multiprocessing() -> bool:
+    process = imported("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
+
+
+def _boot() -> str | None:
+    """Return the id of this boot of the machine; None if unknown.
+
+    Processes with the same id share a clock.
+    """
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def switch(collections: int = 0) -> None:
+    """Change the number of open collections, and update whether spans are recorded."""
+    with recorder.lock:
+        recorder.collections += collections
+        recording.enabled = recorder.options.enable
+        recording.off = not (recording.enabled or recorder.collections)
+
+
+_options, _problems = from_environment(os.environ.get("PERFFLOW_OPTIONS"))
+for _problem in _problems:
+    print(f"PERFFLOW_OPTIONS: {_problem}", file=sys.stderr)  # noqa: T201
+recorder = Recorder(_options)
+recording.process = recorder
+atexit.register(recorder.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=recorder.leave_to_parent)
+switch()
+
+
+@contextmanager
+def collecting(collection: Collection | None = None) -> Iterator[Collection]:
+    """Record the spans of this context in a collection while the body runs.
+
+    Also when tracing is off, and in copies of the context: coroutines, ``asyncio.to_thread``.
+    Other threads record into the trace of the process.
+
+    Examples
+    --------
+    >>> from dagprofiler.tracing import collecting, span
+    >>> with collecting() as collection:
+    ...     with span("load"):
+    ...         pass
+    >>> [span.name for span in collection.spans()]
+    ['load']
+    """
+    collection = Collection() if collection is None else collection
+    token = owner.set(collection)
+    switch(+1)
+    try:
+        yield collection
+    finally:
+        switch(-1)
+        owner.reset(token)
+
+
+def configure(**options: Any) -> Options:
+    """Set options of the trace of this process; others keep their values.
+
+    Parameters
+    ----------
+    **options
+        Fields of :class:`~dagprofiler.tracing.Options`.
+
+    Returns
+    -------
+    Options
+        The current options.
+
+    Raises
+    ------
+    TraceError
+        If there is no such option, or a value is invalid.
+
+    Notes
+    -----
+    The environment variable ``PERFFLOW_OPTIONS`` sets the initial options. If the path of
+    the file changes, earlier spans are written to the old file.
+
+    Examples
+    --------
+    >>> configure(enable=False).enable
+    False
+    >>> configure(enable=True).limit
+    10000
+    """
+    known = [field.name for field in fields(Options)]
+    for name in options:
+        if name not in known:
+            hint = f" (known: {', '.join(known)}){did_you_mean(name, known)}"
+            raise TraceError(f"option {name!r} is not known{hint}")
+    if "directory" in options:
+        directory = options["directory"]
+        try:
+            options["directory"] = os.path.abspath(os.fsdecode(directory))
+        except TypeError as error:
+            raise TraceError(f"directory={short_repr(directory)}: expected a path") from error
+    if isinstance(options.get("filename_include"), list):
+        options["filename_include"] = tuple(options["filename_include"])
+    recorder.configure(replace(recorder.options, **options))
+    return recorder.options
+
+
+def flush() -> str | None:
+    """Write all spans recorded so far.
+
+    Returns
+    -------
+    str or None
+        Path of the file, which is strict JSON; None if nothing was recorded or it
+        cannot be written.
+    """
+    recorder.write()
+    return recorder.path
