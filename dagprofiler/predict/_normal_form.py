@@ -67,6 +67,9 @@ _STEP, _FINE_STEP = 1.1, 1.02
 #: Powers that add up in one cost, as of a loop after another; points that such a sum needs.
 _ADDED, _ADDED_POINTS = (Power(1), Power(2), Power(3), Power(1, 1)), 5
 
+#: Cost of a constant, which every task has: it is called, and its caches are cold.
+_CONSTANT = 0.5
+
 #: What a form's complexity counts against its misfit.
 _PENALTY = 2.5
 
@@ -156,7 +159,7 @@ def _value(term: Term, point: Sequence[float]) -> float:
 def _cost_of(term: Term) -> float:
     """Return how complex a term is."""
     costs = (2.0 + _POWERS.get(power, _SATURATING) for power in term if power != _NONE)
-    return 1.0 + (sum(costs) or 1.0)
+    return 1.0 + (sum(costs) or _CONSTANT)
 
 
 class Candidate(NamedTuple):
