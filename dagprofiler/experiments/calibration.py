@@ -233,10 +233,9 @@ def _rounds(dag: DAG, run: Callable[[DAG], Profile]) -> list[Profile]:
 
 def _rows(profile: Profile) -> Iterator[tuple[tuple[str, int], tuple[float, float]]]:
     """Yield name and worker of each task, and when it began and ended there."""
-    timeline = profile.sections["timeline"]
-    start, end = map(timeline["columns"].index, ("deserialize_start_ms", "serialize_end_ms"))
-    for row in timeline["records"]:
-        yield (row[0], row[2]), (row[start], row[end])
+    for row in profile.timeline.rows():
+        span = row.deserialize_start_ms or 0.0, row.serialize_end_ms or 0.0
+        yield (row.task, row.worker or 0), span
 
 
 def _between(spans: Iterable[tuple[float, float]]) -> list[float]:
