@@ -17,8 +17,6 @@ from dagprofiler._util.text import printable
 from dagprofiler.config import Config, no_parameter
 from dagprofiler.engine.hooks import NO_HOOKS, Hook, hooks_of
 from dagprofiler.engine.options import ContractReader, check_names, check_task, problems_of
-from dagprofiler.engine.run import HookCalls, Run
-from dagprofiler.engine.setup import RunOptions, Workflow, as_seed, check, check_inputs, prepare
 from dagprofiler.errors import (
     DeclarationError,
     GraphError,
@@ -34,6 +32,7 @@ from dagprofiler.task import grows as task_grows
 
 if TYPE_CHECKING:
     from dagprofiler.adapters import Converted
+    from dagprofiler.engine.setup import Workflow
     from dagprofiler.journal.replay import PastRun
     from dagprofiler.rules.dynamic import Rules
 
@@ -279,6 +278,8 @@ class DAG(Shown):
             producer, inputs that it does not take, inputs with two
             producers, cost models that fail.
         """
+        from dagprofiler.engine.setup import check, check_inputs
+
         check(self._workflow(), None if inputs is None else check_inputs(inputs))
 
     def run(
@@ -355,6 +356,10 @@ class DAG(Shown):
         KeyboardInterrupt
             On Ctrl-C, with ``.profile``.
         """
+        # What only declares tasks needs no engine.
+        from dagprofiler.engine.run import HookCalls, Run
+        from dagprofiler.engine.setup import RunOptions, prepare
+
         calls = HookCalls([] if hooks is NO_HOOKS else hooks_of(hooks))
         try:
             workflow = self._workflow()
@@ -421,6 +426,8 @@ class DAG(Shown):
         DagProfilerWarning
             If the source of a task has changed whose recorded results are reused.
         """
+        from dagprofiler.engine.run import HookCalls, Run
+        from dagprofiler.engine.setup import RunOptions, as_seed, check_inputs, prepare
         from dagprofiler.journal import Journal
 
         calls = HookCalls([] if hooks is NO_HOOKS else hooks_of(hooks))
@@ -449,6 +456,8 @@ class DAG(Shown):
             rules = [rule.name for rule in self._rules.rules]
             reader = ContractReader(self.serializer)
             dynamic = partial(DynamicGraph, self._wiring, self._rules, reader, self.config)
+        from dagprofiler.engine.setup import Workflow
+
         return Workflow(
             name=self.name,
             nodes=self._nodes,

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import integer
 from dagprofiler.config import Config
-from dagprofiler.engine.log import RunLog, TaskRecord
-from dagprofiler.engine.setup import RunOptions
 from dagprofiler.errors import DeclarationError, TraceError, did_you_mean, short_repr
-from dagprofiler.measure.pipeline import Contract
-from dagprofiler.profile import Profile
-from dagprofiler.task import Task
+
+if TYPE_CHECKING:
+    from dagprofiler.engine.log import RunLog, TaskRecord
+    from dagprofiler.engine.setup import RunOptions
+    from dagprofiler.measure.pipeline import Contract
+    from dagprofiler.profile import Profile
+    from dagprofiler.task import Task
 
 
 @dataclass(frozen=True)
