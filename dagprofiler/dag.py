@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors.dispatch import Dispatcher
     from dagprofiler.journal.replay import PastRun
     from dagprofiler.measure.instruments import Instrumentation
-    from dagprofiler.rules.dynamic import Rules
+    from dagprofiler.rules import Rules
 
 Inputs = Mapping[str, Mapping[str, Any]]
 Edge = Union[tuple[str, str], tuple[str, str, Any], Sequence[Any]]
@@ -199,9 +199,9 @@ class DAG(Shown):
         self.tasks = _with_config(tasks, config)
         self._rules: Rules | None = None
         if rules or any(task_grows(kind) for kind in {type(task) for task in self.tasks.values()}):
-            from dagprofiler.rules.dynamic import as_rules
+            from dagprofiler.rules import Rules
 
-            self._rules = as_rules(rules)
+            self._rules = rules if isinstance(rules, Rules) else Rules(rules)
         #: Whether the inputs that edges bring have passed validation.
         self._valid = False
         self._nodes, self._given = list(self.tasks), list(self.tasks.values())
@@ -585,10 +585,10 @@ class DAG(Shown):
             return lambda _: ReadyQueue(self._wiring, ranked, orders)
         if schedule is not None:
             raise refused("schedule: not available for a graph that grows")
-        from dagprofiler.rules.dynamic import DynamicGraph
+        from dagprofiler.rules.growth import GrowingGraph
 
         reader, rules = ContractReader(self.serializer), self._rules
-        return lambda _: DynamicGraph(self._wiring, rules, reader, self.config)
+        return lambda _: GrowingGraph(self._wiring, rules, reader, self.config)
 
     def _rule_names(self) -> list[str]:
         return [] if self._rules is None else [rule.name for rule in self._rules.rules]

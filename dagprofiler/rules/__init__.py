@@ -6,19 +6,20 @@ rule can fire, and a body, which then appends to the graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Callable, NamedTuple
 
-from dagprofiler._util.checks import integer
+from dagprofiler._util.checks import boolean, integer
 from dagprofiler.errors import DeclarationError, short_repr
-from dagprofiler.rules.dynamic import (
+from dagprofiler.rules.views import (
+    SUCCEEDED,
     GraphEditor,
     GraphView,
-    Rules,
     TaskView,
+    check_rule,
     edges_of,
-    have_succeeded,
     names_of,
 )
 from dagprofiler.task import Task, check_tags
@@ -133,6 +134,40 @@ def rule(
     return lambda then: Rule(when, then, name, adds, reads)
 
 
+@dataclass(frozen=True)
+class Rules:
+    """Rules of a graph, and the settings that they share.
+
+    Parameters
+    ----------
+    rules
+        The rules, evaluated in this order.
+    strict
+        Whether a rule that never fires is an error.
+    max_tasks, max_firings
+        How many tasks rules may add, and how often they may fire, in one
+        round; these limits end rules that trigger themselves.
+    """
+
+    rules: Iterable[Any] = ()
+    strict: bool = False
+    max_tasks: int = 1_000_000
+    max_firings: int = 100_000
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rules, Iterable) or isinstance(self.rules, (str, Mapping)):
+            raise DeclarationError(
+                f"Rules: rules must be a list of rules, got {short_repr(self.rules)}"
+            )
+        object.__setattr__(self, "rules", tuple(self.rules))
+        for rule in self.rules:
+            check_rule(rule)
+        boolean("Rules: strict", self.strict, error=DeclarationError)
+        for name in ("max_tasks", "max_firings"):
+            limit = integer(f"Rules: {name}", getattr(self, name), error=DeclarationError)
+            object.__setattr__(self, name, limit)
+
+
 class Predicate(partial[bool]):
     """A predicate, and the names and tags of the tasks that it waits for."""
 
@@ -148,7 +183,11 @@ def _waiting(reads: tuple[str, ...], holds: Callable[..., bool], *arguments: Any
 def after(*tasks: str | TaskView) -> Predicate:
     """Wait until these tasks, given by name or as views, have succeeded."""
     names = check_tags(names_of(tasks), "after()")
-    return _waiting(names, have_succeeded, names)
+    return _waiting(names, _have_succeeded, names)
+
+
+def _have_succeeded(names: Iterable[str], graph: GraphView) -> bool:
+    return all(graph.state_of(name) == SUCCEEDED for name in names)
 
 
 def complete(tag: str) -> Predicate:
