@@ -6,9 +6,7 @@ import copy
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
-from time import perf_counter, time
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, Union
 
@@ -17,49 +15,25 @@ from dagprofiler._util import grouped
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config, no_parameter
-from dagprofiler.engine.hooks import NO_HOOKS, Hook
-from dagprofiler.engine.log import RunLog
-from dagprofiler.engine.options import (
-    ContractReader,
-    RunOptions,
-    as_seed,
-    check_inputs,
-    check_limits,
-    check_names,
-    check_task,
-    estimates_of,
-    orders_of,
-    problems_of,
-    ranking,
-)
-from dagprofiler.engine.run import Frontier, HookCalls, Plan, ReadyQueue, Run, Workload
-from dagprofiler.engine.samples import is_precise
+from dagprofiler.engine.hooks import NO_HOOKS, Hook, hooks_of
+from dagprofiler.engine.options import ContractReader, check_names, check_task, problems_of
 from dagprofiler.errors import (
-    DagProfilerError,
     DeclarationError,
     GraphError,
-    SerializationError,
-    ValidationError,
     counted,
-    describe,
-    did_you_mean,
     refused,
     short_repr,
 )
-from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.wiring import Wiring
-from dagprofiler.measure.random import load_generators
 from dagprofiler.profile import Profile
-from dagprofiler.serializers import Serializer, check_serializer, frames_bytes
+from dagprofiler.serializers import Serializer, check_serializer
 from dagprofiler.task import Task
 from dagprofiler.task import grows as task_grows
 
 if TYPE_CHECKING:
     from dagprofiler.adapters import Converted
-    from dagprofiler.engine.fresh import FreshRounds
-    from dagprofiler.executors.dispatch import Dispatcher
+    from dagprofiler.engine.setup import Workflow
     from dagprofiler.journal.replay import PastRun
-    from dagprofiler.measure.instruments import Instrumentation
     from dagprofiler.rules import Rules
 
 Inputs = Mapping[str, Mapping[str, Any]]
@@ -202,8 +176,6 @@ class DAG(Shown):
             from dagprofiler.rules import Rules
 
             self._rules = rules if isinstance(rules, Rules) else Rules(rules)
-        #: Whether the inputs that edges bring have passed validation.
-        self._valid = False
         self._nodes, self._given = list(self.tasks), list(self.tasks.values())
         names = sorted(self.tasks)
         self._wired = [self.tasks[name] for name in names]
@@ -216,6 +188,8 @@ class DAG(Shown):
             [contract.gathers for contract in self._contracts],
             edges,
         )
+        #: What is wrong with the inputs that edges bring; a run may be given others.
+        self._problems = problems_of(self._wiring, self._contracts, {})
 
     def __repr__(self) -> str:
         tasks, edges = counted(len(self.tasks), "task"), counted(len(self._wiring.routes), "edge")
@@ -304,9 +278,9 @@ class DAG(Shown):
             producer, inputs that it does not take, inputs with two
             producers, cost models that fail.
         """
-        self._current_tasks()
-        check_inputs(inputs)
-        self._check(self._numbered(inputs))
+        from dagprofiler.engine.setup import check, check_inputs
+
+        check(self._workflow(), None if inputs is None else check_inputs(inputs))
 
     def run(
         self,
@@ -382,22 +356,28 @@ class DAG(Shown):
         KeyboardInterrupt
             On Ctrl-C, with ``.profile``.
         """
-        watching = HookCalls(hooks)
-        with watching.closed_on_error():
-            options = RunOptions(
-                seed,
-                inputs,
-                rounds,
-                meters,
-                keep,
-                on_error,
-                executor,
-                priorities,
-                timeout,
-                schedule,
+        # What only declares tasks needs no engine.
+        from dagprofiler.engine.run import HookCalls, Run
+        from dagprofiler.engine.setup import RunOptions, prepare
+
+        calls = HookCalls([] if hooks is NO_HOOKS else hooks_of(hooks))
+        try:
+            workflow = self._workflow()
+            options = RunOptions.of(
+                seed=seed,
+                inputs=inputs,
+                rounds=rounds,
+                meters=meters,
+                keep=keep,
+                on_error=on_error,
+                executor=executor,
+                priorities=priorities,
+                timeout=timeout,
+                schedule=schedule,
             )
-            run = self._prepared(options, watching)
-        return run.execute()
+            return Run(prepare(workflow, options), calls).execute()
+        finally:
+            calls.close()
 
     def resume(
         self,
@@ -446,152 +426,50 @@ class DAG(Shown):
         DagProfilerWarning
             If the source of a task has changed whose recorded results are reused.
         """
+        from dagprofiler.engine.run import HookCalls, Run
+        from dagprofiler.engine.setup import RunOptions, as_seed, check_inputs, prepare
         from dagprofiler.journal import Journal
 
-        watching = HookCalls(hooks)
-        with watching.closed_on_error():
+        calls = HookCalls([] if hooks is NO_HOOKS else hooks_of(hooks))
+        try:
             journal = Journal.reopened(path)
-            watching.hooks.insert(0, journal)
-            self._current_tasks()
-            check_inputs(inputs)
+            calls.hooks.insert(0, journal)
+            workflow = self._workflow()
             past: PastRun = journal.past  # type: ignore[assignment]  # set by reopened()
             past.compare(
-                self.tasks,
-                self._wiring,
-                self._contracts,
-                config=self.config,
-                seed=as_seed(seed),
-                inputs=inputs,
-                rules=self._rule_names(),
+                workflow,
+                seed=None if seed is None else as_seed(seed),
+                inputs=None if inputs is None else check_inputs(inputs),
             )
-            options = replace(
-                past.options, executor=executor, priorities=priorities, timeout=timeout
-            )
-            run = self._prepared(options, watching, past=past)
-        return run.execute()
+            asked = {"executor": executor, "priorities": priorities, "timeout": timeout}
+            options = RunOptions.of(**{**vars(past.options), **asked})
+            return Run(prepare(workflow, options, encoded=True), calls, past).execute()
+        finally:
+            calls.close()
 
-    def _prepared(
-        self,
-        options: RunOptions,
-        hooks: HookCalls,
-        *,
-        instruments: Instrumentation | None = None,
-        past: PastRun | None = None,
-    ) -> Run:
-        """Return a run that is ready to be executed, or raise a ValidationError.
+    def _workflow(self) -> Workflow:
+        """Return what a run takes of this DAG."""
+        tasks, dynamic, rules = self._current_tasks(), None, []
+        if self._rules is not None:
+            from dagprofiler.rules.growth import GrowingGraph
 
-        A round of a run in a process of its own gets the `instruments` of that run. With `past`
-        it resumes that run, and inputs are serialized.
-        """
-        if options.seed is not None:
-            load_generators()
-        started_at, started = time(), perf_counter()
-        counts_allocations = False
-        if instruments is None:
-            instruments, counts_allocations = options.instrumentation(*hooks.instruments())
-        outside = self._numbered(options.inputs)
-        tasks = self._current_tasks()
-        keep = self._kept(options)
-        estimates = self._check(outside)
-        encoded: dict[int, Any] = self._encoded(outside) if past is None else {**outside}
-        ranked_by, ranked = self._ranked(options, estimates)
-        executor = self._executor(options)
-        check_limits(executor, self.tasks)
-        log = RunLog(
-            wiring=self._wiring,
-            nodes=self._nodes,
-            started_at=started_at,
-            started=started,
-            estimates=estimates,
-            executor=executor.name,
-            ahead_s=executor.ahead_s,
-            workers=executor.workers,
-            outside={i: sum(map(frames_bytes, fields.values())) for i, fields in encoded.items()},
-            conditions=options.rounds,
-            priorities=ranked_by,
-            unknown=self._unknown,
+            rules = [rule.name for rule in self._rules.rules]
+            reader = ContractReader(self.serializer)
+            dynamic = partial(GrowingGraph, self._wiring, self._rules, reader, self.config)
+        from dagprofiler.engine.setup import Workflow
+
+        return Workflow(
             name=self.name,
-            schedule=options.schedule,
-        )
-        frontier = self._frontier(ranked, options.schedule)
-        plan = Plan(options, partial(is_precise, log), allocation=counts_allocations)
-        if past is not None:
-            past.continue_clock(log)
-            plan.resume(past.kinds, past.measured_s)
-            frontier = past.frontier(frontier)
-        work = Workload(
+            nodes=self._nodes,
+            wiring=self._wiring,
             tasks=tasks,
             contracts=self._contracts,
             config=self.config,
-            outside=encoded,
-            keep=keep,
-            rules=self._rule_names(),
-            frontier=frontier,
-            executor=executor,
-            instrumentation=instruments,
-            conclude=None if past is None else past.finish,
+            problems=self._problems,
+            unknown=self._unknown,
+            rules=rules,
+            dynamic=dynamic,
         )
-        elsewhere: FreshRounds | None = None
-        if options.rounds.fresh_process:
-            from dagprofiler.engine.fresh import FreshRounds
-
-            asked = replace(options, priorities=None, rounds=options.rounds.alone())
-            elsewhere = FreshRounds(
-                partial(self._prepared, asked, HookCalls(), instruments=instruments)
-            )
-        return Run(log, work, options, plan, hooks, elsewhere)
-
-    def _kept(self, options: RunOptions) -> set[int]:
-        """Return the numbers of the tasks to keep; rules may add others of these names."""
-        known = options.keep
-        if self._rules is not None:
-            known = filter(self.tasks.__contains__, known)
-        return {self._number(name, "keep") for name in known}
-
-    def _ranked(
-        self, options: RunOptions, estimates: Mapping[int, int]
-    ) -> tuple[str | None, list[int] | None]:
-        """Return the source of priorities, and task numbers by priority, for an executor."""
-        if self._rules is not None:
-            if options.priorities is not None:
-                raise refused("priorities: not available for a graph that grows")
-            return None, None
-        is_serial = options.executor is None
-        if options.priorities is None and (is_serial or options.schedule is not None):
-            return None, None
-        ranked = ranking(self._wiring, estimates, options.priorities)
-        # A serial run takes Kahn's order, and refuses what a concurrent one refuses.
-        return (None, None) if is_serial else ranked
-
-    def _executor(self, options: RunOptions) -> SerialExecutor | Dispatcher:
-        """Return what runs the tasks."""
-        if options.executor is None:
-            return SerialExecutor(self.config, options.seed)
-        from dagprofiler.executors.dispatch import Dispatcher
-
-        return Dispatcher(
-            options.executor,
-            config=self.config,
-            seed=options.seed,
-            timeout_s=options.timeout,
-        )
-
-    def _frontier(
-        self, ranked: Sequence[int] | None, schedule: Mapping[str, Sequence[str]] | None
-    ) -> Callable[[int], Frontier]:
-        """Return what returns the frontier of a round, by its number."""
-        if self._rules is None:
-            orders = [] if schedule is None else orders_of(schedule, self._wiring)
-            return lambda _: ReadyQueue(self._wiring, ranked, orders)
-        if schedule is not None:
-            raise refused("schedule: not available for a graph that grows")
-        from dagprofiler.rules.growth import GrowingGraph
-
-        reader, rules = ContractReader(self.serializer), self._rules
-        return lambda _: GrowingGraph(self._wiring, rules, reader, self.config)
-
-    def _rule_names(self) -> list[str]:
-        return [] if self._rules is None else [rule.name for rule in self._rules.rules]
 
     def with_config(self, config: Config | Mapping[str, Any]) -> DAG:
         """Return a DAG with the same tasks and edges and another config.
@@ -774,8 +652,8 @@ class DAG(Shown):
         graph
             A ``networkx.DiGraph``. The attribute ``data_fields`` of an edge has the fields that it
             carries, in a form that the edges of a DAG have. Without it an edge carries the
-            outputs that have the name of an input; and if no edge to a function has such, its
-            parameters get the outputs of its predecessors in the order of the edges.
+            outputs that have the name of an input, or the one output to the one parameter of a
+            function.
         config
             Parameters for all tasks.
         task
@@ -804,14 +682,6 @@ class DAG(Shown):
         dag._unknown = converted.unknown
         return dag
 
-    def _number(self, name: str, where: str) -> int:
-        """Return the number of the task `name`."""
-        number = self._numbers.get(name)
-        if number is None:
-            hint = did_you_mean(name, list(self.tasks))
-            raise refused(f"{where}: there is no task {short_repr(name)}{hint}")
-        return number
-
     def _current_tasks(self) -> list[Task]:
         """Return the tasks by number, after updating the contracts of replaced tasks.
 
@@ -837,44 +707,6 @@ class DAG(Shown):
                         f"{short_repr(list(outputs))}"
                     )
                 self._contracts[i], self._wired[i] = contract, task
-                self._valid = False
+        self._problems = problems_of(self._wiring, self._contracts, {})
         self._given = list(map(self.tasks.__getitem__, self._nodes))
         return self._wired
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(self._wiring.names)}
-
-    def _numbered(self, inputs: Inputs | None) -> dict[int, Mapping[str, Any]]:
-        return {self._number(name, "inputs"): fields for name, fields in (inputs or {}).items()}
-
-    def _check(self, outside: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
-        """Return the results of the cost models, or raise a ValidationError."""
-        problems: list[DagProfilerError] = []
-        # What edges bring does not change from run to run.
-        if outside or not self._valid:
-            problems += problems_of(self._wiring, self._contracts, outside)
-            self._valid = not (outside or problems)
-        estimates, failed = estimates_of(self._wiring.names, self._wired, self.config)
-        problems += failed
-        if problems:
-            raise ValidationError(problems) from problems[0]
-        return estimates
-
-    def _encoded(self, outside: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
-        """Return the values from outside, serialized by their tasks' serializers."""
-        encoded: dict[int, dict[str, Any]] = {}
-        for i, fields in outside.items():
-            name = self._wiring.names[i]
-            encoded[i] = {}
-            for field, value in fields.items():
-                try:
-                    frames = encoded[i][field] = self._contracts[i].encode(value)
-                    # Raises a TypeError unless they are frames.
-                    frames_bytes(frames)
-                except Exception as error:
-                    raise SerializationError(
-                        f"inputs: {field!r} of task {short_repr(name)} ({type(value).__name__}) "
-                        f"cannot be serialized: {describe(error)}"
-                    ) from error
-        return encoded

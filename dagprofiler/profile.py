@@ -36,7 +36,7 @@ from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.config import Config
 from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, refused, short_repr
 from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.stats.ranktests import DIFFERENCE
+from dagprofiler.stats import DIFFERENCE
 
 if TYPE_CHECKING:
     from dagprofiler._document.table import Frames, ProfiledTask, ProfileTable
@@ -339,21 +339,20 @@ class Profile(Shown):
     def _edge_metrics(self) -> dict[str, Any]:
         """Return the section of that name: records in the order of the edges."""
         edges = {(edge.source, edge.target): edge for edge in self.metrics.edge_metrics}
-        ends = [(edge["source"], edge["target"]) for edge in self.dag_structure["edges"]]
-        for source, target in edges.keys() - {*ends}:
-            where = f"{short_repr(source)} -> {short_repr(target)}"
-            raise ProfileError(f"dag_structure has no edge {where}", "$.edge_metrics")
         several = any(edge.several is not None for edge in edges.values())
         columns = EDGE_COLUMNS if several else EDGE_COLUMNS[:-1]
         records: list[list[Any] | None] = []
-        for pair in ends:
-            edge = edges.get(pair)
+        for ends in self.dag_structure["edges"]:
+            edge = edges.pop((ends["source"], ends["target"]), None)
             if edge is None:
                 records.append(None)
             elif several:
                 records.append([edge.data_fields, edge.size_bytes, edge.wire_bytes, edge.several])
             else:
                 records.append([edge.data_fields, edge.size_bytes, edge.wire_bytes])
+        for source, target in edges:
+            where = f"{short_repr(source)} -> {short_repr(target)}"
+            raise ProfileError(f"dag_structure has no edge {where}", "$.edge_metrics")
         return {"columns": [*columns], "records": records}
 
     @classmethod
@@ -729,7 +728,7 @@ def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
     # Most invalid documents are profiles; trying all importers takes a while.
     if not isinstance(data, dict) or "dag_structure" in data:
         return error
-    formats, _ = plugins.recognizing(data)
+    formats = plugins.recognizing(data)
     if not formats:
         return error
     return ProfileError(f"not a profile but {' or '.join(formats)}, which import_profile() reads")

@@ -267,6 +267,8 @@ class Environment:
         Version of Python; the operating system; architecture and model of the processor.
     cores, cores_usable, cores_quota
         Of the machine; those the process may run on; the limit of its control group.
+    blas_threads
+        Of numpy's BLAS.
     memory_bytes
         Of the machine.
     allocator_settings, versions
@@ -286,6 +288,7 @@ class Environment:
     cores: int | None = None
     cores_usable: int | None = None
     cores_quota: float | None = None
+    blas_threads: int | None = None
     memory_bytes: int | None = None
     allocator_settings: Mapping[str, str] | None = None
     versions: Mapping[str, str | None] = field(default_factory=dict)

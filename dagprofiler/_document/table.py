@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dagprofiler._document import ProfileData, SpanRow, TimelineRow
-from dagprofiler._util.html import Shown, paragraph, table, view
-from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printable
+from dagprofiler._util.html import ShownInBlocks
+from dagprofiler._util.text import MOST_ROWS, Block, number, printable
 from dagprofiler.errors import FormatError, counted, did_you_mean, needs_extra, short_repr
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.stats import median
@@ -106,7 +106,7 @@ def unit_of(key: str) -> str:
     return next((unit for unit in _UNITS if unit in words), "")
 
 
-class ProfileTable(Shown):
+class ProfileTable(ShownInBlocks):
     """The tasks or the edges of a profile: columns of one length.
 
     ``table["time_ms"]`` is the values of a column, ``table.columns["time_ms"]`` the column with
@@ -155,21 +155,14 @@ class ProfileTable(Shown):
     def __repr__(self) -> str:
         return f"<ProfileTable: {counted(len(self), 'row')} of {', '.join(self.columns)}>"
 
-    def __str__(self) -> str:
-        head, rows, left = self._shown()
-        return "\n".join([*aligned([head, *rows], left), *and_more(len(self), "rows")])
-
-    def _repr_html_(self) -> str:
-        more = (paragraph(line, quiet=True) for line in and_more(len(self), "rows"))
-        return view(table(*self._shown()), *more)
-
-    def _shown(self) -> tuple[list[str], list[list[str]], list[int]]:
-        """Return head and first rows as text, without the columns that are unknown throughout."""
+    def blocks(self) -> list[Block]:
+        """Return the table as text, without the columns that are unknown throughout."""
         known = [c for c in self.columns.values() if any(v is not None for v in c.values)]
         cells = [[_cell(value) for value in column.values[:MOST_ROWS]] for column in known]
         left = [i for i, c in enumerate(known) if any(isinstance(v, (str, list)) for v in c.values)]
         head = [column.key.replace("_", " ") for column in known]
-        return head, list(map(list, zip(*cells))), left
+        more = max(0, len(self) - MOST_ROWS)
+        return [Block(rows=[head, *zip(*cells)], left=left, more=more)]
 
 
 def _cell(value: Any) -> str:
@@ -556,56 +549,6 @@ def task_spans(profile: ProfileData) -> list[TaskSpan]:
             end, where = max(now, first + 1), (row.task, row.round, tuple(phases))
             spans.append(TaskSpan(first, end, *where, row.ready_ms, row.worker, failure))
     return spans
-
-
-class TracedSpan(NamedTuple):
-    """What tracing saw once inside a task.
-
-    Attributes
-    ----------
-    task, round
-        The task in which it was, and the number of its round.
-    thread
-        Entry of ``spans.threads``.
-    kind, name, category
-        As in ``spans.labels``.
-    start, end
-        In ns from the start of the run.
-    id
-        What tells apart asynchronous spans of one task and round; None for others.
-    args
-        Values that the program gave.
-    """
-
-    task: str
-    round: int
-    thread: Mapping[str, Any]
-    kind: str
-    name: str
-    category: str
-    start: int
-    end: int
-    id: Any
-    args: Mapping[str, Any]
-
-
-def traced_spans(profile: ProfileData) -> Iterator[TracedSpan]:
-    """Yield what tracing saw inside the tasks."""
-    section = profile.sections.get("spans", {"records": ()})
-    for task, of_round, thread, of_label, start_ms, end_ms, own_id, args, *_ in section["records"]:
-        label = section["labels"][of_label]
-        yield TracedSpan(
-            task,
-            of_round,
-            section["threads"][thread],
-            label["kind"],
-            label["name"],
-            label["category"],
-            start=moment_ns(start_ms),
-            end=moment_ns(end_ms),
-            id=own_id,
-            args=args or {},
-        )
 
 
 def moment_ns(time_ms: float) -> int:

@@ -92,25 +92,30 @@ class TaskSpans(NamedTuple):
         )
 
 
-class SpanList(list):  # type: ignore[type-arg]
-    """The spans of one thread that one owner takes, in the order of their ends.
+class ThreadSpans:
+    """The spans of one thread in one collection.
 
     Attributes
     ----------
     owner
-        The collection that it belongs to.
+        The collection that it belongs to; None once it is taken.
     thread
         The system's number of the thread, and its name.
+    ident
+        Python's number of the thread.
+    rows
+        The fields of each ``Span``, in the order of their ends.
     dropped
         How many spans exceeded the owner's limit.
     """
 
-    __slots__ = ("dropped", "owner", "thread")
+    __slots__ = ("dropped", "ident", "owner", "rows", "thread")
 
-    def __init__(self, owner: Collection) -> None:
-        super().__init__()
-        self.owner = owner
-        self.thread = (threading.get_native_id(), threading.current_thread().name)
+    def __init__(self, owner: Collection, thread: tuple[int, str]) -> None:
+        self.owner: Collection | None = owner
+        self.thread = thread
+        self.ident = threading.get_ident()
+        self.rows: list[Any] = []
         self.dropped = 0
 
 
@@ -124,8 +129,8 @@ class Collection:
 
     Attributes
     ----------
-    lists
-        The list of each thread that has recorded, by the system's number of the thread.
+    threads
+        The spans of each thread that has recorded, by the system's number and its name.
     functions
         The collector that records functions into it, if there is one.
     due_s
@@ -140,33 +145,34 @@ class Collection:
 
     def __init__(self, limit: int = SPANS_OF_A_TASK) -> None:
         self.limit = limit
-        self.lists: dict[int, SpanList] = {}
+        self.threads: dict[tuple[int, str], ThreadSpans] = {}
 
-    def spans_of_thread(self) -> SpanList:
-        """Return the list of the calling thread."""
-        spans = self.lists.get(threading.get_native_id())
+    def spans_of(self, thread: tuple[int, str]) -> ThreadSpans:
+        """Return those of the calling thread."""
+        spans = self.threads.get(thread)
         if spans is None:
-            spans = SpanList(self)
-            self.lists[spans.thread[0]] = spans
+            spans = self.threads[thread] = ThreadSpans(self, thread)
         return spans
 
-    def make_room(self, spans: SpanList) -> None:
-        """Drop the last span of a list that exceeds the limit."""
-        spans.pop()
+    def make_room(self, spans: ThreadSpans) -> None:
+        """Drop the last span of a thread that exceeds the limit."""
+        spans.rows.pop()
         spans.dropped += 1
 
     def spans(self) -> list[Span]:
         """Return what was recorded so far, thread by thread."""
-        return [Span(*fields) for spans in list(self.lists.values()) for fields in spans]
+        return [Span(*row) for spans in list(self.threads.values()) for row in spans.rows]
 
-    def end(self) -> TaskSpans | None:
-        """End the work, which the calling thread did; return what was recorded, if anything."""
-        self.ended = True
-        if not self.lists:
-            return None
-        me, lists = threading.get_native_id(), list(self.lists.values())
-        threads = [(*spans.thread, spans.thread[0] == me, list(spans)) for spans in lists]
-        return TaskSpans(threads, sum(spans.dropped for spans in lists))
+    def take(self) -> TaskSpans | None:
+        """Return and clear what was recorded, if anything; the calling thread did the work."""
+        taken, self.threads = self.threads, {}
+        me, threads, dropped = threading.get_ident(), [], 0
+        for thread, spans in list(taken.items()):
+            # A thread that outlives the work asks anew.
+            spans.owner = None
+            threads.append((*thread, spans.ident == me, spans.rows))
+            dropped += spans.dropped
+        return TaskSpans(threads, dropped) if threads else None
 
 
 class TaskThread:

@@ -8,23 +8,18 @@ Built-in formats are registered the same way. Each is imported at its first use.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any
 
 from dagprofiler.errors import FormatError, describe, did_you_mean, short_repr
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-
 EXPORTERS, IMPORTERS = "dagprofiler.exporters", "dagprofiler.importers"
-
-_METHODS = {EXPORTERS: ("render",), IMPORTERS: ("recognizes", "read")}
 
 
 def formats(group: str) -> list[str]:
     """Return the names of the formats of a group, sorted."""
-    return list(_points(group))
+    return sorted(_points(group))
 
 
 def load(group: str, name: str) -> Any:
@@ -33,45 +28,36 @@ def load(group: str, name: str) -> Any:
     Raises
     ------
     FormatError
-        If there is none, it cannot be imported, or two packages register different
-        objects under the name.
+        If there is none, or it cannot be imported.
     """
-    known = _points(group)
-    if not isinstance(name, str) or name not in known:
-        what = group.rpartition(".")[2]
+    points = _points(group)
+    if not isinstance(name, str) or name not in points:
+        what, known = group.rpartition(".")[2], sorted(points)
         raise FormatError(
             f"there is no format {short_repr(name)} among the {what} (known: "
-            f"{', '.join(known) or 'none'})"
-            f"{did_you_mean(name, list(known))}"
+            f"{', '.join(known) or 'none'}){did_you_mean(name, known)}"
         )
-    return _loaded(group, known[name])
+    try:
+        return points[name].load()
+    except Exception as error:  # third-party modules may raise anything
+        raise FormatError(
+            f"format {name!r} cannot be loaded from {points[name].value!r}: {describe(error)}"
+        ) from error
 
 
-def loadable(group: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the objects of a group by name, and the reasons for those left out.
-
-    A broken package does not hide the formats of others.
-    """
-    plugins, reasons = {}, []
-    for name, points in _points(group).items():
-        try:
-            plugins[name] = _loaded(group, points)
-        except FormatError as error:
-            reasons.append(str(error))
-    return plugins, reasons
+def loadable(group: str) -> dict[str, Any]:
+    """Return the objects of a group by name, without those that cannot be imported."""
+    plugins = {}
+    for name in formats(group):
+        with suppress(FormatError):
+            plugins[name] = load(group, name)
+    return plugins
 
 
-def recognizing(document: Any) -> tuple[dict[str, Any], list[str]]:
-    """Return the importers that recognize a document, and the errors of others."""
-    known, reasons = loadable(IMPORTERS)
-    fitting = {}
-    for name, importer in known.items():
-        try:
-            if importer.recognizes(document):
-                fitting[name] = importer
-        except Exception as error:  # noqa: BLE001  (third-party code may raise anything)
-            reasons.append(f"format {name!r} cannot check the document: {describe(error)}")
-    return fitting, reasons
+def recognizing(document: Any) -> dict[str, Any]:
+    """Return the importers that recognize a document, by name."""
+    importers = loadable(IMPORTERS).items()
+    return {name: importer for name, importer in importers if importer.recognizes(document)}
 
 
 def check_options(name: str, exporter: Any, options: Collection[str]) -> None:
@@ -105,56 +91,27 @@ def format_of(path: str) -> str:
         If no format has this extension, or several have.
     """
     ending = path.lower()
-    exporters, reasons = loadable(EXPORTERS)
-    extensions = {name: exporter.extension for name, exporter in exporters.items()}
+    extensions = {name: exporter.extension for name, exporter in loadable(EXPORTERS).items()}
     fitting = [name for name, extension in extensions.items() if ending.endswith(extension)]
     longest = max((len(extensions[name]) for name in fitting), default=0)
     best = [name for name in fitting if len(extensions[name]) == longest]
     if len(best) != 1:
         what = f"could be any of {', '.join(best)}" if best else "has no known extension"
         endings = ", ".join(f"{extension} ({name})" for name, extension in extensions.items())
-        hint = f"give format=, or one of the extensions {endings}"
-        if not best:
-            hint += did_you_mean(ending.rpartition(".")[2], list(extensions))
+        hint = "" if best else did_you_mean(ending.rpartition(".")[2], list(extensions))
         subject = repr(path) if path else "a stream without a name"
-        raise FormatError("; ".join([f"{subject} {what}", hint, *reasons]))
+        raise FormatError(
+            f"{subject} {what}; give format=, or one of the extensions {endings}{hint}"
+        )
     return best[0]
 
 
-def _points(group: str) -> dict[str, list[EntryPoint]]:
-    """Return the entry points of a group by name, sorted, without duplicates."""
+def _points(group: str) -> dict[str, Any]:
+    """Return the entry points of a group by name."""
     from importlib.metadata import entry_points
 
     everything: Any = entry_points()
-    # A dict before Python 3.10.
-    if hasattr(everything, "select"):
-        points = everything.select(group=group)
-    else:
-        points = everything.get(group, ())
-    named: dict[str, dict[str, EntryPoint]] = {}
-    for point in sorted(points, key=lambda point: point.name):
-        named.setdefault(point.name, {}).setdefault(point.value, point)
-    return {name: list(by_value.values()) for name, by_value in named.items()}
-
-
-def _loaded(group: str, points: Sequence[EntryPoint]) -> Any:
-    """Return the object of the entry points of one name."""
-    point, *others = points
-    if others:
-        raise FormatError(
-            f"format {point.name!r} is given by both {point.value!r} and {others[0].value!r} "
-            f"(entry points {group!r}); uninstall one of the two packages"
-        )
-    try:
-        plugin = point.load()
-    except Exception as error:  # third-party modules may raise anything
-        raise FormatError(
-            f"format {point.name!r} cannot be loaded from {point.value!r}: {describe(error)}"
-        ) from error
-    methods = _METHODS[group]
-    if isinstance(plugin, type) or not all(callable(getattr(plugin, m, None)) for m in methods):
-        raise FormatError(
-            f"format {point.name!r}: {point.value!r} (entry points {group!r}) is "
-            f"{short_repr(plugin)}; expected an instance with {' and '.join(methods)}"
-        )
-    return plugin
+    # A dict of groups before Python 3.10.
+    is_new = hasattr(everything, "select")
+    points = everything.select(group=group) if is_new else everything.get(group, ())
+    return {point.name: point for point in points}

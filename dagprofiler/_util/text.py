@@ -159,11 +159,6 @@ def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[s
     ]
 
 
-def and_more(count: int, what: str) -> list[str]:
-    """Return the line below a cut table with the number of rows left out, if any."""
-    return [f"... and {count - MOST_ROWS:,} more {what}"] if count > MOST_ROWS else []
-
-
 @dataclass(frozen=True)
 class Block:
     """A part of what is shown: a title, a table and notes, each of which may be missing.

@@ -20,11 +20,22 @@ if TYPE_CHECKING:
 _PROMOTED = {float: (int,), complex: (int, float), bytes: (bytearray, memoryview)}
 
 
-class _Calls:
-    """``compute`` of a FunctionTask, with the signature of its function."""
+class _Named:
+    """A function with named arguments and a named result: ``compute`` of a FunctionTask."""
 
-    def __get__(self, task: Any, owner: Any = None) -> Any:
-        return self if task is None else _Named(task)
+    def __init__(self, function: Callable[..., Any], output: str) -> None:
+        self._function = function
+        self._output = output
+
+    @property
+    def __signature__(self) -> Signature:
+        signature = signature_of(self._function)
+        # The run would pass cfg to **options.
+        named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        return signature.replace(parameters=named)
+
+    def __call__(self, **inputs: Any) -> dict[str, Any]:
+        return {self._output: self._function(**inputs)}
 
 
 class FunctionTask(Task):
@@ -51,44 +62,16 @@ class FunctionTask(Task):
     (['x'], {'double': 6})
     """
 
-    compute: Any = _Calls()
+    #: Each task has its own.
+    compute: Any = None
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         super().__init__(name)
         # Where a journal finds the source of the task.
         self.__wrapped__ = function
-        fields = fields_of(function)
-        self.inputs = list(fields)
+        self.inputs = list(fields_of(function))
         self.outputs = ["value" if field_problem(name) else name]
-        #: Positional-only parameters to their defaults.
-        self.by_position = {
-            field: p.default for field, p in fields.items() if p.kind is p.POSITIONAL_ONLY
-        }
-
-
-class _Named:
-    """The function of a task, with named arguments and a named result."""
-
-    __slots__ = ("_task",)
-
-    def __init__(self, task: FunctionTask) -> None:
-        self._task = task
-
-    @property
-    def __signature__(self) -> Signature:
-        signature = signature_of(self._task.__wrapped__)
-        named = [
-            p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind is p.POSITIONAL_ONLY else p
-            for p in signature.parameters.values()
-            # The run would pass cfg to it.
-            if p.kind is not p.VAR_KEYWORD
-        ]
-        return signature.replace(parameters=named)
-
-    def __call__(self, **inputs: Any) -> dict[str, Any]:
-        task = self._task
-        first = [inputs.pop(field, default) for field, default in task.by_position.items()]
-        return {task.outputs[0]: task.__wrapped__(*first, **inputs)}
+        self.compute = _Named(function, self.outputs[0])
 
 
 class GatherTask(Task):
@@ -161,10 +144,11 @@ def fields_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     except ValueError as error:
         raise DeclarationError(f"{place_of(function)}: {describe(error)}") from error
     for name, p in parameters.items():
-        if p.kind is p.VAR_POSITIONAL:
+        if p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY):
+            form = f"*{name}" if p.kind is p.VAR_POSITIONAL else f"{name}, /"
             raise DeclarationError(
-                f"{place_of(function)}: an input needs a parameter with a name, not *{name} (a "
-                "decorator has to use functools.wraps)"
+                f"{place_of(function)}: an input needs a parameter with a name, not {form} (a "
+                "decorator has to use functools.wraps, a builtin a function around it)"
             )
     return {
         name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD and name != "cfg"

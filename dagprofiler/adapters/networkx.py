@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dagprofiler.adapters import Converted
-from dagprofiler.adapters.functions import FunctionTask, place_of
+from dagprofiler.adapters.functions import FunctionTask
 from dagprofiler.errors import DeclarationError, GraphError, needs_extra, short_repr
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.task import Task, instance_of
@@ -37,10 +37,10 @@ def from_networkx(graph: Any, task: str) -> Converted:
         tasks[name] = _task(attributes[task], name)
     # Before the fields, in which a cycle shows as inputs that arrive twice.
     kahn_order(tasks, [(str(source), str(target)) for source, target in graph.edges])
-    edges: list[Any] = []
-    for name, node in nodes.items():
-        arriving = {str(source): edge.get(_FIELDS) for source, edge in graph.pred[node].items()}
-        edges += _edges(tasks, name, arriving)
+    edges = [
+        _edge(tasks, str(source), str(target), fields)
+        for source, target, fields in graph.edges(data=_FIELDS)
+    ]
     return Converted(tasks, edges, {})
 
 
@@ -59,47 +59,17 @@ def _task(held: Any, name: str) -> Task:
         raise DeclarationError(f"node {name!r}: {error}") from error
 
 
-def _edges(tasks: Mapping[str, Task], name: str, arriving: Mapping[str, Any]) -> list[Any]:
-    """Return the edges to the task `name` from its predecessors, given their edges' fields."""
-    target = tasks[name]
-    named: list[Any] = []
-    unnamed = []
-    for source, fields in arriving.items():
-        if fields is not None:
-            named.append((source, name, fields))
-        elif not isinstance(target, FunctionTask) or _is_named(tasks[source], source, target):
-            named.append((source, name))
-        else:
-            unnamed.append(source)
-    if not isinstance(target, FunctionTask) or not unnamed:
-        return named
-    where = f"node {name!r}"
-    if named:
-        raise GraphError(
-            f"{where}: no parameter has the name of {unnamed[0]!r} or of its outputs, but those of "
-            f"other predecessors have (parameters: {', '.join(map(repr, target.inputs))}); give "
-            f"the edge {unnamed[0]!r} -> {name!r} the attribute {_FIELDS!r}"
-        )
-    if len(unnamed) > len(target.inputs):
-        raise GraphError(
-            f"{where}: {place_of(target.__wrapped__)} takes {len(target.inputs)} inputs, and "
-            f"{len(unnamed)} edges end here: {', '.join(map(repr, unnamed))}"
-        )
-    for source, field in zip(unnamed, target.inputs):
-        outputs = tasks[source].outputs
-        if len(outputs) != 1:
-            known = ", ".join(map(repr, outputs)) or "none"
+def _edge(tasks: Mapping[str, Task], source: str, target: str, fields: Any) -> tuple[Any, ...]:
+    """Return the edge of a DAG, with its fields where these are not the names that tasks share."""
+    if fields is not None:
+        return source, target, fields
+    outputs, inputs = tasks[source].outputs, tasks[target].inputs
+    if isinstance(tasks[target], FunctionTask) and not {*outputs} & {*inputs}:
+        if not len(outputs) == len(inputs) == 1:
             raise GraphError(
-                f"{where}: which output of {source!r} is its {field!r}? (outputs: {known}); give "
+                f"edge {source!r} -> {target!r}: which output is which parameter? (outputs: "
+                f"{', '.join(outputs) or 'none'}; parameters: {', '.join(inputs) or 'none'}); give "
                 f"the edge the attribute {_FIELDS!r}"
             )
-        named.append((source, name, {outputs[0]: field}))
-    return named
-
-
-def _is_named(source: Task, name: str, target: Task) -> bool:
-    """Tell whether a task has an output with the name of an input of another."""
-    return any(
-        field in target.inputs and (field == name or not isinstance(source, FunctionTask))
-        for field in source.outputs
-    )
+        return source, target, {outputs[0]: inputs[0]}
+    return source, target

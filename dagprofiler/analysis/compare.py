@@ -15,9 +15,8 @@ from dagprofiler._util.text import quantity as with_unit
 from dagprofiler.analysis.makespan import PARTS, parts_of
 from dagprofiler.config import same_value
 from dagprofiler.errors import counted, short_repr
-from dagprofiler.stats import FEWEST_ROUNDS, median
+from dagprofiler.stats import DIFFERENCE, FEWEST_ROUNDS, median
 from dagprofiler.stats.ranktests import (
-    DIFFERENCE,
     FASTER,
     GATE_APART,
     INCONCLUSIVE,

@@ -631,12 +631,9 @@ def _communication_of(
         )
         raise WeightError(weights.source, [], reason)
     metrics = {(edge.source, edge.target): edge for edge in profile.metrics.edge_metrics}
-    loaded = {}
-    for pair, key in pairs.items():
-        edge = metrics.get(pair)
-        # An order-only edge is known to cost nothing.
-        if edge is None or edge.data_fields or edge.size_bytes:
-            loaded[key] = edge
+    edges = [(key, metrics.get(pair)) for pair, key in pairs.items()]
+    # An order-only edge is known to cost nothing.
+    loaded = {key: edge for key, edge in edges if not edge or edge.data_fields or edge.size_bytes}
     free: dict[str, Number] = dict.fromkeys(pairs.values(), 0)
     if not loaded:
         return _Communication(free, "none, since no edge carries anything")

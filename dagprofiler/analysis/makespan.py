@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from heapq import nlargest
 from math import ceil, log2
 from typing import Any, NamedTuple
 
 from dagprofiler._document import ProfileData
-from dagprofiler._document.table import edges_of, entries_of_tasks
+from dagprofiler._document.table import edges_of
 from dagprofiler._util import grouped
 from dagprofiler._util.text import BYTES, Block, class_of, number, printable, quantity
 from dagprofiler.analysis.critical_path import Analysis
@@ -198,13 +199,11 @@ class _TimedRun:
         #: In the order in which they are numbered.
         self.names = sorted(profile.dag_structure["nodes"])
         self.computing = [float(found.weights.values[name]) for name in self.names]
-        entries = entries_of_tasks(profile)
-        self.moving = [
-            (entry.serialize_time_ms or 0.0) + (entry.deserialize_time_ms or 0.0)
-            if (entry := entries.get(name))
-            else 0.0
-            for name in self.names
-        ]
+        moving = {
+            entry.task: (entry.serialize_time_ms or 0.0) + (entry.deserialize_time_ms or 0.0)
+            for entry in profile.metrics.task_metrics
+        }
+        self.moving = [moving.get(name, 0.0) for name in self.names]
         number = {name: i for i, name in enumerate(self.names)}
         schedule = profile.sections.get("schedule")
         self.orders = schedule and [[number[name] for name in row] for row in schedule.values()]
@@ -233,11 +232,12 @@ class _TimedRun:
     def gains(self) -> list[dict[str, Any]]:
         """Return what the classes of tasks that cost most gain, and what serializing does."""
         names, workers = self.names, self.workers
+        most = _CLASSES if workers == 1 else max(1, min(_CLASSES, _SIMULATED // len(names) - 2))
         members = grouped((class_of(name), i) for i, name in enumerate(names))
         if len(members) == 1:
-            members = {name: [i] for i, name in enumerate(names)}
-        costs = {name: sum(self.computing[i] for i in tasks) for name, tasks in members.items()}
-        most = _CLASSES if workers == 1 else max(1, min(_CLASSES, _SIMULATED // len(names) - 2))
+            longest = nlargest(most, range(len(names)), key=self.computing.__getitem__)
+            members = {names[i]: [i] for i in longest}
+        costs = {name: sum([self.computing[i] for i in tasks]) for name, tasks in members.items()}
         whole_ms = self.makespan_ms(self.computing, self.moving, workers)
         rows: list[dict[str, Any]] = []
 

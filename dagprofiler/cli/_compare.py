@@ -24,7 +24,8 @@ from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.errors import listed
 from dagprofiler.profile import Profile
-from dagprofiler.stats.ranktests import DIFFERENCE, INCONCLUSIVE, SLOWER
+from dagprofiler.stats import DIFFERENCE
+from dagprofiler.stats.ranktests import INCONCLUSIVE, SLOWER
 
 #: Options for measuring two targets.
 _OF_RUNS = (

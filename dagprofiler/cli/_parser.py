@@ -263,6 +263,8 @@ def _sweep(parser: argparse.ArgumentParser) -> None:
     _add(parser, "--over NAME=VALUE,VALUE,...", text, action="append", required=True)
     _measuring(parser, parser.add_argument_group("rounds"), usual="5")
     _executor(parser)
+    text = "measure all configurations in one process, also where that changes their times"
+    _add(parser, "--one-process", text)
     _add(parser, "-o --output DIR", "where to write the profiles", required=True)
     _add(parser, "-q --quiet", "print no progress")
 

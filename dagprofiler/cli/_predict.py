@@ -58,6 +58,7 @@ def sweep(arguments: argparse.Namespace) -> int:
                 seed=arguments.seed,
                 meters=meters(arguments),
                 executor=executor,
+                processes=False if arguments.one_process else None,
                 progress=not arguments.quiet,
             )
     _output.keep(named(profiles))

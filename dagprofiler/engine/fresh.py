@@ -11,15 +11,15 @@ import os
 import pickle
 import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
-from dagprofiler.engine.log import Results, RoundLog
 from dagprofiler.errors import DagProfilerError, SerializationError, describe, portable
 from dagprofiler.executors.worker import at_interrupt, end_process, end_with, received, spawned
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+    from dagprofiler.engine.log import RoundResult
 
 _HINT = (
     "define its tasks in a module or a program file, and start under if __name__ == '__main__':, "
@@ -27,38 +27,13 @@ _HINT = (
 )
 
 
-class Taken(NamedTuple):
-    """The results of a round that another process ran.
-
-    Attributes
-    ----------
-    log
-        The log of the round.
-    worker
-        The process, in the form of the profile's ``timeline.workers``.
-    results
-        The outputs that are returned, and the errors.
-    """
-
-    log: RoundLog
-    worker: dict[str, Any]
-    results: Results
-
-
-class RunsAlone(Protocol):
-    """A run of one round, such as :class:`~dagprofiler.engine.run.Run`."""
-
-    def alone(self) -> Taken:
-        """Run the only round of a process of its own."""
-
-
 class FreshRounds:
     """Runs each round in a new process, which ends with its round.
 
     Parameters
     ----------
-    make_run
-        Returns the run of one round; sent to the process by pickle.
+    run_once
+        Runs a round and returns what it leaves behind; sent to the process by pickle.
 
     Raises
     ------
@@ -66,16 +41,16 @@ class FreshRounds:
         If the DAG cannot be pickled.
     """
 
-    def __init__(self, make_run: Callable[[], RunsAlone]) -> None:
+    def __init__(self, run_once: Callable[[], RoundResult]) -> None:
         try:
-            self._order = pickle.dumps(make_run)
+            self._order = pickle.dumps(run_once)
         except Exception as error:
             raise SerializationError(
                 "Rounds(fresh_process=True): the DAG cannot travel to a new process: "
                 f"{describe(error)}; define its tasks and its config in a module"
             ) from error
 
-    def take(self) -> Taken:
+    def run(self) -> RoundResult:
         """Run a round in a new process, and end that process.
 
         Raises
@@ -99,8 +74,8 @@ class FreshRounds:
             end_process(process, connection)
         if isinstance(answer, BaseException):
             raise answer
-        taken: Taken = answer
-        return taken
+        result: RoundResult = answer
+        return result
 
 
 def _serve(connection: Connection[Any, Any], parent: int, order: bytes) -> None:
@@ -124,9 +99,9 @@ def _serve(connection: Connection[Any, Any], parent: int, order: bytes) -> None:
     connection.send_bytes(answer)
 
 
-def _packed(taken: Taken) -> bytes:
+def _packed(result: RoundResult) -> bytes:
     try:
-        return pickle.dumps(taken, pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         raise SerializationError(
             "Rounds(fresh_process=True): the outputs of the sinks, or of what is to be kept, "
@@ -134,17 +109,17 @@ def _packed(taken: Taken) -> bytes:
         ) from error
 
 
-def _round_of(order: bytes) -> Taken:
+def _round_of(order: bytes) -> RoundResult:
     """Run a round."""
     try:
-        make_run: Callable[[], RunsAlone] = pickle.loads(order)
+        run_once: Callable[[], RoundResult] = pickle.loads(order)
     except Exception as error:
         raise DagProfilerError(
             "Rounds(fresh_process=True): the new process cannot make the DAG: "
             f"{describe(error)}; {_HINT}"
         ) from error
-    taken = make_run().alone()
+    result = run_once()
     failures: Any
-    for failures in (taken.results.errors, taken.results.rule_failures):
+    for failures in (result.results.errors, result.results.rule_failures):
         failures.update({what: portable(error) for what, error in failures.items()})
-    return taken
+    return result

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import integer
 from dagprofiler.config import Config
-from dagprofiler.engine.log import RunLog, TaskRecord
-from dagprofiler.engine.options import RunOptions
 from dagprofiler.errors import DeclarationError, TraceError, did_you_mean, short_repr
-from dagprofiler.measure.pipeline import Contract
-from dagprofiler.profile import Profile
-from dagprofiler.task import Task
+
+if TYPE_CHECKING:
+    from dagprofiler.engine.log import RunLog, TaskRecord
+    from dagprofiler.engine.setup import RunOptions
+    from dagprofiler.measure.pipeline import Contract
+    from dagprofiler.profile import Profile
+    from dagprofiler.task import Task
 
 
 @dataclass(frozen=True)
@@ -148,8 +150,7 @@ class Tracer(Hook):
         floor_ms: float = 0.1,
         limit: int = 100_000,
     ) -> None:
-        from dagprofiler.tracing.collection import Tracing
-        from dagprofiler.tracing.functions import FunctionCollector
+        from dagprofiler.tracing.functions import FunctionCollector, Tracing
 
         limit = integer("limit", limit, 1, error=TraceError)
         places = FunctionCollector(functions, floor_ms=floor_ms).places
@@ -176,14 +177,6 @@ def hooks_of(hooks: Any) -> list[Hook]:
 
 #: Beginnings of names that look like those of a hook's methods.
 _LIKE_HOOKS = ("on_", "before_", "after_", "run_", "task_", "round_")
-#: What the methods of hooks are about.
-_SUBJECTS = {"run", "task", "round"}
-#: Words in such names, and the ending of the method that they probably mean.
-_ENDINGS = {
-    **dict.fromkeys(("start", "begin", "before", "started"), "started"),
-    **dict.fromkeys(("end", "done", "complete", "completed", "after", "finish"), "finished"),
-    **dict.fromkeys(("error", "fail", "failure", "failed"), "failed"),
-}
 
 
 def check_methods(kind: type[Hook]) -> None:
@@ -191,6 +184,7 @@ def check_methods(kind: type[Hook]) -> None:
 
     Names that override a method of another base class are allowed.
     """
+    methods = [name for name in vars(Hook) if name.startswith(_LIKE_HOOKS)]
     for base in kind.__mro__:
         if not issubclass(base, Hook) or base.__module__.partition(".")[0] == "dagprofiler":
             continue
@@ -202,16 +196,6 @@ def check_methods(kind: type[Hook]) -> None:
             ):
                 raise DeclarationError(
                     f"hook {kind.__name__}: {name!r} is not a method of Hook and is never called"
-                    f"{_suggestion(name) or '; begin the name of a helper with an underscore'}"
+                    f"{did_you_mean(name, methods)} (methods: {', '.join(methods)}; begin the name "
+                    "of a helper with an underscore)"
                 )
-
-
-def _suggestion(name: str) -> str:
-    methods = [method for method in vars(Hook) if method.partition("_")[0] in _SUBJECTS]
-    words = name.split("_")
-    for subject in _SUBJECTS.intersection(words):
-        for word in words:
-            meant = f"{subject}_{_ENDINGS.get(word)}"
-            if meant in methods:
-                return f"; did you mean {meant!r}?"
-    return did_you_mean(name, methods)

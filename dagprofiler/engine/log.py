@@ -29,6 +29,8 @@ from dagprofiler.metrics import TaskMetrics
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
+    from dagprofiler._document import Calibration
+    from dagprofiler.engine.setup import Setup
     from dagprofiler.measure.instruments import Readings
 
 Number = Union[int, float, None]
@@ -59,21 +61,15 @@ def renumber(round_log: RoundLog, new: Wiring) -> list[int | None] | None:
         _check_same(old, new)
     index, count = {name: i for i, name in enumerate(new.names)}, len(new.names)
     tasks = [index.get(name) for name in old.names]
-    known = {(owner, new.field_of(slot)): slot for slot, owner in enumerate(new.owner)}
-    slots = [known.get((tasks[i], old.field_of(slot))) for slot, i in enumerate(old.owner)]  # type: ignore[arg-type]
+    slot_of = {(owner, new.field_of(slot)): slot for slot, owner in enumerate(new.owner)}
+    slots = [slot_of.get((tasks[i], old.field_of(slot))) for slot, i in enumerate(old.owner)]  # type: ignore[arg-type]
     moments = [round_log.times_of(i) for i in range(len(tasks))]
     round_log.times = [*chain.from_iterable(_moved(moments, tasks, count, [None] * 6))]
     round_log.ran_on = _moved(round_log.ran_on, tasks, count, 0)
     round_log.wire_bytes = _moved(round_log.wire_bytes, slots, len(new.owner), 0)
     round_log.payload_bytes = rekeyed(round_log.payload_bytes, slots)
-    by_task = ("undeclared_bytes", "errors", "tracebacks", "meters", "digests", "attempts", "spans")
-    for name in by_task:
-        setattr(round_log, name, rekeyed(getattr(round_log, name), tasks))
+    round_log.tasks = rekeyed(round_log.tasks, tasks)
     round_log.skipped = set(rekeyed(dict.fromkeys(round_log.skipped), tasks))
-    if round_log.encode_s:
-        places = _places(old, new, tasks, slots)
-        round_log.encode_s = _moved(round_log.encode_s, slots, len(new.owner), None)
-        round_log.decode_s = _moved(round_log.decode_s, places, len(new.slots), None)
     growth: Growth = round_log.growth  # type: ignore[assignment]
     growth.estimates = rekeyed(growth.estimates, tasks)
     growth.added_s = _moved(growth.added_s, tasks, count, 0.0)
@@ -103,19 +99,6 @@ def _check_same(here: Wiring, first: Wiring) -> None:
         )
 
 
-def _places(
-    old: Wiring, new: Wiring, tasks: list[int | None], slots: list[int | None]
-) -> list[int | None]:
-    """Return the position of each input of a wiring in another."""
-    places = []
-    for i, task in enumerate(tasks):
-        place: dict[Any, int] = {}
-        if task is not None:
-            place = dict(zip(new.feeds(task), range(*new.first_input[task : task + 2])))
-        places += [place.get((field, slots[slot])) for field, slot in old.feeds(i)]
-    return places
-
-
 def _moved(
     values: Sequence[Any], places: Sequence[int | None], count: int, missing: Any
 ) -> list[Any]:
@@ -131,6 +114,16 @@ def rekeyed(values: Mapping[int, Any], numbers: Sequence[int | None]) -> dict[in
     """Return values under new numbers, without those that have none."""
     pairs = ((numbers[key], value) for key, value in values.items())
     return {key: value for key, value in pairs if key is not None}
+
+
+def _by_name(wiring: Wiring, i: int) -> Sequence[int]:
+    """Return the places of the inputs of a task in the order of their names and sources.
+
+    That order is the same in all rounds, however the graph has grown.
+    """
+    names, owner = wiring.names, wiring.owner
+    feeds = [(name, names[owner[slot]], wiring.field_of(slot)) for name, slot in wiring.feeds(i)]
+    return sorted(range(len(feeds)), key=feeds.__getitem__)
 
 
 class Firing(NamedTuple):
@@ -176,6 +169,7 @@ class Growth:
     rules_s: float = 0.0
 
 
+@dataclass
 class Results:
     """What a round leaves behind in addition to its log.
 
@@ -189,15 +183,74 @@ class Results:
         Rule to its error.
     """
 
-    def __init__(self) -> None:
-        self.outputs: dict[int, Mapping[str, Any]] = {}
-        self.errors: dict[int, BaseException] = {}
-        self.rule_failures: dict[str, BaseException] = {}
+    outputs: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    errors: dict[int, BaseException] = field(default_factory=dict)
+    rule_failures: dict[str, BaseException] = field(default_factory=dict)
 
     def renumber(self, numbers: Sequence[int | None]) -> None:
         """Give the tasks other numbers."""
         self.outputs = rekeyed(self.outputs, numbers)
         self.errors = rekeyed(self.errors, numbers)
+
+
+class TaskNote(NamedTuple):
+    """What a round has of one task besides its times and sizes; most tasks have none of it.
+
+    Attributes
+    ----------
+    readings
+        What the instruments read; None without instruments, or if the task failed. The reasons
+        for what they did not read are those of the round, in its columns.
+    spans
+        The spans that were traced inside it; None if there are none.
+    undeclared_bytes
+        The serialized length of outputs that it does not declare.
+    error
+        Its error as text: the error itself may hold values that cannot be copied.
+    traceback
+        The frames of its error, as :func:`dagprofiler.errors.frames_of` returns them.
+    attempts
+        The outcomes, as text, of failed attempts that its executor retried.
+    """
+
+    readings: Readings | None = None
+    spans: TaskSpans | None = None
+    undeclared_bytes: int = 0
+    error: str | None = None
+    traceback: Sequence[dict[str, Any]] = ()
+    attempts: Sequence[str] = ()
+
+    def to_dict(self, zero_s: float) -> dict[str, Any]:
+        """Return the note of a task that has succeeded, measured with instruments, as JSON.
+
+        Parameters
+        ----------
+        zero_s
+            Reading of its worker's clock from which times count.
+        """
+        readings: Any = self.readings
+        digest = readings.digest
+        return {
+            "readings": {**readings._asdict(), "digest": digest and digest.hex(), "reasons": {}},
+            "spans": self.spans and self.spans.shifted(-zero_s),
+            "undeclared_bytes": self.undeclared_bytes,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], zero_s: float) -> TaskNote:
+        """Return the note that :meth:`to_dict` returned."""
+        from dagprofiler.measure.instruments import Readings
+
+        readings, spans = Readings(**data["readings"]), None
+        if readings.digest is not None:
+            readings = readings._replace(digest=bytes.fromhex(data["readings"]["digest"]))
+        if data["spans"] is not None:
+            spans = TaskSpans(*data["spans"]).shifted(zero_s)
+        return cls(readings, spans, data["undeclared_bytes"])
+
+
+#: The note of a task of which there is nothing to note.
+_NO_NOTE = TaskNote()
 
 
 @dataclass
@@ -219,35 +272,15 @@ class RoundLog:
         For each slot of the wiring the serialized length of its value.
     payload_bytes
         Slot to its payload, if that differs.
-    undeclared_bytes
-        Task number to the serialized length of outputs that it does not
-        declare, if it returned any.
-    errors
-        Task number to its error as text: the error itself may hold values
-        that cannot be copied.
-    tracebacks
-        Task number to the frames of its error, as :func:`dagprofiler.errors.frames_of`
-        returns them; tasks without any are absent.
+    columns
+        Each column that the meters measure, and why some tasks have no reading; "" if all have.
+    tasks
+        Task number to what else there is of it.
     skipped
         Tasks that did not run because a predecessor failed or was skipped.
     started_s, total_s
         Reading of the clock when the round began, and its duration so far, in seconds,
         without hooks, and without measuring if that delayed the run loop.
-    decode_s, encode_s
-        Time to decode each input of the wiring, and to encode each slot, in
-        seconds; empty without instruments.
-    columns, meters
-        Names of the columns that the meters measure, and task number to their readings.
-    digests
-        Task number to the hash of its serialized outputs.
-    reasons
-        Why a meter has no reading, by column.
-    meters_s, garbage_s, store_s
-        Time of meters, of collecting garbage before tasks and of storing outputs, in seconds.
-    spans
-        Task number to the spans that were traced inside it.
-    stored
-        Task number to the place of its stored outputs, until the journal records it.
     ended_s
         Reading of the clock when the round was complete; None before that.
     waited_s
@@ -256,13 +289,8 @@ class RoundLog:
     legacy_generators
         False if the seed did not reach numpy's and random's legacy generators,
         because tasks ran concurrently in threads; None otherwise.
-    attempts
-        Task number to the outcomes, as text, of failed attempts that its executor retried.
     growth
         The growth of a dynamic graph; None for a fixed one.
-    versions
-        The versions of the packages that the workers had loaded, by name, as far as instruments
-        have read them.
     """
 
     kind: str
@@ -271,133 +299,146 @@ class RoundLog:
     ran_on: list[int]
     wire_bytes: list[int]
     payload_bytes: dict[int, int] = field(default_factory=dict)
-    undeclared_bytes: dict[int, int] = field(default_factory=dict)
-    errors: dict[int, str] = field(default_factory=dict)
-    tracebacks: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+    tasks: dict[int, TaskNote] = field(default_factory=dict)
     skipped: set[int] = field(default_factory=set)
     started_s: float = 0.0
     total_s: float = 0.0
-    decode_s: Column = field(default_factory=list)
-    encode_s: Column = field(default_factory=list)
-    columns: list[str] = field(default_factory=list)
-    meters: dict[int, list[Number]] = field(default_factory=dict)
-    digests: dict[int, bytes] = field(default_factory=dict)
-    reasons: dict[str, str] = field(default_factory=dict)
-    meters_s: float = 0.0
-    garbage_s: float = 0.0
-    store_s: float = 0.0
-    spans: dict[int, TaskSpans] = field(default_factory=dict)
-    stored: dict[int, Any] = field(default_factory=dict)
     ended_s: float | None = None
     waited_s: float | None = None
     legacy_generators: bool | None = None
-    attempts: dict[int, Sequence[str]] = field(default_factory=dict)
     growth: Growth | None = None
-    versions: dict[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, kind: str, wiring: Wiring, columns: list[str]) -> RoundLog:
-        """Return the log of a round that is about to begin."""
-        tasks, slots = len(wiring.names), len(wiring.owner)
-        return cls(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots, columns=columns)
+    def extend(self, tasks: int, slots: int) -> None:
+        """Make room for tasks and slots by which the graph grows."""
+        self.times += [None] * (6 * tasks)
+        self.ran_on += [0] * tasks
+        self.wire_bytes += [0] * slots
 
-    def extend_columns(self) -> None:
-        """Extend the lists of instruments to the size of the graph, which may have grown."""
-        self.decode_s += [None] * (len(self.wiring.slots) - len(self.decode_s))
-        self.encode_s += [None] * (len(self.wiring.owner) - len(self.encode_s))
+    def note(self, i: int, **facts: Any) -> None:
+        """Add to the note of task number `i`."""
+        self.tasks[i] = self.tasks.get(i, _NO_NOTE)._replace(**facts)
 
-    def note(self, i: int, readings: Readings) -> None:
-        """Enter the readings of the instruments for task number `i`."""
-        wiring = self.wiring
-        self.extend_columns()
-        begin, end = wiring.first_input[i], wiring.first_input[i + 1]
-        # Inputs from outside the graph follow those from edges.
-        for place, seconds in zip(range(begin, end), readings.decode_s):
-            self.decode_s[place] = seconds
-        for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
-            self.encode_s[slot] = readings.encode_s.get(name)
-        self.meters[i] = readings.meters
+    def note_readings(self, i: int, readings: Readings) -> None:
+        """Add the readings of the instruments to the note of task number `i`."""
         for column, why in readings.reasons.items():
-            self.reasons.setdefault(column, why)
-        self.meters_s += readings.meters_s
-        self.garbage_s += readings.garbage_s
-        self.store_s += readings.store_s
-        if readings.stored is not None:
-            self.stored[i] = readings.stored
-        if readings.digest is not None:
-            self.digests[i] = readings.digest
-        if readings.versions is not None:
-            self.versions.update(readings.versions)
+            self.columns[column] = self.columns.get(column) or why
+        if self.wiring.grows:
+            places, decode_s = _by_name(self.wiring, i), readings.decode_s
+            decode_s = [*[decode_s[place] for place in places], *decode_s[len(places) :]]
+            readings = readings._replace(decode_s=decode_s)
+        self.note(i, readings=readings)
 
-    def entry(self, i: int, zero_s: float) -> dict[str, Any]:
-        """Return what happened to task number `i`, which was measured with instruments, as JSON.
+    def _values(self, name: str) -> dict[int, Any]:
+        """Return one fact of all tasks that have it."""
+        place = TaskNote._fields.index(name)
+        return {i: note[place] for i, note in self.tasks.items() if note[place]}
 
-        Parameters
-        ----------
-        zero_s
-            Reading of its worker's clock from which times count.
-        """
-        wiring, wire = self.wiring, self.wire_bytes
-        slots = [*enumerate(wiring.outputs[i], wiring.first_slot[i])]
-        decode_s: dict[str, list[Any]] = {}
-        for place, (name, _) in enumerate(wiring.feeds(i), wiring.first_input[i]):
-            decode_s.setdefault(name, []).append(self.decode_s[place])
-        spans, digest = self.spans.get(i), self.digests.get(i)
-        return {
-            "task": wiring.names[i],
-            "times_ms": since_ms(self.times_of(i), zero_s),
-            "spans": None if spans is None else spans.shifted(-zero_s),
-            "bytes": {
-                name: [wire[slot], self.payload_bytes.get(slot, wire[slot])] for slot, name in slots
-            },
-            "undeclared_bytes": self.undeclared_bytes.get(i),
-            "decode_s": decode_s,
-            "encode_s": {name: self.encode_s[slot] for slot, name in slots},
-            "meters": self.meters[i],
-            "digest": None if digest is None else digest.hex(),
-            # Of the round so far.
-            "reasons": self.reasons,
-        }
+    @property
+    def errors(self) -> dict[int, str]:
+        """The error of each task that failed, as text."""
+        return self._values("error")
 
-    def enter(self, i: int, entry: Mapping[str, Any], zero_s: float) -> None:
-        """Enter what :meth:`entry` returned for task number `i`; its worker is not part of it."""
-        wiring = self.wiring
-        self.extend_columns()
-        self.times[6 * i : 6 * i + 6] = [zero_s + ms / 1e3 for ms in entry["times_ms"]]
-        if entry["spans"] is not None:
-            self.spans[i] = TaskSpans(*entry["spans"]).shifted(zero_s)
-        for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
-            self.wire_bytes[slot], payload = entry["bytes"][name]
-            if payload != self.wire_bytes[slot]:
-                self.payload_bytes[slot] = payload
-            self.encode_s[slot] = entry["encode_s"][name]
-        decode_s = {name: iter(spent) for name, spent in entry["decode_s"].items()}
-        for place, (name, _) in enumerate(wiring.feeds(i), wiring.first_input[i]):
-            self.decode_s[place] = next(decode_s[name])
-        if entry["undeclared_bytes"] is not None:
-            self.undeclared_bytes[i] = entry["undeclared_bytes"]
-        if entry["digest"] is not None:
-            self.digests[i] = bytes.fromhex(entry["digest"])
-        self.meters[i] = entry["meters"]
-        self.reasons.update(entry["reasons"])
+    @property
+    def tracebacks(self) -> dict[int, Sequence[dict[str, Any]]]:
+        """The frames of the errors."""
+        return self._values("traceback")
+
+    @property
+    def spans(self) -> dict[int, TaskSpans]:
+        """The spans inside each task."""
+        return self._values("spans")
+
+    @property
+    def undeclared_bytes(self) -> dict[int, int]:
+        """The length of outputs that a task does not declare."""
+        return self._values("undeclared_bytes")
+
+    @property
+    def attempts(self) -> dict[int, Sequence[str]]:
+        """The failed attempts at each task."""
+        return self._values("attempts")
+
+    @property
+    def readings(self) -> dict[int, Readings]:
+        """The readings of the instruments for each task."""
+        return self._values("readings")
+
+    def meters_of(self, i: int) -> dict[str, Number]:
+        """Return the readings of the meters for task number `i`, by column."""
+        readings = self.tasks.get(i, _NO_NOTE).readings
+        return {} if readings is None else dict(zip(self.columns, readings.meters))
+
+    @property
+    def digests(self) -> dict[int, bytes]:
+        """The hash of the serialized outputs of each task."""
+        hashes = {i: readings.digest for i, readings in self.readings.items()}
+        return {i: digest for i, digest in hashes.items() if digest is not None}
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why a meter has no reading, by column."""
+        return {column: why for column, why in self.columns.items() if why}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions of the packages that the workers had loaded, as far as they were read."""
+        loaded: dict[str, str] = {}
+        for readings in self.readings.values():
+            loaded.update(readings.versions or {})
+        return loaded
+
+    @property
+    def meters_s(self) -> float:
+        """Time of the meters, in seconds, summed over the workers."""
+        return sum(readings.meters_s for readings in self.readings.values())
+
+    @property
+    def garbage_s(self) -> float:
+        """Time of collecting garbage before tasks, in seconds, summed over the workers."""
+        return sum(readings.garbage_s for readings in self.readings.values())
+
+    @property
+    def store_s(self) -> float:
+        """Time of storing outputs, in seconds, summed over the workers."""
+        return sum(readings.store_s for readings in self.readings.values())
 
     @property
     def aside_s(self) -> float:
         """Time of measuring itself, in seconds, summed over the workers."""
         return self.meters_s + self.garbage_s + self.store_s
 
-    @property
-    def apart_s(self) -> float:
-        """Time by which measuring itself delayed the run loop, in seconds."""
-        return self.aside_s if self.waited_s is None else 0.0
+    @cached_property
+    def encode_s(self) -> Column:
+        """Time to encode each slot of the wiring; empty without instruments."""
+        wiring, spent = self.wiring, self.readings
+        column: Column = [None] * len(wiring.owner) if spent else []
+        for i, readings in spent.items():
+            for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+                column[slot] = readings.encode_s.get(name)
+        return column
 
-    def conclude(self, report: RoundReport) -> None:
+    @cached_property
+    def decode_s(self) -> Column:
+        """Time to decode each input of the wiring; empty without instruments."""
+        wiring, spent = self.wiring, self.readings
+        column: Column = [None] * len(wiring.slots) if spent else []
+        for i, readings in spent.items():
+            first, end = wiring.first_input[i : i + 2]
+            places = _by_name(wiring, i) if wiring.grows else range(end - first)
+            # Inputs from outside the graph follow those from edges.
+            for place, seconds in zip(places, readings.decode_s):
+                column[first + place] = seconds
+        return column
+
+    def add_report(self, report: RoundReport) -> None:
         """Add the executor's report, and shift all readings to this process's clock."""
         if report.waited_s is None:
             self.waited_s = None
         else:
             self.waited_s = (self.waited_s or 0.0) + report.waited_s
-        self.attempts.update(report.attempts)
+        for i, lost in report.attempts.items():
+            self.note(i, attempts=lost)
         if report.legacy_generators is not None:
             self.legacy_generators = report.legacy_generators
         if any(report.ahead_s):
@@ -406,25 +447,59 @@ class RoundLog:
                 None if moment is None else moment - ahead_s[k // 6]
                 for k, moment in enumerate(self.times)
             ]
-            self.spans = {i: spans.shifted(-ahead_s[i]) for i, spans in self.spans.items()}
+            for i, spans in self.spans.items():
+                self.note(i, spans=spans.shifted(-ahead_s[i]))
 
     @property
     def complete(self) -> bool:
         """Whether all tasks have succeeded."""
-        return not self.errors and None not in self.times[5::6]
+        return None not in self.ends and not self.errors
 
     def succeeded(self, i: int) -> bool:
         """Tell whether task number `i` has finished without an error."""
-        return self.times[6 * i + 5] is not None and i not in self.errors
+        ended_s, note = self.times[6 * i + 5], self.tasks.get(i)
+        return ended_s is not None and (note is None or note.error is None)
 
     def by_start(self) -> list[int]:
         """Return the tasks that began, in the order of their starts."""
-        begun = {i: t for i, t in enumerate(self.times[::6]) if t is not None}
+        begun = {i: t for i, t in enumerate(self.starts) if t is not None}
         return sorted(begun, key=begun.__getitem__)
+
+    @property
+    def starts(self) -> list[float | None]:
+        """When each task began; None for those that did not."""
+        return self.times[::6]
+
+    @property
+    def ends(self) -> list[float | None]:
+        """When each task ended; None for those that did not."""
+        return self.times[5::6]
+
+    def set_times(self, i: int, times: Sequence[float | None]) -> None:
+        """Enter the six readings of the clock of task number `i`."""
+        self.times[6 * i : 6 * i + 6] = times
 
     def times_of(self, i: int) -> Any:
         """Return the six readings of the clock of task number `i`."""
         return self.times[6 * i : 6 * i + 6]
+
+
+class RoundResult(NamedTuple):
+    """What a round in another process returns.
+
+    Attributes
+    ----------
+    log
+        The log of the round.
+    worker
+        The process, in the form of the profile's ``timeline.workers``.
+    results
+        The outputs that are returned, and the errors.
+    """
+
+    log: RoundLog
+    worker: dict[str, Any]
+    results: Results
 
 
 class Figures(NamedTuple):
@@ -447,13 +522,18 @@ class Figures(NamedTuple):
 
 
 def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
-    """Return the figures of at least one round: its own, or the medians of several."""
+    """Return the figures of a round: its own, or the medians of several; unknown without any."""
+    if not rounds:
+        unknown: Column = [None] * len(wiring.names)
+        return Figures(unknown, unknown, unknown, [0] * len(wiring.owner), {}, {})
     phases = [[phase_s(round_log, start) for round_log in rounds] for start in (0, 2, 4)]
     if len(rounds) == 1:
         only, ((decode_s,), (compute_s,), (encode_s,)) = rounds[0], phases
         sizes = only.wire_bytes, only.payload_bytes, only.undeclared_bytes
         return Figures(decode_s, compute_s, encode_s, *sizes)
-    wire_bytes, payload_bytes, undeclared_bytes = [], {}, {}
+    wire_bytes: list[int] = []
+    payload_bytes: dict[int, int] = {}
+    undeclared_bytes: dict[int, int] = {}
     for slot, task in enumerate(wiring.owner):
         seen = [round_log for round_log in rounds if round_log.succeeded(task)]
         wire = _middle([round_log.wire_bytes[slot] for round_log in seen])
@@ -463,10 +543,14 @@ def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
         wire_bytes.append(wire)
         if payload != wire:
             payload_bytes[slot] = payload
-    for task in {task for round_log in rounds for task in round_log.undeclared_bytes}:
-        seen = [round_log for round_log in rounds if round_log.succeeded(task)]
+    undeclared = [round_log.undeclared_bytes for round_log in rounds]
+    for task in {task for sizes in undeclared for task in sizes}:
         undeclared_bytes[task] = _middle(
-            [round_log.undeclared_bytes.get(task, 0) for round_log in seen]
+            [
+                sizes.get(task, 0)
+                for round_log, sizes in zip(rounds, undeclared)
+                if round_log.succeeded(task)
+            ]
         )
     decode_s, compute_s, encode_s = map(_medians, phases)
     return Figures(decode_s, compute_s, encode_s, wire_bytes, payload_bytes, undeclared_bytes)
@@ -542,22 +626,43 @@ class TaskRecord:
 
 
 @dataclass
+class RunCosts:
+    """Time that a run spent outside its tasks, and in total, in seconds.
+
+    Attributes
+    ----------
+    prepare_s
+        Before the first round.
+    hooks_s, garbage_s
+        In hooks, and in collecting garbage between rounds.
+    earlier_s
+        In previous attempts at the run.
+    total_s
+        From the start of the run to its end, tasks included.
+    """
+
+    prepare_s: float = 0.0
+    hooks_s: float = 0.0
+    garbage_s: float = 0.0
+    earlier_s: float = 0.0
+    total_s: float = 0.0
+
+
+@dataclass
 class RunLog:
     """The log of one run: its rounds, and the facts that they share.
 
     Attributes
     ----------
+    setup
+        What the run is of.
     wiring
         The graph that ran.
-    nodes
-        Task names in the order of the argument of the DAG.
-    started_at
-        When the run began, in seconds since 1970.
-    started
-        Reading of the clock, in seconds, when the run began.
     estimates
         Task number to the instructions that its cost model returns; tasks
         without a model are absent.
+    given_bytes
+        Task number to the size of its inputs from outside the graph, in bytes.
     executor
         Name of the executor.
     ahead_s
@@ -565,75 +670,61 @@ class RunLog:
         that has not ended.
     workers
         The workers that ran tasks: ``host``, ``pid``, ``thread``.
-    outside
-        Task number to the size of its inputs from outside the graph, in bytes.
-    conditions
-        The rounds that the run was called with.
-    priorities
-        The source of priorities; None for Kahn's order.
-    schedule
-        Node to its tasks in order; None without a schedule.
+    costs
+        Where time went besides the tasks.
     rounds
         The log of each round so far.
     ended_by
-        Why the measured rounds ended, as in :class:`~dagprofiler._document.rounds.Plan`.
+        What ended the measured rounds: ``"n"``, ``"precision"``, ``"max_rounds"`` or
+        ``"max_time_s"``; None before that.
     environment
         The machine, as :func:`environment` returns it.
     reason
         Why the run is partial; None if it is complete.
-    name
-        Name of the DAG; None if it has none.
-    earlier_s
-        Time that previous attempts worked on the run, in seconds; 0 for a first attempt.
     resumed
         The profile's entry for each resumption of the run.
     contracts
         The contract of each task of the round that runs, by its number.
     bound
         Task name to the arguments that were bound to it, as text; the others are absent.
-    unknown
-        What the origin of the graph cannot give, to the reason.
-    prepare_s, hooks_s, garbage_s, total_s
-        Time spent before the first task, in hooks, in collecting garbage
-        between rounds, and in total, in seconds.
     """
 
+    setup: Setup
     wiring: Wiring
-    nodes: list[str]
-    started_at: float
-    started: float
     estimates: dict[int, int]
+    given_bytes: dict[int, int]
     executor: str
     ahead_s: Callable[[int], float]
     workers: list[dict[str, Any]]
-    outside: dict[int, int]
-    conditions: Rounds
-    priorities: str | None = None
-    schedule: Mapping[str, Sequence[str]] | None = None
+    costs: RunCosts = field(default_factory=RunCosts)
     rounds: list[RoundLog] = field(default_factory=list)
     ended_by: str | None = None
     environment: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
-    name: str | None = None
-    earlier_s: float = 0.0
     resumed: list[dict[str, Any]] = field(default_factory=list)
     contracts: Sequence[Contract] = ()
     bound: dict[str, dict[str, str]] = field(default_factory=dict)
-    unknown: Mapping[str, str] = field(default_factory=dict)
-    prepare_s: float = 0.0
-    hooks_s: float = 0.0
-    garbage_s: float = 0.0
-    total_s: float = 0.0
+
+    @property
+    def conditions(self) -> Rounds:
+        """The rounds that the run was called with."""
+        return self.setup.options.rounds
+
+    @property
+    def nodes(self) -> list[str]:
+        """Task names in the order of the argument of the DAG, then those that rules added."""
+        nodes = self.setup.workflow.nodes
+        return [*nodes, *self.wiring.names[len(nodes) :]]
 
     @cached_property
     def timestamp(self) -> str:
         """When the run began, as ISO 8601 text in UTC; of a resumed run the first attempt."""
-        return utc_text(self.started_at)
+        return utc_text(self.setup.started_at)
 
-    def begin(self, kind: str, columns: list[str]) -> RoundLog:
-        """Return the log of a round that is about to begin."""
-        self.rounds.append(RoundLog.of(kind, self.wiring, columns))
-        return self.rounds[-1]
+    @cached_property
+    def started(self) -> float:
+        """Reading of the clock, in seconds, when the run began, had it run without a pause."""
+        return self.setup.started - self.costs.earlier_s
 
     def adopt(self, kind: str, round_log: RoundLog, worker: dict[str, Any]) -> RoundLog:
         """Add a round that another process ran."""
@@ -663,15 +754,17 @@ class RunLog:
                 self.rounds.remove(round_log)
                 self.wiring = first.wiring
                 raise
-        self.wiring = wiring = first.wiring
-        given = wiring.given
-        self.nodes = [*self.nodes[:given], *wiring.names[given:]]
+        self.wiring = first.wiring
         self.estimates.update(round_log.growth.estimates)  # type: ignore[union-attr]
         return numbers
 
-    def end(self) -> None:
-        """Release the executor: all rounds have ended, and use one clock."""
-        self.ahead_s = _one_clock
+    def describe_environment(self, calibrations: Iterable[Calibration]) -> None:
+        """Describe the machine, and what the processes that computed had loaded."""
+        self.environment = environment(thorough=self.setup.several)
+        for calibration in calibrations:
+            self.environment["calibration"] = calibration.to_dict()
+        for round_log in self.rounds:
+            self.environment["versions"].update(round_log.versions)
 
     def measured(self) -> list[RoundLog]:
         """Return the measured rounds."""
@@ -711,7 +804,7 @@ class RunLog:
     def _ready_s(self, round_log: RoundLog, i: int) -> float:
         """Return when the last predecessor of a task ended, or else when the round began."""
         ends: Any = [
-            round_log.times[6 * source + 5] - self.ahead_s(round_log.ran_on[source])  # type: ignore[operator]
+            round_log.times_of(source)[-1] - self.ahead_s(round_log.ran_on[source])
             for source in self.wiring.predecessors(i)
         ]
         # A task that a rule added cannot have been ready before.
@@ -722,7 +815,7 @@ class RunLog:
         """Return the serialized length of all inputs of task number `i`."""
         wiring = self.wiring
         slots = wiring.slots[wiring.first_input[i] : wiring.first_input[i + 1]]
-        return sum([wire_bytes[slot] for slot in slots]) + self.outside.get(i, 0)
+        return sum([wire_bytes[slot] for slot in slots]) + self.given_bytes.get(i, 0)
 
     def bytes_out(self, i: int, wire_bytes: Sequence[int], undeclared: Mapping[int, int]) -> int:
         """Return the serialized length of all outputs of task number `i`."""
@@ -794,10 +887,6 @@ def allocator_settings() -> dict[str, str]:
 def since_ms(times: Iterable[float | None], zero_s: float) -> list[float | None]:
     """Return readings of a clock, in seconds, as milliseconds since one of them."""
     return [None if t is None else round((t - zero_s) * 1e9) / 1e6 for t in times]
-
-
-def _one_clock(_: int) -> float:
-    return 0.0
 
 
 def duration_ms(seconds: float) -> float:

@@ -1,30 +1,28 @@
 """Run: all rounds of a run, from the first call of a hook to the profile.
 
-:class:`Plan` says which rounds there are. Each is a :class:`Round`, whose ready loop asks a
-:class:`Frontier` what to run next. :class:`ReadyQueue` is the frontier of a fixed graph. The
-package `rules` has one for dynamic graphs, and `journal` one that wraps another and takes over
-what previous attempts finished.
+A run takes its :class:`~dagprofiler.engine.setup.Setup`. Each of its rounds is a :class:`Round`,
+whose ready loop asks a :class:`Frontier` what to run next. :class:`ReadyQueue` is the frontier of a
+fixed graph. The package `rules` has one for dynamic graphs, and `journal` one that wraps another
+and takes over what previous attempts finished.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import gc
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, filterfalse
-from operator import attrgetter
+from itertools import filterfalse
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, MIN_ROUNDS, WARM_UP
 from dagprofiler._util.interpreter import asked_for, owner, recording
-from dagprofiler.config import Config
-from dagprofiler.engine.hooks import NO_HOOKS, Hook, RunInfo, hooks_of
-from dagprofiler.engine.log import Results, RoundLog, RunLog, environment
-from dagprofiler.engine.options import RunOptions
-from dagprofiler.engine.sections import Tables
+from dagprofiler.engine.hooks import Hook, RunInfo
+from dagprofiler.engine.log import Results, RoundLog, RoundResult, RunLog
+from dagprofiler.engine.setup import RunOptions, Setup, Workflow, prepare
 from dagprofiler.errors import (
     GraphError,
     RunError,
@@ -37,14 +35,14 @@ from dagprofiler.errors import (
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.wiring import ReadyTasks, Wiring
 from dagprofiler.measure.pipeline import Contract
-from dagprofiler.measure.random import current_stream, generators_restored
+from dagprofiler.measure.random import Streams, current_stream, generators_restored
 from dagprofiler.profile import Profile
-from dagprofiler.task import Task
+from dagprofiler.serializers import frames_bytes
 
 if TYPE_CHECKING:
-    from dagprofiler.engine.fresh import FreshRounds, Taken
+    from dagprofiler.engine.fresh import FreshRounds
     from dagprofiler.executors.dispatch import Dispatcher
-    from dagprofiler.measure.instruments import Instrumentation
+    from dagprofiler.measure.instruments import Instrumentation, Readings
 
 
 class Frontier(Protocol):
@@ -130,44 +128,6 @@ class ReadyQueue:
         """Do nothing."""
 
 
-class Workload(NamedTuple):
-    """What each round of a run executes, and where.
-
-    Attributes
-    ----------
-    tasks, contracts
-        For each task number the task and its contract.
-    config
-        Parameters of all tasks.
-    outside
-        Task number to its inputs from outside the graph, serialized.
-    keep
-        Numbers of the tasks whose outputs are returned in addition to those of the sinks.
-    rules
-        Names of the rules; empty for a fixed graph.
-    frontier
-        Returns what to run next in a round, by the number of the round.
-    executor
-        Runs the tasks.
-    instrumentation
-        Measurements in addition to the phases; None for none.
-    conclude
-        Enters what previous attempts at the run recorded into its log when it has ended;
-        None without any.
-    """
-
-    tasks: list[Task]
-    contracts: list[Contract]
-    config: Config
-    outside: dict[int, dict[str, Any]]
-    keep: set[int]
-    rules: Sequence[str]
-    frontier: Callable[[int], Frontier]
-    executor: SerialExecutor | Dispatcher
-    instrumentation: Instrumentation | None
-    conclude: Callable[[RunLog], None] | None
-
-
 def is_traced(kind: str, instrumentation: Instrumentation | None) -> bool:
     """Tell whether the profile includes the spans of a round."""
     if kind == ALLOCATION:
@@ -190,12 +150,12 @@ class Slots:
         For each task whether its outputs are returned to this process.
     """
 
-    def __init__(self, wiring: Wiring, keep: Iterable[int], *, grows: bool) -> None:
+    def __init__(self, wiring: Wiring, keep: Collection[str]) -> None:
         self.handles: list[Any] = [None] * len(wiring.uses)
         # The wiring of a dynamic graph is new in each round, and its list grows with it.
-        self.uses = wiring.uses if grows else list(wiring.uses)
-        self.kept = [False] * len(wiring.names)
-        for i in chain(wiring.sinks, keep):
+        self.uses = wiring.uses if wiring.grows else list(wiring.uses)
+        self.kept = [name in keep for name in wiring.names] if keep else [False] * len(wiring.names)
+        for i in wiring.sinks:
             self.kept[i] = True
 
     def release(self, slots: Iterable[int]) -> None:
@@ -213,10 +173,8 @@ class Round:
     ----------
     run, log
         The log of the run, and of this round.
-    wiring, tasks, contracts
-        The graph; a dynamic one extends these lists.
-    keep
-        Names of tasks whose outputs are returned even if other tasks follow them.
+    tasks, contracts
+        By task number; a dynamic graph extends these lists.
     slots, results
         Outputs on their way to other tasks, and what the round leaves behind.
     executor
@@ -229,45 +187,37 @@ class Round:
     def __init__(
         self,
         run: RunLog,
-        work: Workload,
-        options: RunOptions,
-        hooks: HookCalls,
-        kind: str,
+        log: RoundLog,
+        executor: SerialExecutor | Dispatcher,
         frontier: Frontier,
+        hooks: HookCalls,
         *,
-        single: bool,
+        given_inputs: dict[int, dict[str, Any]],
+        traced: bool,
     ) -> None:
-        instruments = work.instrumentation
-        self._traced = is_traced(kind, instruments)
-        if kind is ALLOCATION:
-            from dagprofiler.measure.instruments import COUNT_ALLOCATIONS
-
-            store = None if instruments is None else instruments.store
-            instruments = COUNT_ALLOCATIONS._replace(store=store)
+        workflow, options = run.setup.workflow, run.setup.options
+        grows = log.wiring.grows
         self.run = run
-        self.wiring = wiring = frontier.wiring
-        grows = wiring.grows
+        self.log = log
         # A dynamic graph extends these lists.
-        self.tasks = [*work.tasks] if grows else work.tasks
-        self.contracts = [*work.contracts] if grows else work.contracts
-        self.keep = frozenset(options.keep)
-        self.executor = work.executor
+        self.tasks = [*workflow.tasks] if grows else workflow.tasks
+        self.contracts = [*workflow.contracts] if grows else workflow.contracts
+        self.executor = executor
         self.results = Results()
         self.added_s: Callable[[Iterable[str]], float | None] | None = None
-        self.log = run.begin(kind, instruments.columns if instruments else [])
-        self.executor.begin(instruments, wiring)
-        self.slots = Slots(wiring, work.keep, grows=grows)
-        self._config = work.config
-        # Each task removes its inputs; another round needs them again.
-        self._outside = work.outside if single else dict(work.outside)
+        self.slots = Slots(log.wiring, options.keep)
+        #: Each task removes its inputs.
+        self._given_inputs = given_inputs
         self._frontier = frontier
         self._hooks = hooks
-        self._stop_on_error = options.on_error == "stop"
+        self._traced = traced
         self._stopped = False
+        #: Time of measuring itself, in seconds, summed over the workers.
+        self._aside_s = 0.0
         #: Reading of the clock from which the time of this round counts.
         self._since_s = 0.0
 
-    def take(self) -> None:
+    def run_tasks(self) -> None:
         """Run all tasks; raise what is no Exception, such as Ctrl-C, and failures of hooks."""
         log = self.log
         log.started_s = perf_counter()
@@ -286,11 +236,11 @@ class Round:
             finally:
                 if log.ended_s is None:
                     total_s = self._total_s()
-                    log.conclude(self.executor.end())
+                    log.add_report(self.executor.end())
                     log.total_s = total_s
                 # Tracebacks of failures keep this object alive; release its values.
                 self.slots.handles.clear()
-                self._outside.clear()
+                self._given_inputs.clear()
                 # A dynamic graph refers to this object, too.
                 del self._frontier
 
@@ -304,17 +254,28 @@ class Round:
 
     def _apart_s(self) -> float:
         """Return the time of hooks and of measuring in this process so far, in seconds."""
-        return self._hooks.spent_s + (self.log.aside_s if self.executor.serial else 0.0)
+        return self._hooks.spent_s + (self._aside_s if self.executor.serial else 0.0)
+
+    @property
+    def _stops_on_error(self) -> bool:
+        return self.run.setup.options.on_error == "stop"
+
+    def add_readings(self, i: int, readings: Readings) -> None:
+        """Record what the instruments read of task number `i`."""
+        self.log.note_readings(i, readings)
+        self._aside_s += readings.meters_s + readings.garbage_s + readings.store_s
 
     def rule_failed(self, name: str, error: Exception) -> bool:
         """Record that a rule failed; return whether no new task may start."""
         self.results.rule_failures[f"rule {name!r}"] = error
-        self._stopped = self._stopped or self._stop_on_error
+        self._stopped = self._stopped or self._stops_on_error
         return self._stopped
 
     def _loop(self) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
-        log, wiring, executor, entry = self.run, self.wiring, self.executor, self.log
-        tasks, contracts, config, outside = self.tasks, self.contracts, self._config, self._outside
+        log, executor, entry = self.run, self.executor, self.log
+        wiring = entry.wiring
+        tasks, contracts, outside = self.tasks, self.contracts, self._given_inputs
+        config = log.setup.workflow.config
         hooks, handles, uses = self._hooks.hooks, self.slots.handles, self.slots.uses
         names, kept, owner = wiring.names, self.slots.kept, wiring.owner
         inputs, slots, first_input = wiring.inputs, wiring.slots, wiring.first_input
@@ -370,7 +331,7 @@ class Round:
             if worker:
                 ran_on[i] = worker
             if spans is not None and traced:
-                entry.spans[i] = spans
+                entry.note(i, spans=spans)
             if error is not None:
                 self._fail(i, error)
                 continue
@@ -385,9 +346,9 @@ class Round:
                     payload_bytes[slot] = payload[field]
             if len(wire) > len(declared):
                 declared_bytes = sum(wire[field] for field in declared)
-                entry.undeclared_bytes[i] = sum(wire.values()) - declared_bytes
+                entry.note(i, undeclared_bytes=sum(wire.values()) - declared_bytes)
             if readings is not None:
-                entry.note(i, readings)
+                self.add_readings(i, readings)
             # Only the slots keep the outputs after this.
             del record, frames
             if outputs is not None:
@@ -402,7 +363,7 @@ class Round:
     def _strand(self, i: int | None) -> None:
         """Fail a task that no worker can run, unless the run is over or fails anyway."""
         if i is not None and not self.results.errors:
-            name = self.wiring.names[i]
+            name = self.log.wiring.names[i]
             self.log.ran_on[i] = -1
             self._fail(i, WorkerError(name, [], "there is no worker to take it"))
 
@@ -411,11 +372,8 @@ class Round:
 
         An error that is no Exception, such as Ctrl-C, is raised and ends the run.
         """
-        entry, wiring = self.log, self.wiring
-        entry.errors[i] = describe(error)
-        frames = frames_of(error)
-        if frames:
-            entry.tracebacks[i] = frames
+        entry, wiring = self.log, self.log.wiring
+        entry.note(i, error=describe(error), traceback=frames_of(error))
         below, skipped = [i], []
         while below:
             for target in wiring.successors(below.pop()):
@@ -427,133 +385,58 @@ class Round:
         if not isinstance(error, Exception):
             raise error
         self.results.errors[i] = error
-        if self._stop_on_error:
-            self._stopped = True
+        self._stopped = self._stopped or self._stops_on_error
         self._frontier.failed(i, skipped, stops=self._stopped)
         self._hooks.tell("task_failed", self.run.record(entry, i, error))
-
-
-class Plan:
-    """The rounds of one run, one after the other.
-
-    Parameters
-    ----------
-    options
-        What was asked of the run.
-    is_precise
-        Tells whether the measured rounds so far reach a precision.
-    allocation
-        Whether a pass that counts allocations comes last.
-
-    Attributes
-    ----------
-    single
-        Whether there is only one round.
-    ended_by
-        What ended the measured rounds: ``"n"``, ``"precision"``,
-        ``"max_rounds"`` or ``"max_time_s"``; None before that.
-    """
-
-    def __init__(
-        self, options: RunOptions, is_precise: Callable[[float], bool], *, allocation: bool = False
-    ) -> None:
-        self.single = not options.several and not allocation
-        self.ended_by: str | None = None
-        self._rounds = options.rounds
-        self._is_precise = is_precise
-        self._allocation = allocation
-        self._past: Sequence[str] = ()
-        self._past_s = 0.0
-        self._where = ""
-
-    def resume(self, kinds: Sequence[str], seconds: float) -> None:
-        """Continue the plan of previous attempts, which began rounds of these `kinds`.
-
-        Parameters
-        ----------
-        seconds
-            Time since the first measured one of these began, in seconds of running.
-        """
-        self._past = kinds
-        self._past_s = seconds
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the kind of each round."""
-        for taken in range(self._rounds.warmup or 0):
-            self._where = f" in the {'warm-up' if taken else 'cold'} round"
-            yield WARM_UP if taken else COLD
-        begun, taken = perf_counter() - self._past_s, 0
-        of_how_many = "" if self._rounds.n == "auto" else f" of {self._rounds.n}"
-        while self.ended_by is None:
-            taken += 1
-            self._where = f" in round {taken}{of_how_many}"
-            yield MEASURED
-            self.ended_by = self._end(taken, perf_counter() - begun)
-        if self._allocation:
-            self._where = " in the allocation round"
-            yield ALLOCATION
-
-    def where(self) -> str:
-        """Return the current round in words, after a space; "" for a single round."""
-        return "" if self.single else self._where
-
-    def _end(self, taken: int, seconds: float) -> str | None:
-        """Return why `taken` measured rounds are enough; None if they are not."""
-        rounds = self._rounds
-        if rounds.n != "auto":
-            return "n" if taken == rounds.n else None
-        if taken < max(MIN_ROUNDS, self._past.count(MEASURED)):
-            return None
-        if self._is_precise(rounds.precision):
-            return "precision"
-        if taken >= rounds.max_rounds:
-            return "max_rounds"
-        if seconds >= rounds.max_time_s:
-            return "max_time_s"
-        # The earlier attempt found them precise: it had begun the allocation pass.
-        return "precision" if ALLOCATION in self._past else None
 
 
 class HookFailed(Exception):  # noqa: N818  (a signal, not an error of the library)
     """A hook raised, which ends the run; internal to the engine."""
 
 
+@dataclass
 class HookCalls:
     """Calls the hooks of one run.
-
-    Parameters
-    ----------
-    hooks
-        As for :meth:`DAG.run <dagprofiler.DAG.run>`.
 
     Attributes
     ----------
     hooks
-        The hooks, in the order of their calls.
+        The hooks, in the order of their calls; those that are closed are absent.
     failures
-        ``Class.method`` to the error that it raised.
+        ``Class.method`` and the error that it raised, in the order of the failures.
     spent_s
         Time spent in hooks, in seconds.
     """
 
-    def __init__(self, hooks: Iterable[Hook] = NO_HOOKS) -> None:
-        self.hooks = [] if hooks is NO_HOOKS else hooks_of(hooks)
-        self.failures: dict[str, BaseException] = {}
-        self.spent_s = 0.0
+    hooks: list[Hook]
+    failures: list[tuple[str, Exception]] = dataclasses.field(default_factory=list)
+    spent_s: float = 0.0
 
-    def instruments(self) -> tuple[Any, Any]:
-        """Return the store of outputs, and the settings of the Tracer; None if no hook has one."""
+    def instruments(self, setup: Setup) -> Instrumentation | None:
+        """Return the instruments of a run, with what the hooks measure in addition."""
         if not self.hooks:
-            return None, None
+            return setup.instruments
+        store = self._only("store", "outputs can be stored in one place")
         tracing = self._only("tracing", "one Tracer records a run")
+        if store is None and tracing is None:
+            return setup.instruments
         if tracing is not None:
-            from dagprofiler.tracing.collection import Tracing
+            from dagprofiler.tracing.functions import Tracing
 
             if not isinstance(tracing, Tracing):
                 raise refused(
                     f"hooks: 'tracing' must be that of a Tracer, got {short_repr(tracing)}"
                 )
-        return self._only("store", "outputs can be stored in one place"), tracing
+        if store is not None and setup.options.rounds.fresh_process:
+            raise refused(
+                "hooks: rounds in fresh processes report their tasks only when they are over, so "
+                "a journal cannot record them; omit it, or fresh_process"
+            )
+        from dagprofiler.measure.instruments import Instrumentation
+        from dagprofiler.measure.meters import select
+
+        instruments = setup.instruments or Instrumentation(select("wall"))
+        return instruments._replace(store=store, tracing=tracing)
 
     def _only(self, attribute: str, why: str) -> Any:
         """Return an attribute that at most one of the hooks sets; None if none does."""
@@ -573,42 +456,47 @@ class HookCalls:
                 try:
                     getattr(hook, method)(what)
                 except Exception as error:
-                    self._note(hook, method, error)
+                    self.failures.append((f"{type(hook).__name__}.{method}", error))
                     raise HookFailed from error
         finally:
             self.spent_s += perf_counter() - begun
 
-    def _note(self, hook: Hook, method: str, error: BaseException) -> None:
-        """Add a failure under a unique key."""
-        place = f"{type(hook).__name__}.{method}"
-        same = sum(key.split(" ")[0] == place for key in self.failures)
-        self.failures[f"{place} ({same + 1})" if same else place] = error
-
     def close(self) -> None:
-        """Close all hooks, even if some raise."""
-        interrupt = None
-        for hook in self.hooks:
+        """Close each hook once, even if some raise."""
+        while self.hooks:
+            hook = self.hooks.pop(0)
             try:
                 hook.close()
-            except Exception as error:  # noqa: BLE001  (the other hooks must be closed too)
-                self._note(hook, "close", error)
-            except BaseException as error:  # noqa: BLE001  (the same; Ctrl-C is raised below)
-                interrupt = error
-        if interrupt is not None:
-            raise interrupt
-
-    @contextmanager
-    def closed_on_error(self) -> Generator[None]:
-        """Close all hooks if the block raises."""
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
+            except Exception as error:  # noqa: BLE001  (the others must be closed too)
+                self.failures.append((f"{type(hook).__name__}.close", error))
+            except BaseException:
+                self.close()
+                raise
 
 
 #: The age of a calibration from which on rounds take it anew, in seconds.
 _CALIBRATED_S = 10.0
+
+
+class Past(Protocol):
+    """The earlier attempts at a run, as the run that resumes it needs them."""
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kind of each round that was begun."""
+
+    @property
+    def measured_s(self) -> float:
+        """Time since the first measured round began, in seconds of running."""
+
+    def continue_clock(self, log: RunLog) -> None:
+        """Shift the log of the run to the clock of the earlier attempts."""
+
+    def frontier(self, inner: Frontier, number: int) -> Frontier:
+        """Return the frontier of a round, which takes over the tasks that have finished."""
+
+    def finish(self, log: RunLog) -> None:
+        """Enter the totals of a complete run into its log."""
 
 
 class Run:
@@ -616,254 +504,368 @@ class Run:
 
     Parameters
     ----------
-    log
-        The log of the run; it also holds the graph.
-    work
-        What each round executes.
-    options
-        What was asked of the run.
-    plan
-        The rounds to run.
+    setup
+        What the run is of.
     hooks
         Observers of the run.
-    elsewhere
-        Runs a round in another process; None for rounds in this one.
+    past
+        The earlier attempts that it resumes; None for a first one.
     """
 
-    def __init__(
-        self,
-        log: RunLog,
-        work: Workload,
-        options: RunOptions,
-        plan: Plan,
-        hooks: HookCalls,
-        elsewhere: FreshRounds | None,
-    ) -> None:
-        self._log = log
-        self._work = work
-        self._options = options
-        self._plan = plan
+    def __init__(self, setup: Setup, hooks: HookCalls, past: Past | None = None) -> None:
+        options = setup.options
+        self._setup = setup
         self._hooks = hooks
-        self._elsewhere = elsewhere
+        self._past = past
+        self._instruments = hooks.instruments(setup)
+        self._executor = _executor_of(setup)
+        self.log = RunLog(
+            setup,
+            setup.workflow.wiring,
+            {**setup.estimates},
+            {i: sum(map(frames_bytes, data.values())) for i, data in setup.given_inputs.items()},
+            self._executor.name,
+            self._executor.ahead_s,
+            self._executor.workers,
+        )
+        if past is not None:
+            past.continue_clock(self.log)
+        self._fresh: FreshRounds | None = None
+        if options.rounds.fresh_process:
+            from dagprofiler.engine.fresh import FreshRounds
+
+            alone = replace(options, priorities=None, rounds=options.rounds.alone())
+            self._fresh = FreshRounds(partial(_run_once, setup.workflow, alone, self._instruments))
+        self._kinds = kinds_of_rounds(self.log, past)
+        #: The kind of the round that runs or is next, and which one it is, in words.
+        self._kind = self._where = ""
         #: Of the last round; names of tasks that failed, before the round's tasks are renumbered.
         self._results = Results()
         self._failed: dict[str, BaseException] = {}
         #: When the first round began, and what hooks had taken by then.
-        self._begun: float | None = None
-        self._hooks_before = 0.0
+        self._begun: tuple[float, float] | None = None
+        self._ended = False
         self.profile: Profile
 
-    @property
-    def complete_rounds(self) -> int:
-        """The number of rounds in which every task has succeeded."""
-        return sum(round_log.complete for round_log in self._log.rounds)
-
     def execute(self) -> Profile:
-        """Run all rounds and return the profile; raise as :meth:`steps`."""
-        with ExitStack() as conditions:
-            cores = self._options.rounds.busy_cores
-            if cores:
-                from dagprofiler.measure.busy import busy
+        """Run all rounds and return the profile; raise as :meth:`step`."""
+        cores = self._setup.options.rounds.busy_cores
+        conditions: AbstractContextManager[None] = nullcontext()
+        if cores:
+            from dagprofiler.measure.busy import busy
 
-                with self._hooks.closed_on_error():
-                    conditions.enter_context(busy(cores))
-            for _ in self.steps():
+            conditions = busy(cores)
+        with conditions:
+            while self.step():
                 pass
         return self.profile
 
-    def steps(self) -> Generator[None]:
-        """Run one round a step; :attr:`profile` is available after the last one, or an error.
+    def step(self) -> bool:
+        """Run the next round; return whether there is another one.
 
-        If it is closed between two of them, another run ended the turns of both.
+        :attr:`profile` is available after the last one, or an error.
 
         Raises
         ------
         RunError
             If a task or a hook failed; it holds the partial profile.
         """
-        log = self._log
         try:
-            try:
-                try:
-                    with suppress(HookFailed):
-                        self._announce()
-                        for kind in self._plan:
-                            if log.rounds:
-                                yield
-                            self._take(kind)
-                            if self._failed or self._results.rule_failures:
-                                break
-                finally:
-                    self._settle()
-                self.profile = profile = self._profile()
-                with suppress(HookFailed):
-                    self._hooks.tell("run_finished", profile)
-            finally:
-                self._hooks.close()
+            if self._next_round():
+                return True
+            self._end()
         except BaseException as error:
             # Ctrl-C and the like are raised again, with the partial profile.
-            cause, where = describe(error), self._plan.where()
-            if isinstance(error, GeneratorExit) and log.rounds[-1].complete:
-                cause, where = "the end of another run", where.replace(" in", " before", 1)
-            log.reason = f"interrupted by {cause}{where}"
+            self._interrupt(f"{describe(error)}{self._where}")
             with suppress(AttributeError):
-                self.profile = error.profile = self._profile()  # type: ignore[attr-defined]
+                error.profile = self.profile  # type: ignore[attr-defined]
             raise
         failures = self._failures()
         if failures:
             failed_task = next(iter(self._failed), None)
-            raise RunError(failed_task, failures, profile) from next(iter(failures.values()))
+            raise RunError(failed_task, failures, self.profile) from next(iter(failures.values()))
+        return False
 
-    def alone(self) -> Taken:
-        """Run the only round of a process of its own."""
-        from dagprofiler.engine.fresh import Taken
+    def stop(self, cause: str) -> None:
+        """End a run that has begun before its next round."""
+        if self.log.rounds and not self._ended:
+            self._interrupt(cause + self._where.replace(" in", " before", 1))
 
-        with suppress(RunError):
-            for _ in self.steps():
-                pass
-        return Taken(self._log.rounds[-1], self._log.workers[0], self._results)
+    def _next_round(self) -> bool:
+        """Run a round; return whether there is another one."""
+        with suppress(HookFailed):
+            if self._begun is None:
+                if self._hooks.hooks:
+                    self._hooks.tell("run_started", _run_info(self.log))
+                self._kind, self._where = next(self._kinds)
+                self._begun = perf_counter(), self._hooks.spent_s
+            self._run_round(self._kind)
+            if not (self._failed or self._results.rule_failures):
+                following = next(self._kinds, None)
+                if following is not None:
+                    self._kind, self._where = following
+                    return True
+        return False
 
-    def _settle(self) -> None:
-        """Compute the totals of the run, which are final after this."""
-        log = self._log
-        self._work.executor.close()
-        log.ended_by = self._plan.ended_by
-        log.total_s = perf_counter() - log.started
-        log.hooks_s = self._hooks.spent_s
-        if self._begun is None:
-            log.prepare_s = log.total_s - log.earlier_s - log.hooks_s
-        else:
-            log.prepare_s = self._begun - log.started - log.earlier_s - self._hooks_before
-        for name, error in self._failures().items():
-            rules = self._results.rule_failures
-            kind = "task" if self._failed else "rule" if rules else "hook"
-            what = name if kind == "rule" else f"{kind} {short_repr(name)}"
-            log.reason = f"{what} failed{self._plan.where()}: {describe(error)}"
-            break
-        # Tracebacks of failures keep this object alive; release its values.
-        self._work.outside.clear()
-
-    def _failures(self) -> dict[str, BaseException]:
-        """Return the failures: tasks in the order of failure, then rules, then hooks."""
-        failed = {**self._failed, **self._results.rule_failures}
-        for place, error in self._hooks.failures.items():
-            failed[f"hook {place}" if place in failed else place] = error
-        return failed
-
-    def _announce(self) -> None:
-        """Call ``run_started`` of the hooks."""
-        if self._hooks.hooks:
-            work, wiring = self._work, self._log.wiring
-            names = wiring.names
-            run = RunInfo(
-                tasks=dict(zip(names, work.tasks)),
-                execution_order=[names[i] for i in wiring.order],
-                config=work.config,
-                options=self._options,
-                inputs={names[i]: fields for i, fields in work.outside.items()},
-                rules=work.rules,
-                log=self._log,
-                contracts=work.contracts,
-            )
-            self._hooks.tell("run_started", run)
-
-    def _take(self, kind: str) -> None:
-        """Run the whole DAG once, here or elsewhere."""
-        log = self._log
-        if self._begun is None:
-            self._begun, self._hooks_before = perf_counter(), self._hooks.spent_s
+    def _run_round(self, kind: str) -> None:
+        """Run the whole DAG once, here or in another process."""
+        log, setup = self.log, self._setup
         # The last round's outputs are no longer needed, only its measurements.
         self._results = Results()
-        if self._options.collects:
+        if setup.several and setup.options.rounds.collect_garbage is not None:
             begun = perf_counter()
             gc.collect()
-            log.garbage_s += perf_counter() - begun
-        if self._elsewhere is not None and kind is not ALLOCATION:
-            self._adopt(self._elsewhere.take(), kind)
+            log.costs.garbage_s += perf_counter() - begun
+        if self._fresh is not None and kind is not ALLOCATION:
+            self._add(self._fresh.run(), kind)
             return
-        frontier = self._work.frontier(len(log.rounds))
-        log.wiring = frontier.wiring
-        single = self._plan.single
-        current = Round(log, self._work, self._options, self._hooks, kind, frontier, single=single)
+        current = self._round(kind)
         self._results, log.contracts = current.results, current.contracts
-        seeded = self._options.seed is not None
+        seeded = setup.options.seed is not None
         # A run inside a task does not continue the stream of that task.
         outer = current_stream.set(None)
         try:
             with generators_restored() if seeded else nullcontext():
-                current.take()
+                current.run_tasks()
         finally:
             current_stream.reset(outer)
             log.contracts = ()
-            self._conclude(current.log, current.contracts)
-        succeeded = current.log.complete and not self._results.rule_failures
+            self._keep_results(current.log, current.contracts)
+        succeeded = not (self._failed or self._results.rule_failures)
         # A round that a previous attempt has completed is known to hooks.
         if succeeded and current.log.ended_s is None:
             current.log.ended_s = perf_counter()
             self._hooks.tell("round_finished", len(log.rounds) - 1)
 
-    def _conclude(self, round_log: RoundLog, contracts: Sequence[Contract]) -> None:
+    def _round(self, kind: str) -> Round:
+        """Return a round that is about to begin."""
+        log, setup, instruments = self.log, self._setup, self._instruments
+        number, traced = len(log.rounds), is_traced(kind, instruments)
+        if kind is ALLOCATION:
+            from dagprofiler.measure.instruments import COUNT_ALLOCATIONS
+
+            store = None if instruments is None else instruments.store
+            instruments = COUNT_ALLOCATIONS._replace(store=store)
+        frontier: Frontier
+        if setup.workflow.dynamic is not None:
+            frontier = setup.workflow.dynamic()
+        else:
+            frontier = ReadyQueue(setup.workflow.wiring, setup.ranked, setup.orders)
+        if self._past is not None:
+            frontier = self._past.frontier(frontier, number)
+        log.wiring = wiring = frontier.wiring
+        # Each task removes its inputs; another round needs them again.
+        given, is_last = setup.given_inputs, not (setup.several or setup.allocation)
+        tasks, slots = len(wiring.names), len(wiring.owner)
+        round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
+        if instruments is not None:
+            round_log.columns = dict.fromkeys(instruments.columns, "")
+        self._executor.begin(instruments, wiring)
+        log.rounds.append(round_log)
+        return Round(
+            log,
+            round_log,
+            self._executor,
+            frontier,
+            self._hooks,
+            given_inputs=given if is_last else {**given},
+            traced=traced,
+        )
+
+    def _keep_results(self, round_log: RoundLog, contracts: Sequence[Contract]) -> None:
         """Keep what a round that has ended leaves behind, numbered as in the rounds before it."""
         names, results = round_log.wiring.names, self._results
         self._failed = {names[i]: error for i, error in results.errors.items()}
-        if any(map(attrgetter("bound"), contracts)):
-            self._log.bound.update(
-                (name, {key: short_repr(value) for key, value in contract.bound.items()})
-                for name, contract in zip(names, contracts)
-                if contract.bound
-            )
+        for name, contract in zip(names, contracts):
+            if contract.bound:
+                bound = contract.bound.items()
+                self.log.bound[name] = {key: short_repr(value) for key, value in bound}
         if round_log.growth is None:
             return
         try:
-            numbers = self._log.settle(round_log)
+            numbers = self.log.settle(round_log)
         except GraphError:
             results.outputs = {}
             raise
         if numbers is not None:
             results.renumber(numbers)
 
-    def _adopt(self, taken: Taken, kind: str) -> None:
+    def _add(self, result: RoundResult, kind: str) -> None:
         """Add a round that another process ran, and report it to the hooks."""
-        round_log = self._log.adopt(kind, taken.log, taken.worker)
-        self._results = taken.results
-        if not is_traced(kind, self._work.instrumentation):
-            round_log.spans.clear()
-        self._conclude(round_log, self._work.contracts)
+        log = self.log
+        round_log = log.adopt(kind, result.log, result.worker)
+        self._results = result.results
+        if not is_traced(kind, self._instruments):
+            for i in round_log.spans:
+                round_log.note(i, spans=None)
+        self._keep_results(round_log, self._setup.workflow.contracts)
         if self._hooks.hooks:
-            names = self._log.wiring.names
+            names = log.wiring.names
             for i in round_log.by_start():
                 self._hooks.tell("task_started", names[i])
-                error = taken.results.errors.get(i)
+                error = result.results.errors.get(i)
                 method = "task_finished" if error is None else "task_failed"
-                self._hooks.tell(method, self._log.record(round_log, i, error))
+                self._hooks.tell(method, log.record(round_log, i, error))
         if round_log.complete:
-            self._hooks.tell("round_finished", len(self._log.rounds) - 1)
+            self._hooks.tell("round_finished", len(log.rounds) - 1)
+
+    def run_once(self) -> RoundResult:
+        """Run one measured round, in a process of its own."""
+        with suppress(HookFailed):
+            self._run_round(MEASURED)
+        return RoundResult(self.log.rounds[-1], self.log.workers[0], self._results)
+
+    def _end(self) -> None:
+        """Complete the log, make the profile, show it to the hooks, and close them."""
+        self._total_up()
+        for name, error in self._failures().items():
+            rules = self._results.rule_failures
+            kind = "task" if self._failed else "rule" if rules else "hook"
+            what = name if kind == "rule" else f"{kind} {short_repr(name)}"
+            self.log.reason = f"{what} failed{self._where}: {describe(error)}"
+            break
+        self.profile = self._profile()
+        with suppress(HookFailed):
+            self._hooks.tell("run_finished", self.profile)
+        self._hooks.close()
+
+    def _interrupt(self, cause: str) -> None:
+        """End the run at another moment; its profile is partial."""
+        try:
+            self._total_up()
+        finally:
+            self._hooks.close()
+        self.log.reason = f"interrupted by {cause}"
+        self.profile = self._profile()
+
+    def _total_up(self) -> None:
+        """Close the executor, and compute the totals of the run, which are final after this."""
+        if self._ended:
+            return
+        self._ended = True
+        self._executor.close()
+        log, costs = self.log, self.log.costs
+        ended_s, started_s = perf_counter(), self._setup.started
+        costs.hooks_s = self._hooks.spent_s
+        costs.total_s = costs.earlier_s + ended_s - started_s
+        begun_s, hooks_s = self._begun or (ended_s, costs.hooks_s)
+        costs.prepare_s = begun_s - started_s - hooks_s
+        # Neither tracebacks of failures nor the profile keep tasks and inputs alive.
+        setup = self._setup
+        setup.given_inputs.clear()
+        workflow = replace(setup.workflow, tasks=[], contracts=[], dynamic=None)
+        options = RunOptions(rounds=setup.options.rounds, schedule=setup.options.schedule)
+        log.setup = replace(setup, workflow=workflow, options=options)
+
+    def _failures(self) -> dict[str, BaseException]:
+        """Return the failures: tasks in the order of failure, then rules, then hooks."""
+        failed = {**self._failed, **self._results.rule_failures}
+        for place, error in self._hooks.failures:
+            failed.setdefault(f"hook {place}" if place in self._failed else place, error)
+        return failed
 
     def _profile(self) -> Profile:
-        log, work = self._log, self._work
-        log.end()
-        several = self._options.several
-        log.environment = environment(thorough=several)
+        from dagprofiler.engine.sections import Tables
+
+        log, setup = self.log, self._setup
+        # All rounds have ended and use one clock; the executor is not needed any more.
+        log.ahead_s = SerialExecutor.ahead_s
+        names, order, outputs = log.wiring.names, log.wiring.order, self._results.outputs
+        named = {names[i]: outputs[i] for i in order if i in outputs}
+        final = outputs.get(order[-1], {}) if order else {}
         calibrations = asked_for
-        if several:
+        if setup.several:
             from dagprofiler.measure.calibrate import calibration_of_process
 
             calibrations = [calibration_of_process(oldest_s=_CALIBRATED_S)]
-        for calibration in calibrations:
-            log.environment["calibration"] = calibration.to_dict()
-        for round_log in log.rounds:
-            # Of the processes that computed.
-            log.environment["versions"].update(round_log.versions)
-        if work.conclude is not None:
-            work.conclude(log)
-        names, outputs = log.wiring.names, self._results.outputs
-        order = [i for i in log.wiring.order if i in outputs]
-        last = log.wiring.order[-1:]
-        return Profile.from_run(
-            Tables(log),
-            work.config,
-            self._options.seed,
-            name=log.name,
-            outputs={names[i]: outputs[i] for i in order},
-            final_outputs=outputs.get(last[0], {}) if last else {},
-        )
+        log.describe_environment(calibrations)
+        if self._past is not None:
+            self._past.finish(log)
+        workflow, tables = setup.workflow, Tables(log)
+        seed, name = setup.options.seed, workflow.name
+        return Profile.from_run(tables, workflow.config, seed, named, final, name=name)
+
+
+def kinds_of_rounds(log: RunLog, past: Past | None) -> Iterator[tuple[str, str]]:
+    """Yield the kind of each round and, after a space, which one it is, until there are enough."""
+    setup, rounds = log.setup, log.setup.options.rounds
+    for number in range(rounds.warmup or 0):
+        kind, words = (WARM_UP, "warm-up") if number else (COLD, "cold")
+        yield kind, f" in the {words} round"
+    earlier: Sequence[str] = () if past is None else past.kinds
+    since_s = perf_counter() - (0.0 if past is None else past.measured_s)
+    of_how_many = "" if rounds.n == "auto" else f" of {rounds.n}"
+    measured = 0
+    while log.ended_by is None:
+        measured += 1
+        single = not (setup.several or setup.allocation)
+        yield MEASURED, "" if single else f" in round {measured}{of_how_many}"
+        log.ended_by = _enough(log, measured, perf_counter() - since_s, earlier)
+    if setup.allocation:
+        yield ALLOCATION, " in the allocation round"
+
+
+def _enough(log: RunLog, measured: int, seconds: float, earlier: Sequence[str]) -> str | None:
+    """Return why a number of measured rounds is enough; None if it is not.
+
+    Parameters
+    ----------
+    seconds
+        Time since the first of them began.
+    earlier
+        Kinds of the rounds that earlier attempts at the run began.
+    """
+    rounds = log.setup.options.rounds
+    if rounds.n != "auto":
+        return "n" if measured == rounds.n else None
+    if measured < max(MIN_ROUNDS, earlier.count(MEASURED)):
+        return None
+    from dagprofiler.engine.samples import is_precise
+
+    if is_precise(log, rounds.precision):
+        return "precision"
+    if measured >= rounds.max_rounds:
+        return "max_rounds"
+    if seconds >= rounds.max_time_s:
+        return "max_time_s"
+    # The earlier attempt found them precise: it had begun the allocation pass.
+    return "precision" if ALLOCATION in earlier else None
+
+
+def _run_info(log: RunLog) -> RunInfo:
+    """Return what hooks learn of a run that is about to start."""
+    setup, workflow = log.setup, log.setup.workflow
+    names = workflow.wiring.names
+    return RunInfo(
+        tasks=dict(zip(names, workflow.tasks)),
+        execution_order=[names[i] for i in workflow.wiring.order],
+        config=workflow.config,
+        options=setup.options,
+        inputs={names[i]: values for i, values in setup.given_inputs.items()},
+        rules=workflow.rules,
+        log=log,
+        contracts=workflow.contracts,
+    )
+
+
+def _executor_of(setup: Setup) -> SerialExecutor | Dispatcher:
+    """Return what runs the tasks."""
+    options, config = setup.options, setup.workflow.config
+    if options.executor is None:
+        return SerialExecutor(config, None if options.seed is None else Streams(options.seed))
+    from dagprofiler.executors.dispatch import Dispatcher
+
+    return Dispatcher(
+        options.executor,
+        config=config,
+        seed=options.seed,
+        timeout_s=options.timeout,
+    )
+
+
+def _run_once(
+    workflow: Workflow, options: RunOptions, instruments: Instrumentation | None
+) -> RoundResult:
+    """Run one round of a run with these instruments; called in a process of its own."""
+    setup = replace(prepare(workflow, options), instruments=instruments)
+    return Run(setup, HookCalls([])).run_once()

@@ -69,8 +69,7 @@ def _metered(rounds: Sequence[RoundLog], i: int) -> dict[str, list[Any]]:
     names = dict.fromkeys(column for round_log in rounds for column in round_log.columns)
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for round_log in rounds:
-        values = round_log.meters.get(i, ()) if round_log.succeeded(i) else ()
-        readings = dict(zip(round_log.columns, values))
+        readings = round_log.meters_of(i) if round_log.succeeded(i) else {}
         for name, column in columns.items():
             value = readings.get(name)
             column.append(rounded(value) if name.endswith("_ms") else value)
@@ -143,7 +142,7 @@ def is_precise(log: RunLog, precision: float) -> bool:
 
 def _corrected_s(round_log: RoundLog, i: int, wall_s: float | None) -> float:
     """Return a time in compute() without run-queue delay, if that was metered."""
-    readings = dict(zip(round_log.columns, round_log.meters.get(i, ())))
+    readings = round_log.meters_of(i)
     wall_ms = (wall_s or 0.0) * 1e3
     without = corrected(wall_ms, readings.get("delay_ms"), readings.get("cpu_ms"))
     return (wall_ms if without is None else without) / 1e3

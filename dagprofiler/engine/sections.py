@@ -7,15 +7,14 @@ each of the three on first access, so that running does not pay for reporting.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
-from typing import Any, NamedTuple
+from itertools import accumulate, chain
+from typing import Any
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, measured_of, statistics_of
-from dagprofiler._util.interpreter import TaskSpans
-from dagprofiler.engine.log import Figures, RoundLog, RunLog, duration_ms, figures
+from dagprofiler.engine.log import Figures, RoundLog, RunLog, duration_ms, figures, since_ms
 from dagprofiler.engine.samples import differing_outputs, samples_of
 from dagprofiler.graph.edges import Route
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
@@ -43,68 +42,31 @@ def origins_of(log: RunLog) -> dict[str, Any]:
     return {"columns": columns, "records": records, "fired": fired, "never_fired": never_fired}
 
 
-#: Columns of the section's records.
-COLUMNS = ("task", "round", "thread", "label", "start_ms", "end_ms", "id", "args")
-
-
-class Traced(NamedTuple):
-    """The spans of one task in one round.
-
-    Attributes
-    ----------
-    task, round, worker
-        Name; number from 0; index into ``timeline.workers``, or None.
-    spans
-        What was recorded.
-    zero_s
-        Reading of the clock of the process that ran it, in seconds, when the run began.
-    """
-
-    task: str
-    round: int
-    worker: int | None
-    spans: TaskSpans
-    zero_s: float
-
-
-def spans_section(traced: Iterable[Traced]) -> dict[str, Any]:
-    """Return the section as JSON; times are in ms from the run's start.
-
-    O(n) time and memory in the number of spans.
-
-    Examples
-    --------
-    >>> from dagprofiler.tracing import collecting, span
-    >>> with collecting() as collection, span("parse"):
-    ...     pass
-    >>> section = spans_section([Traced("load", 0, None, collection.end(), 0.0)])
-    >>> section["labels"]
-    [{'kind': 'span', 'name': 'parse', 'category': 'span'}]
-    """
+def spans_of(log: RunLog) -> dict[str, Any]:
+    """Return the section ``spans``: what was traced inside the tasks; O(n) in their number."""
     labels: dict[tuple[str, str, str], int] = {}
     threads: dict[tuple[int | None, int, str, bool], int] = {}
     records: list[list[Any]] = []
     dropped: dict[str, int] = {}
-    for task, number, worker, spans, zero_s in traced:
-        if spans.dropped:
-            dropped[task] = dropped.get(task, 0) + spans.dropped
-        for thread, thread_name, computes, recorded in spans.threads:
-            key = (worker, thread, thread_name, computes)
-            place = threads.setdefault(key, len(threads))
-            for kind, name, category, start_s, end_s, args, number_of in recorded:
-                label = labels.setdefault((kind, name, category), len(labels))
-                start_ms, end_ms = (round((s - zero_s) * 1e9) / 1e6 for s in (start_s, end_s))
-                own_id = None if number_of is None else str(number_of)
-                records.append([task, number, place, label, start_ms, end_ms, own_id, args])
-    section: dict[str, Any] = {
+    for number, round_log in enumerate(log.rounds):
+        for i, spans in round_log.spans.items():
+            task, worker = log.wiring.names[i], round_log.ran_on[i]
+            if spans.dropped:
+                dropped[task] = dropped.get(task, 0) + spans.dropped
+            for thread, thread_name, computes, recorded in spans.threads:
+                place = threads.setdefault((worker, thread, thread_name, computes), len(threads))
+                for kind, name, category, start_s, end_s, args, number_of in recorded:
+                    label = labels.setdefault((kind, name, category), len(labels))
+                    times = since_ms((start_s, end_s), log.started)
+                    own_id = None if number_of is None else str(number_of)
+                    records.append([task, number, place, label, *times, own_id, args])
+    return {
         "labels": [dict(zip(("kind", "name", "category"), label)) for label in labels],
         "threads": [dict(zip(("worker", "id", "name", "own"), thread)) for thread in threads],
-        "columns": list(COLUMNS),
+        "columns": ["task", "round", "thread", "label", "start_ms", "end_ms", "id", "args"],
         "records": records,
+        **({"dropped": dropped} if dropped else {}),
     }
-    if dropped:
-        section["dropped"] = dropped
-    return section
 
 
 NO_MODEL = "the task has no cost model"
@@ -174,18 +136,19 @@ class Tables:
         sections["timeline"] = {
             "workers": log.workers,
             "columns": ["task", "round", "worker", *MOMENTS],
-            "records": [
-                row
-                for number, round_log in enumerate(log.rounds)
-                for row in self._timeline(number, round_log)
-            ],
+            "records": list(
+                chain.from_iterable(
+                    self._timeline(number, round_log) for number, round_log in enumerate(log.rounds)
+                )
+            ),
         }
         if any(round_log.spans for round_log in log.rounds):
-            sections["spans"] = self._spans()
+            sections["spans"] = spans_of(log)
         if any(round_log.growth is not None for round_log in log.rounds):
             sections["origins"] = origins_of(log)
-        if log.schedule is not None:
-            sections["schedule"] = {node: [*tasks] for node, tasks in log.schedule.items()}
+        schedule = log.setup.options.schedule
+        if schedule is not None:
+            sections["schedule"] = {node: [*tasks] for node, tasks in schedule.items()}
         sections["environment"] = {**log.environment, "not_measured": self._not_measured()}
         return sections
 
@@ -194,7 +157,7 @@ class Tables:
         """The figures of each task: of the measured rounds, or else of all rounds."""
         rounds = self.log.measured() or self.log.rounds
         wiring = self.log.wiring
-        return figures(rounds or [RoundLog.of(MEASURED, wiring, [])], wiring)
+        return figures(rounds, wiring)
 
     @cached_property
     def _samples(self) -> dict[str, Any] | None:
@@ -204,7 +167,7 @@ class Tables:
         """Return the duration of the run; of several rounds the median."""
         rounds = self.log.rounds
         if self._samples is None:
-            return duration_ms(self.log.total_s)
+            return duration_ms(self.log.costs.total_s)
         complete = [round_log for round_log in rounds if round_log.complete]
         # An incomplete round counts only if no round is complete.
         measured = [round_log for round_log in complete if round_log.kind == MEASURED]
@@ -213,42 +176,44 @@ class Tables:
 
     def _tasks(self) -> list[TaskMetrics]:
         """Return the figures of the tasks that succeeded, in execution order."""
-        log, wiring, of = self.log, self.log.wiring, self._figures
+        wiring, of = self.log.wiring, self._figures
         compute_ms, serialize_ms = _in_ms(of.compute_s), _in_ms(of.serialize_s)
         deserialize_ms = _in_ms(of.deserialize_s)
-        #: The bytes of all inputs, and of all slots, before each.
-        before_input = [0, *accumulate([of.wire_bytes[slot] for slot in wiring.slots])]
-        before_slot = [0, *accumulate(of.wire_bytes)]
-        tasks = []
-        for i in wiring.order:
-            if compute_ms[i] is None:
-                continue
-            begin, end = wiring.first_input[i], wiring.first_input[i + 1]
-            first = wiring.first_slot[i]
-            last = first + len(wiring.outputs[i])
-            tasks.append(
-                TaskMetrics(
-                    wiring.names[i],
-                    compute_ms[i],
-                    serialize_ms[i],
-                    deserialize_ms[i],
-                    before_input[end] - before_input[begin] + log.outside.get(i, 0),
-                    before_slot[last] - before_slot[first] + of.undeclared_bytes.get(i, 0),
-                )
+        # The bytes of all inputs, and of all slots, before each.
+        arrived = [0, *accumulate([of.wire_bytes[slot] for slot in wiring.slots])]
+        left = [0, *accumulate(of.wire_bytes)]
+        ends = zip(wiring.first_input, wiring.first_input[1:])
+        bytes_in = [arrived[end] - arrived[begin] for begin, end in ends]
+        firsts = zip(wiring.first_slot, wiring.outputs)
+        bytes_out = [left[first + len(outputs)] - left[first] for first, outputs in firsts]
+        for i, count in self.log.given_bytes.items():
+            bytes_in[i] += count
+        for i, count in of.undeclared_bytes.items():
+            bytes_out[i] += count
+        return [
+            TaskMetrics(
+                wiring.names[i],
+                compute_ms[i],
+                serialize_ms[i],
+                deserialize_ms[i],
+                bytes_in[i],
+                bytes_out[i],
             )
-        return tasks
+            for i in wiring.order
+            if compute_ms[i] is not None
+        ]
 
     def _edges(self) -> list[EdgeMetrics]:
         """Return what each edge carried whose source succeeded, by source."""
         wiring, names, of = self.log.wiring, self.log.wiring.names, self._figures
-        wire_bytes, payload_bytes = of.wire_bytes, of.payload_bytes
+        wire_bytes, payload_bytes, first_slot = of.wire_bytes, of.payload_bytes, wiring.first_slot
         edges = []
         for source, target, routes in wiring.edges():
             if of.compute_s[source] is None:
                 continue
             data_fields, size, wire = [], 0, 0
             for position, _ in routes:
-                slot = wiring.first_slot[source] + position
+                slot = first_slot[source] + position
                 data_fields.append(wiring.field(source, position))
                 size += payload_bytes.get(slot, wire_bytes[slot])
                 wire += wire_bytes[slot]
@@ -268,8 +233,8 @@ class Tables:
             fields[wiring.field(source, position)] = sizes
         return fields
 
-    def _timeline(self, number: int, round_log: RoundLog) -> Iterator[list[Any]]:
-        """Yield the rows of the tasks that started in a round, in execution order."""
+    def _timeline(self, number: int, round_log: RoundLog) -> list[list[Any]]:
+        """Return the rows of the tasks that started in a round, in execution order."""
         log, wiring = self.log, self.log.wiring
         targets, first_target = wiring.targets, wiring.first_target
         readings = log.since_start_ms(round_log.times)
@@ -280,24 +245,15 @@ class Tables:
         ready: list[Any] = log.since_start_ms(ready_s)
         for source, row in enumerate(moments):
             end = row[-1]
-            if end is not None and source not in round_log.errors:
+            if end is not None and round_log.succeeded(source):
                 for target in targets[first_target[source] : first_target[source + 1]]:
                     ready[target] = max(ready[target], end)
-        for i in wiring.order:
-            if moments[i][0] is not None:
-                yield [wiring.names[i], number, round_log.ran_on[i], ready[i], *moments[i]]
-
-    def _spans(self) -> dict[str, Any]:
-        """Return the spans that were traced inside the tasks."""
-        log = self.log
-        names = log.wiring.names
-        return spans_section(
-            [
-                Traced(names[i], number, round_log.ran_on[i], spans, log.started)
-                for number, round_log in enumerate(log.rounds)
-                for i, spans in round_log.spans.items()
-            ]
-        )
+        names, ran_on = wiring.names, round_log.ran_on
+        return [
+            [names[i], number, ran_on[i], ready[i], *moments[i]]
+            for i in wiring.order
+            if moments[i][0] is not None
+        ]
 
     def _run(self) -> dict[str, Any]:
         log = self.log
@@ -309,7 +265,7 @@ class Tables:
         }
         if self._samples is not None:
             section["conditions"] = log.conditions.to_dict()
-            section["elapsed_ms"] = duration_ms(log.total_s)
+            section["elapsed_ms"] = duration_ms(log.costs.total_s)
             if log.ended_by is not None:
                 section["ended_by"] = log.ended_by
         attempts: dict[str, list[dict[str, Any]]] = {}
@@ -318,7 +274,7 @@ class Tables:
                 errors = [{"round": number, "error": why} for why in lost]
                 attempts.setdefault(log.wiring.names[i], []).extend(errors)
         known: dict[str, Any] = {"attempts": attempts, "resumed": log.resumed, "bound": log.bound}
-        known["priorities"] = log.priorities
+        known["priorities"] = log.setup.priorities
         section.update({name: value for name, value in known.items() if value})
         if any(round_log.legacy_generators is False for round_log in log.rounds):
             section["legacy_generators"] = False
@@ -329,26 +285,28 @@ class Tables:
 
     def _overhead(self) -> dict[str, float]:
         """Return the overhead outside the tasks, by kind, over all rounds."""
-        log, rounds = self.log, self.log.rounds
+        costs, rounds = self.log.costs, self.log.rounds
+        in_tasks_s = sum([_in_tasks_s(round_log) for round_log in rounds])
+        # Where tasks run elsewhere, measuring them delays no loop.
+        measuring_s = sum([entry.aside_s for entry in rounds if entry.waited_s is None])
+        spent_s = {"prepare_ms": costs.prepare_s, "loop_ms": 0.0, "hooks_ms": costs.hooks_s}
+        growths = [round_log.growth for round_log in rounds if round_log.growth is not None]
+        if growths:
+            spent_s["rules_ms"] = sum(growth.rules_s for growth in growths)
         # Tasks, measuring them and waiting for them are not overhead of the loop.
-        aside_s = sum(_in_tasks_s(round_log) + round_log.apart_s for round_log in rounds)
-        spent_s = {"prepare_ms": log.prepare_s, "hooks_ms": log.hooks_s}
-        if any(round_log.growth is not None for round_log in rounds):
-            spent_s["rules_ms"] = sum(
-                round_log.growth.rules_s for round_log in rounds if round_log.growth
-            )
-        loop_s = max(0.0, log.total_s - aside_s - log.garbage_s - sum(spent_s.values()))
+        aside_s = in_tasks_s + measuring_s + costs.garbage_s + sum(spent_s.values())
+        spent_s["loop_ms"] = max(0.0, costs.total_s - aside_s)
         if self._samples is not None:
             spent_s["meters_ms"] = sum(round_log.meters_s for round_log in rounds)
-            spent_s["garbage_ms"] = log.garbage_s + sum(round_log.garbage_s for round_log in rounds)
+            garbage_s = sum(round_log.garbage_s for round_log in rounds)
+            spent_s["garbage_ms"] = costs.garbage_s + garbage_s
         if any(round_log.store_s for round_log in rounds):
             spent_s["journal_ms"] = sum(round_log.store_s for round_log in rounds)
         if self._samples is not None:
-            in_rounds_s = sum(round_log.total_s - _in_tasks_s(round_log) for round_log in rounds)
-            spent_s["between_rounds_ms"] = max(0.0, loop_s - max(0.0, in_rounds_s))
-            loop_s -= spent_s["between_rounds_ms"]
-        kinds = {"prepare_ms": spent_s.pop("prepare_ms"), "loop_ms": loop_s, **spent_s}
-        return {kind: duration_ms(seconds) for kind, seconds in kinds.items()}
+            in_rounds_s = max(0.0, sum(round_log.total_s for round_log in rounds) - in_tasks_s)
+            spent_s["between_rounds_ms"] = max(0.0, spent_s["loop_ms"] - in_rounds_s)
+            spent_s["loop_ms"] -= spent_s["between_rounds_ms"]
+        return {kind: duration_ms(seconds) for kind, seconds in spent_s.items()}
 
     def _states(self) -> dict[str, Any]:
         """Return the tasks that did not succeed in the last round, and their states."""
@@ -433,7 +391,7 @@ class Tables:
     def _not_measured(self) -> dict[str, str]:
         """Return the columns that no task has, and why."""
         metered = {column for round_log in self.log.rounds for column in round_log.columns}
-        reasons = {**self.log.unknown, **self._why}
+        reasons = {**self.log.setup.workflow.unknown, **self._why}
         for candidate, column in _METERED.items():
             if candidate not in self._candidates:
                 why = NOT_FINISHED if column in metered else _HOW[candidate]

@@ -161,9 +161,11 @@ class Executor(ABC):
 
         By default the value itself, or a file if it is large and there is a :attr:`folder`.
         """
-        from dagprofiler.executors._shared_files import in_file_if_large
+        if self.shares_memory:
+            return frames
+        from dagprofiler.executors._shared_files import SHARED_INPUT_BYTES, in_file_if_large
 
-        return frames if self.shares_memory else in_file_if_large(frames, self.folder)
+        return in_file_if_large(frames, self.folder, SHARED_INPUT_BYTES)
 
     def fetch(self, handle: Any) -> Any:
         """Return the serialized value of a handle."""

@@ -16,7 +16,7 @@ with needs_extra("DaskExecutor", "dask"):
 #: One topic for all runs: a scheduler keeps the last events of each topic forever.
 TOPIC = "dagprofiler"
 
-#: Outputs of this size are sent with the record, and values with the jobs: to fetch one takes as
+#: Outputs up to this size are sent with the record, and values with the jobs: to fetch one takes as
 #: long as a task.
 SMALL_BYTES = 10_000
 

@@ -16,6 +16,8 @@ from dagprofiler.serializers import FrameList, frames_bytes
 
 #: From this size on a file costs less than a pipe.
 SHARED_FILE_BYTES = 128 * 1024
+#: The same of a value that several jobs read, as those of a round do their session.
+SHARED_INPUT_BYTES = 32 * 1024
 
 #: Files in memory, on Linux.
 _MEMORY = "/dev/shm"  # noqa: S108  (only this user can open the folders made there)
@@ -96,9 +98,9 @@ class SharedFile:
         return frames
 
 
-def in_file_if_large(frames: Any, folder: str | None) -> Any:
-    """Return frames as they are sent to another process: large ones in a file in `folder`."""
-    if folder is not None and frames_bytes(frames) >= SHARED_FILE_BYTES:
+def in_file_if_large(frames: Any, folder: str | None, least_bytes: int) -> Any:
+    """Return frames as they are sent to another process: from a length on in a file in `folder`."""
+    if folder is not None and frames_bytes(frames) >= least_bytes:
         # Without room for a file they are sent like small ones.
         with suppress(OSError):
             return SharedFile.of(frames, folder)

@@ -100,7 +100,7 @@ class DaskExecutor(Executor):
                 "DaskExecutor: expected a distributed.Client, the address of a scheduler or None, "
                 f"got {short_repr(client_or_address)}"
             )
-        self._given = client_or_address
+        self._client_or_address = client_or_address
         self.retries = integer("DaskExecutor: retries", retries)
         self._client: Any = None
         self._cluster: Any = None
@@ -153,24 +153,24 @@ class DaskExecutor(Executor):
         """Connect to the cluster; without one, start one."""
         from distributed import Client
 
-        given, security = self._given, None
-        if given is None:
+        place, security = self._client_or_address, None
+        if place is None:
             import dask
             from distributed import LocalCluster
 
             # After more deaths than that, Dask itself fails a task.
             with dask.config.set({"distributed.scheduler.allowed-failures": self.retries}):
-                given = self._cluster = LocalCluster(
+                place = self._cluster = LocalCluster(
                     threads_per_worker=1, dashboard_address="127.0.0.1:0"
                 )
-        elif isinstance(given, Client):
-            if given.status != "running":
+        elif isinstance(place, Client):
+            if place.status != "running":
                 raise refused(
-                    f"DaskExecutor: expected a client that is connected, got {short_repr(given)}"
+                    f"DaskExecutor: expected a client that is connected, got {short_repr(place)}"
                 )
-            given, security = given.scheduler.address, given.security
-        # A separate client: the subscriptions of the given one belong to its owner.
-        self._client = Client(given, security=security, set_as_default=False)
+            place, security = place.scheduler.address, place.security
+        # A separate client: the subscriptions of the user's belong to the user.
+        self._client = Client(place, security=security, set_as_default=False)
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Have a worker call the job with the values of Dask's futures."""
@@ -384,9 +384,9 @@ def _checked(client: Any) -> int:
         versions["the scheduler"] = client.run_on_scheduler(resolve_name, version)
     except Exception as error:  # noqa: BLE001  (the scheduler's import may raise anything)
         versions["the scheduler"] = error
-    for where, theirs in versions.items():
+    for where, answer in versions.items():
         # A worker that has just died cannot be reached.
-        if theirs != ours and not isinstance(theirs, OSError):
-            reason = describe(theirs) if isinstance(theirs, Exception) else theirs
+        if answer != ours and not isinstance(answer, OSError):
+            reason = describe(answer) if isinstance(answer, Exception) else answer
             raise refused(f"DaskExecutor: expected dagprofiler {ours}, got {reason} at {where}")
     return count

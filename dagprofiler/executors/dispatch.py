@@ -206,13 +206,15 @@ class Batcher:
         How long tasks keep a worker, which says how many share a job.
     free
         How many jobs the executor accepts now.
+    waiting
+        The tasks.
     """
 
     def __init__(self) -> None:
         self.durations = Durations()
         self.free = 0
-        self._waiting: list[SubmittedTask] = []
-        #: How many jobs they need.
+        self.waiting: list[SubmittedTask] = []
+        #: How many jobs the tasks need.
         self._load = 0.0
         #: Whether tasks came since the run loop was last asked for more.
         self._has_new = False
@@ -225,14 +227,9 @@ class Batcher:
 
     def add(self, task: SubmittedTask) -> None:
         """Let a task wait."""
-        self._waiting.append(task)
+        self.waiting.append(task)
         self._load += task.share
         self._has_new = True
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether tasks wait."""
-        return bool(self._waiting)
 
     @property
     def has_room(self) -> bool:
@@ -254,22 +251,23 @@ class Batcher:
         at_once
             Whether to send all jobs, even more than the executor accepts.
         """
-        alone = sum(task.share == 1 for task in self._waiting)
+        alone = sum(task.share == 1 for task in self.waiting)
         most = max(1, self.free - alone)
         jobs: list[list[SubmittedTask]] = []
-        batches: deque[list[SubmittedTask]] = deque()
-        for task in self._waiting:
+        batches: list[list[SubmittedTask]] = []
+        turn = 0
+        for task in self.waiting:
             if task.share < 1 and len(batches) == most:
                 # In turns: those of the highest priority are the first of their jobs.
-                batches.rotate(-1)
-                batches[-1].append(task)
+                batches[turn % most].append(task)
+                turn += 1
                 continue
             jobs.append([task])
             if task.share < 1:
                 batches.append(jobs[-1])
         count = len(jobs) if at_once else max(0, self.free)
-        self._waiting = [task for tasks in jobs[count:] for task in tasks]
-        self._load = sum(task.share for task in self._waiting)
+        self.waiting = [task for tasks in jobs[count:] for task in tasks]
+        self._load = sum(task.share for task in self.waiting)
         self.free -= count
         return jobs[:count]
 
@@ -311,7 +309,7 @@ class Dispatcher:
         self._executor = executor
         self._timeout_s = timeout_s
         parent = os.getpid() if executor.starts_workers else None
-        #: That of the current round, and its handle.
+        #: The session of the current round, and its handle.
         self._session = Session("", config, seed, None, None, parent)
         self._session_handle: Any = None
         self._maker = JobMaker(pickles=not executor.shares_memory, by_value=executor.by_value)
@@ -441,7 +439,7 @@ class Dispatcher:
         batcher = self._batcher
         if not (self._landed or self._is_broken) and batcher.asks_for_more():
             return _NO_TASK
-        if batcher.has_waiting and not (self._landed and batcher.has_room):
+        if batcher.waiting and not (self._landed and batcher.has_room):
             # Nothing waits for an executor that is broken or has no job to finish.
             for tasks in batcher.jobs(at_once=self._is_broken or not self._pending):
                 self._send(tasks)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
-from dagprofiler.executors._shared_files import SharedFile, in_file_if_large
+from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile, in_file_if_large
 from dagprofiler.executors.worker import Worker, end_with, this_worker, time_limit_process
 from dagprofiler.measure.pipeline import Contract, Record, perform
 from dagprofiler.measure.random import Streams, generators_restored
@@ -125,7 +125,7 @@ def _result_of(
 
 
 def not_started(error: BaseException | PackedError) -> Record:
-    """Return the record of a task that failed before its first phase."""
+    """Return the record of a task that failed before its first phase, without times."""
     return Record((None,) * 6, {}, {}, {}, None, error, None, None)  # type: ignore[arg-type]
 
 
@@ -247,19 +247,22 @@ def _record_of(task: JobTask, key: str, packed: Any, frames: list[Any], alone: b
     instruments = _thread_state.enter(session, alone=alone)
     streams = None if session.seed is None else Streams(session.seed, legacy=alone)
     with generators_restored() if streams and alone else nullcontext():
-        record = Record(*perform(call, frames, session.config, streams, instruments, beside=True))
+        done = perform(call, frames, session.config, streams, instruments, beside=True)
     if instruments is not None:
         instruments.rest()
-    return record if session is packed else _sent(record, task, session.folder)
-
-
-def _sent(record: Record, task: JobTask, folder: str | None) -> Record:
-    """Return a record as it is sent to another process: with the outputs that are needed there."""
-    if record.error is not None:
-        return record._replace(error=PackedError(record.error))  # type: ignore[arg-type]
-    fields = record.frames if task.returns_outputs else task.outputs
-    frames = {field: in_file_if_large(record.frames[field], folder) for field in fields}
-    return record._replace(frames=frames, outputs=None)
+    if session is packed:
+        # The process that drives the run is this one.
+        return Record(*done)
+    times, payload_bytes, wire_bytes, encoded, _, failure, readings, spans = done
+    if failure is not None:
+        # It has times up to its failure, and no outputs.
+        return not_started(PackedError(failure))._replace(times=times, spans=spans)
+    fields = encoded if task.returns_outputs else task.outputs
+    sent = {
+        field: in_file_if_large(encoded[field], session.folder, SHARED_FILE_BYTES)
+        for field in fields
+    }
+    return Record(times, payload_bytes, wire_bytes, sent, None, None, readings, spans)
 
 
 #: What this process has unpickled for its latest session, by the pickles.

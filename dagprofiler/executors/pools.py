@@ -234,7 +234,7 @@ def _pinned(node: str, executors: Mapping[str, Any]) -> Executor:
             f"schedule: the executor of node {short_repr(node)} must be a "
             f"concurrent.futures.Executor or one of dagprofiler, got {short_repr(executors[node])}"
         )
-    sharing = [other for other, given in executors.items() if given is executors[node]]
+    sharing = [other for other in executors if executors[other] is executors[node]]
     if len(sharing) > 1 and isinstance(executor, PoolExecutor):
         raise refused(f"schedule: nodes {listed(sharing)} need a pool each, got the same one")
     return executor.pinned(node)

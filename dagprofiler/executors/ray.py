@@ -138,21 +138,21 @@ class RayExecutor(Executor):
         results = perform.remote(call, *handles)
         first, *others = results if job.outputs else [results]
         self._waiting.add(first)
-        mine = running_future()
+        future = running_future()
 
-        def ended(theirs: Future[Any]) -> None:
+        def ended(in_ray: Future[Any]) -> None:
             self._waiting.discard(first)
             try:
                 references = dict(zip(job.outputs, others))
-                result: JobResult = pickle.loads(theirs.result())
-                mine.set_result(
+                result: JobResult = pickle.loads(in_ray.result())
+                future.set_result(
                     result.replace(lambda k, field, data: references.get((k, field), data))
                 )
             except BaseException as error:  # noqa: BLE001  (the run loop waits for the future)
-                mine.set_exception(error)
+                future.set_exception(error)
 
         first.future().add_done_callback(ended)
-        return mine
+        return future
 
     def put(self, frames: Any) -> Any:
         """Put a value into the object store; a small one is sent with the jobs."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.config import Config
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation, Instruments
 
 
+@dataclass
 class SerialExecutor:
     """Runs each task when its result is requested.
 
@@ -28,6 +30,8 @@ class SerialExecutor:
 
     Attributes
     ----------
+    config, streams
+        Parameters of the run, and its random streams if it has a seed.
     name
         Its name in the profile.
     capacity
@@ -37,27 +41,25 @@ class SerialExecutor:
     serial
         Whether it runs one task after the other, so that Kahn's order is enough.
     workers
-        The workers, in the form of the profile's ``timeline.workers``.
+        The workers, in the form of the profile's ``timeline.workers``; the first is this thread.
     """
 
-    name = "serial"
-    serial = True
-    enforces_timeout = False
-
-    def __init__(self, config: Config, seed: int | None) -> None:
-        self.workers: list[dict[str, Any]] = [
-            {"host": HOSTNAME, "pid": os.getpid(), "thread": threading.get_ident()}
-        ]
-        # Of the instance: the run loop asks before each task, and finds it faster there.
-        self.capacity = 1
-        self._config = config
-        self._streams = None if seed is None else Streams(seed)
-        self._submitted: tuple[int, tuple[Any, ...], list[Any]]
-        self._instrumentation: Instrumentation | None = None
-        self._instruments: Instruments | None = None
+    config: Config
+    streams: Streams | None
+    # Of the instance: the run loop asks before each task, and finds it faster there.
+    capacity: int = 1
+    workers: list[dict[str, Any]] = field(default_factory=list)
+    name: ClassVar[str] = "serial"
+    serial: ClassVar[bool] = True
+    enforces_timeout: ClassVar[bool] = False
+    _instrumentation: Instrumentation | None = None
+    _instruments: Instruments | None = None
 
     def begin(self, instrumentation: Instrumentation | None, wiring: Wiring) -> None:  # noqa: ARG002  (a Dispatcher needs it)
         """Begin a round whose tasks are measured by these instruments, or by none."""
+        if not self.workers:
+            thread = threading.get_ident()
+            self.workers.append({"host": HOSTNAME, "pid": os.getpid(), "thread": thread})
         if instrumentation is not self._instrumentation:
             self.close()
             self._instruments = instrumentation and instrumentation.open()
@@ -70,7 +72,7 @@ class SerialExecutor:
     def next(self) -> tuple[int, int, tuple[Any, ...]]:
         """Return a finished task's number, the index of its worker, and its record."""
         number, work, handles = self._submitted
-        return number, 0, perform(work, handles, self._config, self._streams, self._instruments)
+        return number, 0, perform(work, handles, self.config, self.streams, self._instruments)
 
     @staticmethod
     def end() -> RoundReport:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from logging import getLogger
 from typing import IO, Any
 
 from dagprofiler._document.rounds import Rounds
@@ -13,17 +15,21 @@ from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import Block
 from dagprofiler.analysis.compare import ProfileComparison, compare_profiles
 from dagprofiler.dag import DAG, Inputs
-from dagprofiler.engine.options import RunOptions
 from dagprofiler.engine.progress import Progress
 from dagprofiler.engine.run import HookCalls, Run
+from dagprofiler.engine.setup import RunOptions, as_executor, prepare
 from dagprofiler.errors import DeclarationError, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine
 from dagprofiler.measure.busy import busy
 from dagprofiler.profile import Profile
-from dagprofiler.stats.ranktests import DIFFERENCE
+from dagprofiler.stats import DIFFERENCE
 
 __all__ = ["RunComparison", "calibrate_engine", "compare_runs", "sweep"]
+
+#: Rounds that tell whether a configuration needs a process of its own, and the difference that
+#: matters, relative and in ms.
+_TRIED, _MATTERS, _MATTERS_MS = 3, 0.1, 0.3
 
 #: Enough for 29 of 30 slowdowns of 10 % at 5 % noise, with 30 tasks.
 _ROUNDS = 30
@@ -144,7 +150,8 @@ def compare_runs(
         )
     changed = new if isinstance(new, DAG) else base.with_config(new)
     # Both get the same meters; a single round is metered too.
-    options = RunOptions(seed, inputs, rounds, meters="default" if meters is None else meters)
+    meters = "default" if meters is None else meters
+    options = RunOptions.of(seed=seed, inputs=inputs, rounds=rounds, meters=meters)
     cases = [("base", base, options), ("new", changed, options)]
     before, after = _interleaved(cases, progress=progress)
     found = compare_profiles(after, before, paired=True, difference=difference)
@@ -160,6 +167,7 @@ def sweep(
     inputs: Inputs | None = None,
     meters: Any = None,
     executor: Any = None,
+    processes: bool | None = None,
     progress: bool = False,
 ) -> list[Profile]:
     """Measure a DAG in several configurations with interleaved rounds.
@@ -177,6 +185,12 @@ def sweep(
     executor
         None, or a ``concurrent.futures.Executor``: rounds on the workers that will run the
         tasks predict best.
+    processes
+        Whether each configuration has a process of its own for all of its rounds. In one that has
+        run larger configurations the C library keeps the memory of their arrays, smaller ones
+        then take less time, and fitted powers are too high. By default if that makes a difference
+        of over 10 % to the configuration in the middle, which is then logged. Needs tasks that
+        pickle; without effect with `executor` or ``fresh_process``.
     progress
         Whether to show how far the runs are, as :class:`~dagprofiler.Progress` does.
 
@@ -218,16 +232,54 @@ def sweep(
             f"sweep: executor must be a concurrent.futures.Executor, got {short_repr(executor)}"
         )
     # Iterators are used up once, for all.
-    options = RunOptions(seed, inputs, rounds, "default" if meters is None else meters)
-    cases = [
-        (
-            ", ".join(f"{name}={other.config[name]}" for name in over),
-            other,
-            replace(options, executor=executor),
+    meters = "default" if meters is None else meters
+    options = RunOptions.of(seed=seed, inputs=inputs, rounds=rounds, meters=meters)
+    if executor is not None or options.rounds.fresh_process:
+        processes = False
+    elif processes is None:
+        processes = len(dags) > 2 and _needs_processes(dags, options)
+    labels = [", ".join(f"{name}={other.config[name]}" for name in over) for other in dags]
+    with ExitStack() as pools:
+        cases = []
+        for label, other in zip(labels, dags):
+            pool = pools.enter_context(ProcessPoolExecutor(1)) if processes else executor
+            placed = replace(options, executor=as_executor(pool, options.rounds))
+            cases.append((label, other, placed))
+        return _interleaved(cases, progress=progress)
+
+
+def _needs_processes(dags: Sequence[DAG], options: RunOptions) -> bool:
+    """Tell whether a configuration takes another time after a larger one in the same process.
+
+    What fails here fails again in the sweep, which reports it.
+    """
+
+    def time_ms(dag: DAG, pool: ProcessPoolExecutor, rounds: int) -> float:
+        conditions = Rounds(rounds, warmup=rounds // 2)
+        asked = replace(options, executor=as_executor(pool, conditions), rounds=conditions)
+        run = Run(prepare(dag._workflow(), asked), HookCalls([]))  # noqa: SLF001
+        profile = run.execute()
+        sources = profile.sections.get("weight_sources", {})
+        # CPU time, if it is known: other programs do not change it.
+        return sum(
+            sources.get(entry.task, {}).get("cpu_time_ms") or entry.compute_time_ms
+            for entry in profile.metrics.task_metrics
         )
-        for other in dags
-    ]
-    return _interleaved(cases, progress=progress)
+
+    middle, ends = dags[len(dags) // 2], (dags[0], dags[-1])
+    with suppress(Exception), ExitStack() as pools:
+        alone, *others = [pools.enter_context(ProcessPoolExecutor(1)) for _ in range(3)]
+        alone_ms = time_ms(middle, alone, _TRIED)
+        large = max(zip(ends, others), key=lambda end: time_ms(end[0], end[1], 1))
+        after_ms = time_ms(middle, large[1], _TRIED)
+        if abs(after_ms - alone_ms) > max(_MATTERS * alone_ms, _MATTERS_MS):
+            getLogger("dagprofiler.sweep").warning(
+                "each configuration has a process of its own: after a larger one in the same "
+                "process, tasks took %.2f times as long; processes=False measures all in this one",
+                after_ms / alone_ms,
+            )
+            return True
+    return False
 
 
 def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[DAG]:
@@ -263,19 +315,19 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
             busy_cores = cases[0][2].rounds.busy_cores
             if busy_cores:
                 conditions.enter_context(busy(busy_cores))
-            shown: Progress | None = None
+            shown = Progress()
             for label, dag, options in cases:
-                shown = Progress(label=label, beside=shown) if progress else None
-                hooks = HookCalls([] if shown is None else [shown])
+                hooks = HookCalls([Progress(label=label, beside=shown)] if progress else [])
+                conditions.callback(hooks.close)
                 # Like DAG.run, but the rounds are taken one by one.
-                runs.append(dag._prepared(options, hooks))  # noqa: SLF001
-            going = [run.steps() for run in runs]
-            for iterator in going:
-                # If one fails, the others are closed too.
-                conditions.callback(iterator.close)
+                run = Run(prepare(dag._workflow(), options), hooks)  # noqa: SLF001
+                # If one fails, the others end too.
+                conditions.callback(run.stop, "the end of another run")
+                runs.append(run)
+            going = runs
             while going:
                 # In turns until all have ended, in an order that alternates.
-                going = [iterator for iterator in going if next(iterator, going) is None]
+                going = [run for run in going if run.step()]
                 going.reverse()
     except BaseException as error:
         ended: Any = error
@@ -283,7 +335,10 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
             (run.profile, case[0]) for run, case in zip(runs, cases) if hasattr(run, "profile")
         ]
         with suppress(AttributeError):
-            rounds = {case[0]: run.complete_rounds for run, case in zip(runs, cases)}
+            rounds = {
+                case[0]: sum(log.complete for log in run.log.rounds)
+                for run, case in zip(runs, cases)
+            }
             finished = {case for _, case in begun}
             ended.unfinished = {of: n for of, n in rounds.items() if n and of not in finished}
             ended.profiles = [profile for profile, _ in begun]

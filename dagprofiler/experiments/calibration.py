@@ -15,7 +15,7 @@ from dagprofiler._util import grouped
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.dag import DAG, ORDER_ONLY
 from dagprofiler.engine.log import allocator_settings
-from dagprofiler.engine.options import as_executor
+from dagprofiler.engine.setup import as_executor
 from dagprofiler.errors import refused
 from dagprofiler.executors import Executor
 from dagprofiler.executors.pools import PoolExecutor
@@ -233,10 +233,9 @@ def _rounds(dag: DAG, run: Callable[[DAG], Profile]) -> list[Profile]:
 
 def _rows(profile: Profile) -> Iterator[tuple[tuple[str, int], tuple[float, float]]]:
     """Yield name and worker of each task, and when it began and ended there."""
-    timeline = profile.sections["timeline"]
-    start, end = map(timeline["columns"].index, ("deserialize_start_ms", "serialize_end_ms"))
-    for row in timeline["records"]:
-        yield (row[0], row[2]), (row[start], row[end])
+    for row in profile.timeline.rows():
+        span = row.deserialize_start_ms or 0.0, row.serialize_end_ms or 0.0
+        yield (row.task, row.worker or 0), span
 
 
 def _between(spans: Iterable[tuple[float, float]]) -> list[float]:

@@ -145,13 +145,13 @@ def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profi
             from dagprofiler.profile import Profile
 
             return Profile.from_dict(document)
-        fitting, reasons = recognizing(document)
+        fitting = recognizing(document)
         if len(fitting) != 1:
             what = f"could be any of {', '.join(fitting)}" if fitting else "is in no format known"
             hint = f"give format= (known: {', '.join(importer_names()) or 'none'})"
             name = documents.file_name(path)
             file = repr(name) if name else "the stream"
-            raise FormatError("; ".join([f"{file} {what}", hint, *reasons]))
+            raise FormatError(f"{file} {what}; {hint}")
         (chosen,) = fitting.values()
         profile: Profile = chosen.read(document)
         return profile

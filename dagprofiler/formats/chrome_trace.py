@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from dagprofiler._document.table import TaskSpan, TracedSpan, edges_of, task_spans, traced_spans
+from dagprofiler._document import SpanRow
+from dagprofiler._document.table import TaskSpan, edges_of, moment_ns, task_spans
 from dagprofiler._util import grouped
 from dagprofiler._util.json import trace_events, trace_json
 from dagprofiler.analysis.critical_path import analyze
@@ -44,7 +45,7 @@ class ChromeTrace:
         for worker, of_worker in grouped((span.worker, span) for span in spans).items():
             trace.add_tasks(worker, of_worker)
         trace.add_flows(edges_of(profile))
-        trace.add_traced(traced_spans(profile))
+        trace.add_traced(profile.spans.rows())
         other = {
             "hostname": profile.hostname,
             "timestamp": profile.timestamp,
@@ -66,17 +67,28 @@ class _Ran(NamedTuple):
     last_ns: int
 
 
+class _Seen(NamedTuple):
+    """What tracing saw, as it is shown: the kind may differ, times are in ns."""
+
+    row: SpanRow
+    kind: str
+    start: int
+    end: int
+    args: Mapping[str, Any]
+
+
 class _Trace:
     """The events of a trace, and where the tasks are in it."""
 
     def __init__(self, profile: Profile) -> None:
         self.events: list[str] = []
         self._critical = _critical(profile) if "spans" in profile.sections else frozenset()
-        self._kinds: Sequence[str] = profile.sections.get("samples", {}).get("rounds", ())
-        self._workers: Sequence[Mapping[str, Any]] = profile.sections["timeline"]["workers"]
+        self._kinds = profile.samples.rounds
+        self._workers = profile.timeline.workers
+        self._thread_ids = [thread["id"] for thread in profile.spans.threads]
         self._numbers = count(1)
         self._processes: dict[tuple[Any, Any], int] = {}
-        self._threads: dict[tuple[Any, ...], str] = {}
+        self._threads: dict[int, str] = {}
         #: By round and task.
         self._ran: dict[int, dict[str, _Ran]] = {}
 
@@ -132,72 +144,74 @@ class _Trace:
                         f'{{"ph": "f", "bp": "e", {what}, {second.place}, "ts": {end}}}',
                     ]
 
-    def add_traced(self, spans: Iterable[TracedSpan]) -> None:
+    def add_traced(self, rows: Iterable[SpanRow]) -> None:
         """Add what tracing saw inside the tasks, and a track for each other thread.
 
         Spans of one thread that overlap without one being in the other, since they were closed
         in the wrong order, become asynchronous: viewers would drop them.
         """
         numbers = count(1)
-        for place, seen in grouped(self._placed(span) for span in spans).items():
-            seen.sort(key=lambda span: (span.start, -span.end))
+        for place, seen in grouped(self._placed(row) for row in rows).items():
             around: list[int] = []
-            for span in seen:
-                number = None if span.id is None else f"{span.task} {span.round} {span.id}"
-                if span.kind == "span":
-                    while around and around[-1] <= span.start:
+            for one in sorted(seen, key=lambda one: (one.start, -one.end)):
+                row, shown = one.row, one
+                number = None if row.id is None else f"{row.task} {row.round} {row.id}"
+                if one.kind == "span":
+                    while around and around[-1] <= one.start:
                         around.pop()
-                    if around and around[-1] < span.end:
+                    if around and around[-1] < one.end:
                         number = f"overlapping {next(numbers)}"
-                        span = span._replace(kind="async")  # noqa: PLW2901  (shown as such)
+                        shown = one._replace(kind="async")
                     else:
-                        around.append(span.end)
-                self._add_seen(span, place, number)
+                        around.append(one.end)
+                self._add_seen(shown, place, number)
 
-    def _placed(self, span: TracedSpan) -> tuple[str, TracedSpan]:
+    def _placed(self, row: SpanRow) -> tuple[str, _Seen]:
         """Return process and thread of a span, and the span as it is shown there."""
-        ran = self._ran.get(span.round, {}).get(span.task)
-        start, end, args = span.start, span.end, span.args
-        if ran is not None and span.thread["own"]:
+        ran = self._ran.get(row.round, {}).get(row.task)
+        start, end = moment_ns(row.start_ms), moment_ns(row.end_ms)
+        args: dict[str, Any] = dict(row.args or {})
+        if ran is not None and row.own:
             place = ran.place
             # Clocks are read one after the other: what is in a task must not stick out of it.
             start = max(ran.span.start, min(ran.span.end, start))
             end = max(ran.span.start, min(ran.span.end, end))
         else:
-            place = self._place_of(span.thread)
-            args = {"task": span.task, "round": span.round, **args}
-        if span.task in self._critical and span.thread["own"]:
-            args = {**args, "critical_path": args.get("critical_path", True)}
-        if span.kind == "counter":
+            place = self._place_of(row)
+            args = {"task": row.task, "round": row.round, **args}
+        if row.own and row.task in self._critical:
+            args.setdefault("critical_path", True)
+        if row.kind == "counter":
             # Any other argument would be a counter too.
             args = {
                 name: value
-                for name, value in span.args.items()
+                for name, value in (row.args or {}).items()
                 if isinstance(value, (int, float)) and not isinstance(value, bool)
             }
-        return place, span._replace(start=start, end=end, args=args)
+        return place, _Seen(row, row.kind, start, end, args)
 
-    def _place_of(self, thread: Mapping[str, Any]) -> str:
+    def _place_of(self, row: SpanRow) -> str:
         """Return process and thread of a thread other than the tasks'."""
-        key = thread["worker"], thread["name"], thread["id"]
-        if key not in self._threads:
-            info = {} if thread["worker"] is None else self._workers[thread["worker"]]
+        index = row.thread_index
+        if index not in self._threads:
+            info = {} if row.worker is None else self._workers[row.worker]
             process = self._process(info.get("host", "unknown worker"), info.get("pid"))
-            self._threads[key] = self._thread(process, f"{thread['name']} ({thread['id']})")
-        return self._threads[key]
+            name = f"{row.thread} ({self._thread_ids[index]})"
+            self._threads[index] = self._thread(process, name)
+        return self._threads[index]
 
-    def _add_seen(self, span: TracedSpan, place: str, number: str | None) -> None:
-        if span.kind == "span":
-            event = _span(span.name, span.category, place, span.start, span.end, span.args)
+    def _add_seen(self, seen: _Seen, place: str, number: str | None) -> None:
+        row, kind = seen.row, seen.kind
+        if kind == "span":
+            event = _span(row.name, row.category, place, seen.start, seen.end, seen.args)
             self.events.append(event)
             return
-        what = f'"name": {trace_json(span.name)}, "cat": {trace_json(span.category)}, {place}, '
-        if span.kind.startswith("async"):
+        what = f'"name": {trace_json(row.name)}, "cat": {trace_json(row.category)}, {place}, '
+        if kind.startswith("async"):
             what += f'"id": {trace_json(number)}, '
-        has_args = span.args or span.kind == "counter"
-        args = f', "args": {trace_json(span.args)}' if has_args else ""
-        begin, end = str(span.start / 1000), str(span.end / 1000)
-        self.events += trace_events(span.kind, what, begin, end, args)
+        args = f', "args": {trace_json(seen.args)}' if seen.args or kind == "counter" else ""
+        begin, end = str(seen.start / 1000), str(seen.end / 1000)
+        self.events += trace_events(kind, what, begin, end, args)
 
     def _process(self, host: Any, pid: Any) -> int:
         number = self._processes.get((host, pid))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
+from dagprofiler._document import SpanRow
 from dagprofiler._document.table import TaskSpan, edges_of, moment_ns, task_spans
 from dagprofiler._util import grouped
 from dagprofiler.errors import FormatError, needs_extra, short_repr
@@ -13,9 +14,6 @@ from dagprofiler.profile import Profile
 
 #: Spans between flushes; processors hold 2048 spans by default, and drop the rest.
 _BATCH = 512
-
-#: The last moment that the protocol can hold, in ns since 1970.
-_LAST_NS = 2**64 - 1
 
 
 def to_opentelemetry(profile: Profile, tracer_provider: Any = None) -> int:
@@ -88,26 +86,31 @@ class _Sender:
         nodes, sections = self._profile.dag_structure["nodes"], self._profile.sections
         attributes = {"dag.tasks": len(nodes), "dag.predicted": "prediction" in sections or None}
         root = self._span("dag run", None, min(ran.start for ran in everything), attributes)
-        seen = self._seen_by_task()
+        traced = grouped(((row.task, row.round), row) for row in self._profile.spans.rows())
         for number, of_round in grouped((ran.round, ran) for ran in everything).items():
             begun = min(ran.start for ran in of_round)
             round_span = self._span("round", root, begun, {"dag.round": number})
-            self._send_round(of_round, round_span, seen)
+            self._send_round(of_round, round_span, traced)
             self._end(round_span, max(ran.end for ran in of_round))
         self._end(root, max(ran.end for ran in everything))
         self._flush()
         return self._sent
 
     def _send_round(
-        self, of_round: Sequence[TaskSpan], parent: Any, seen: Mapping[tuple[str, int], list[Any]]
+        self,
+        of_round: Sequence[TaskSpan],
+        parent: Any,
+        traced: Mapping[tuple[str, int], Sequence[SpanRow]],
     ) -> None:
         sent: dict[str, Any] = {}
         incoming = self._incoming()
-        workers = self._profile.sections["timeline"]["workers"]
+        workers = self._profile.timeline.workers
         # In execution order, since a link needs an existing span; files may have any times.
         of_task = {ran.task: ran for ran in of_round}
         order = self._profile.dag_structure["execution_order"]
-        for name in filter(of_task.__contains__, order):
+        for name in order:
+            if name not in of_task:
+                continue
             ran = of_task[name]
             worker = {} if ran.worker is None else workers[ran.worker]
             links = [
@@ -117,50 +120,43 @@ class _Sender:
             ]
             attributes = {"dag.task": name, "dag.round": ran.round, **_of_worker(worker)}
             span = sent[name] = self._span(name, parent, ran.start, attributes, links)
-            self._send_inside(span, ran, worker, seen.get((name, ran.round), ()))
+            self._send_inside(span, ran, worker, traced.get((name, ran.round), ()))
             if ran.failure is not None and ran.failure["state"] == "failed":
                 self._mark(span, ran.failure.get("error", ""))
             self._end(span, ran.end)
 
     def _send_inside(
-        self, span: Any, ran: TaskSpan, worker: Mapping[str, Any], seen: Sequence[Sequence[Any]]
+        self, span: Any, ran: TaskSpan, worker: Mapping[str, Any], traced: Iterable[SpanRow]
     ) -> None:
         """Send the phases of a task, and the traced spans in them."""
-        section = self._profile.sections.get("spans", {})
-        labels, threads = section.get("labels", ()), section.get("threads", ())
-        phases = [(at, end, self._span(phase, span, at, {})) for phase, at, end in ran.phases]
-        around: list[tuple[int, Any]] = []
-        last_thread = None
-        for _, _, thread, label, start_ms, end_ms, _, args, *_ in seen:
-            kind, name = labels[label]["kind"], labels[label]["name"]
-            start, end = moment_ns(start_ms), moment_ns(end_ms)
-            attributes = {**(args or {}), **_of_code(labels[label])}
-            if kind in ("instant", "async_instant"):
-                span.add_event(name, _attributes(attributes), self._time(start))
-            if kind not in ("span", "async"):
-                continue
-            if thread != last_thread:
-                around.clear()
-                last_thread = thread
-            while around and around[-1][0] <= start:
-                around.pop()
-            parents = [
-                *(outer for until, outer in reversed(around) if end <= until),
-                *(phase for begin, until, phase in phases if begin <= start < until),
-                span,
-            ]
-            attributes["thread.name"] = threads[thread]["name"]
-            if threads[thread]["own"]:
-                # Python's number, as that of the task; of others only the system's is known.
-                attributes["thread.id"] = worker.get("thread")
-            traced = self._span(name, parents[0], start, attributes)
-            if "error" in attributes:
-                self._mark(traced, str(attributes["error"]))
-            self._end(traced, end)
-            if kind == "span":
-                around.append((end, traced))
-        for _, end, phase_span in phases:
-            self._end(phase_span, end)
+        phases = [
+            (start, end, self._span(name, span, start, {})) for name, start, end in ran.phases
+        ]
+        # Spans of different threads are not nested.
+        for of_thread in grouped((row.thread_index, row) for row in traced).values():
+            around: list[tuple[int, Any]] = []
+            for row in sorted(of_thread, key=lambda row: (row.start_ms, -row.end_ms)):
+                start, end = moment_ns(row.start_ms), moment_ns(row.end_ms)
+                words = _words_of(row, worker)
+                if row.kind in ("instant", "async_instant"):
+                    span.add_event(row.name, _attributes(words), self._epoch_ns + start)
+                if row.kind not in ("span", "async"):
+                    continue
+                while around and around[-1][0] <= start:
+                    around.pop()
+                parents = [
+                    *(outer for until, outer in reversed(around) if end <= until),
+                    *(phase for begin, until, phase in phases if begin <= start < until),
+                    span,
+                ]
+                sent = self._span(row.name, parents[0], start, words)
+                if "error" in words:
+                    self._mark(sent, str(words["error"]))
+                self._end(sent, end)
+                if row.kind == "span":
+                    around.append((end, sent))
+        for _, end, phase in phases:
+            self._end(phase, end)
 
     def _mark(self, span: Any, error: str) -> None:
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, error))
@@ -178,15 +174,6 @@ class _Sender:
         pairs = edges_of(self._profile)
         return grouped((pair[1], (pair[0], carried.get(pair, {}))) for pair in pairs)
 
-    def _seen_by_task(self) -> dict[tuple[str, int], list[Sequence[Any]]]:
-        """Return the traced records of each task and round, by start, the longest first."""
-        everything = self._profile.sections.get("spans", {}).get("records", ())
-        seen = grouped(((record[0], record[1]), record) for record in everything)
-        for records in seen.values():
-            # By thread, since spans of different threads are not nested.
-            records.sort(key=lambda record: (record[2], record[4], -record[5]))
-        return seen
-
     def _span(
         self, name: str, parent: Any, start: int, attributes: Mapping[str, Any], links: Any = ()
     ) -> Any:
@@ -196,17 +183,14 @@ class _Sender:
             context=self._trace.set_span_in_context(parent or self._trace.INVALID_SPAN),
             attributes=_attributes(attributes),
             links=links,
-            start_time=self._time(start),
+            start_time=self._epoch_ns + start,
         )
 
     def _end(self, span: Any, end: int) -> None:
-        span.end(self._time(end))
+        span.end(self._epoch_ns + end)
         self._ended += 1
         if self._ended % _BATCH == 0:
             self._flush()
-
-    def _time(self, moment: int) -> int:
-        return max(0, min(self._epoch_ns + moment, _LAST_NS))
 
 
 def _epoch_ns(timestamp: str | None) -> int:
@@ -217,11 +201,8 @@ def _epoch_ns(timestamp: str | None) -> int:
     except ValueError:
         problem = f"{short_repr(timestamp)} is not a valid timestamp"
         raise FormatError(f"metadata.timestamp: {problem}") from None
-    if moment.tzinfo is None:
-        # 0.1.0 wrote the local time of the host.
-        moment = moment.astimezone()
-    since = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
-    return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000
+    # The time that 0.1.0 wrote, which names no zone, is that of the host; it has microseconds.
+    return round(moment.timestamp() * 1e6) * 1000
 
 
 def _of_worker(worker: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,11 +210,17 @@ def _of_worker(worker: Mapping[str, Any]) -> dict[str, Any]:
     return {named[key]: value for key, value in worker.items() if key in named}
 
 
-def _of_code(label: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of what a span was around: a function, or anything of a category."""
-    name = f"{label['category']}.{label['name']}"
-    function = {"code.function.name": name} if all(map(str.isidentifier, name.split("."))) else {}
-    return {"dag.span.category": label["category"], **function}
+def _words_of(row: SpanRow, worker: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of what was traced: around what it was, in which thread, its values."""
+    name = f"{row.category}.{row.name}"
+    words = {**(row.args or {}), "dag.span.category": row.category}
+    if all(part.isidentifier() for part in name.split(".")):
+        words["code.function.name"] = name
+    words["thread.name"] = row.thread
+    if row.own:
+        # Python's number, as that of the task; of others only the system's is known.
+        words["thread.id"] = worker.get("thread")
+    return words
 
 
 def _attributes(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,12 +8,11 @@ raise an error here.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import edges_of
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import plain_number
@@ -43,10 +42,10 @@ def network_of(network: Any) -> dict[str, Any]:
     ----------
     network
         ``{"speeds": {node: speed}, "bandwidth": ...}``, where the bandwidth is one number for
-        all links, or one for each pair of nodes, ``{("a", "b"): 5}`` or ``{"a-b": 5}``. Or as
-        SAGA writes it, ``{"nodes": [{"name": "a", "speed": 1}], "edges": [{"source": "a",
-        "target": "b", "speed": 5}]}``; or SAGA's ``Network``. Links have no direction; those
-        from a node to itself may be absent, infinite or null, which becomes 1e18.
+        all links, or one for each pair of nodes, ``{("a", "b"): 5}``. Or as SAGA writes it,
+        ``{"nodes": [{"name": "a", "speed": 1}], "edges": [{"source": "a", "target": "b",
+        "speed": 5}]}``; or SAGA's ``Network``. Links have no direction; those from a node to
+        itself may be absent, infinite or null, which becomes 1e18.
 
     Raises
     ------
@@ -63,75 +62,53 @@ def network_of(network: Any) -> dict[str, Any]:
         # SAGA keeps them in sets, without order.
         network["nodes"].sort(key=lambda node: node["name"])
     try:
-        if "speeds" in network and not set(network) - {"speeds", "bandwidth"}:
-            speeds = dict(network["speeds"])
-            links = list(_links(network.get("bandwidth"), list(speeds)))
+        if set(network) <= {"speeds", "bandwidth"}:
+            speeds, links = dict(network["speeds"]), _links(network)
         elif set(network) == {"nodes", "edges"}:
             speeds = {node["name"]: node["speed"] for node in network["nodes"]}
-            if len(speeds) < len(network["nodes"]):
-                raise FormatError("two nodes of the network have the same name")
             links = [((e["source"], e["target"]), e["speed"]) for e in network["edges"]]
         else:
-            raise FormatError(f"{_NETWORK}; got {short_repr(network)}")
-    except FormatError:
-        raise
+            raise KeyError
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{_NETWORK}; got {short_repr(network)}") from error
     if not speeds:
         raise FormatError("the network has no nodes")
-    for name, speed in speeds.items():
-        if not isinstance(name, str):
-            raise FormatError(f"a node's name must be text, got {name!r}")
-        speeds[name] = number(f"the speed of node {name!r}", speed, error=FormatError)
-    mesh = _mesh(list(speeds), links)
-    return {
-        "nodes": [{"name": name, "speed": speed} for name, speed in speeds.items()],
-        "edges": [
-            {"source": a, "target": b, "speed": bandwidth} for (a, b), bandwidth in mesh.items()
-        ],
-    }
+    nodes = [
+        {"name": name, "speed": number(f"the speed of node {name!r}", speed, error=FormatError)}
+        for name, speed in speeds.items()
+    ]
+    edges = [
+        {"source": source, "target": target, "speed": bandwidth}
+        for (source, target), bandwidth in _mesh(list(speeds), links).items()
+    ]
+    return {"nodes": nodes, "edges": edges}
 
 
-def _links(bandwidth: Any, nodes: Sequence[str]) -> Iterator[tuple[Pair, Any]]:
-    if bandwidth is None:
-        return
-    if not hasattr(bandwidth, "items"):
-        yield from ((pair, bandwidth) for pair in combinations(nodes, 2))
-        return
-    known = set(nodes)
-    for key, value in bandwidth.items():
-        pairs = _split(key, known) if isinstance(key, str) else [tuple(key)]
-        if len(pairs) != 1 or len(pairs[0]) != 2:
-            what = "could be several links; give a pair" if len(pairs) > 1 else "is not a link"
-            raise FormatError(f"bandwidth: {short_repr(key)} {what} (nodes: {listed(nodes)})")
-        yield pairs[0], value
-
-
-def _split(key: str, nodes: set[str]) -> list[Any]:
-    """Return the pairs of nodes that ``"a-b"`` may mean."""
-    splits = ((key[:i], key[i + 1 :]) for i, letter in enumerate(key) if letter == "-")
-    return [(a, b) for a, b in splits if a in nodes and b in nodes]
+def _links(network: Mapping[str, Any]) -> list[tuple[Pair, Any]]:
+    """Return pairs of nodes, each with its bandwidth."""
+    bandwidth = network.get("bandwidth")
+    if isinstance(bandwidth, Mapping):
+        return [((source, target), value) for (source, target), value in bandwidth.items()]
+    pairs = combinations(network["speeds"], 2) if bandwidth is not None else ()
+    return [(pair, bandwidth) for pair in pairs]
 
 
 def _mesh(nodes: Sequence[str], links: Iterable[tuple[Pair, Any]]) -> dict[Pair, float]:
     """Return the bandwidth of every pair of nodes, including each node with itself."""
-    known = set(nodes)
     mesh: dict[Pair, float] = {}
     for (source, target), value in links:
         for name in (source, target):
-            if name not in known:
+            if name not in nodes:
                 hint = did_you_mean(name, nodes)
                 raise FormatError(f"link {source!r} - {target!r}: there is no node {name!r}{hint}")
-        if source == target and (value is None or value == float("inf")):
+        if source == target and value in (None, float("inf")):
             continue
         what = f"the bandwidth of link {source!r} - {target!r}"
         bandwidth = number(what, value, error=FormatError)
         # The order in which SAGA writes them.
         pair = (source, target) if source <= target else (target, source)
         if mesh.setdefault(pair, bandwidth) != bandwidth:
-            raise FormatError(
-                f"{what} is given as {short_repr(mesh[pair])} and as {short_repr(bandwidth)}"
-            )
+            raise FormatError(f"{what} is given as {mesh[pair]} and as {bandwidth}")
     missing = [pair for pair in combinations(sorted(nodes), 2) if pair not in mesh]
     if missing:
         raise FormatError(f"the network has no bandwidth for {listed(missing, show=_link)}")
@@ -149,9 +126,6 @@ _STOCHASTIC = (
     "the profile holds no network, so the file is only SAGA's StochasticTaskGraph; a scheduler "
     "needs a StochasticNetwork too"
 )
-
-#: Numbers below it are finite, and within 64 bits.
-_LARGE = 2**63
 
 _BITS_IN = {"bits": 1, "bytes": 8}
 _SIZES = {"spec": "size_bytes", "wire": "wire_bytes"}
@@ -219,11 +193,11 @@ class Saga:
             raise FormatError(
                 "SAGA has no file format for a stochastic graph with a network; leave network out"
             )
-        graph = _Graph(profile, cost, statistic, fill, size, size_unit, fill_size, stochastic)
+        graph = _TaskGraph(profile, cost, statistic, fill, size, size_unit, fill_size, stochastic)
         document: dict[str, Any] = graph.document
         if network is not None:
-            name = str(instance_name)
-            document = {"name": name, "task_graph": document, "network": network_of(network)}
+            parts = {"task_graph": document, "network": network_of(network)}
+            document = {"name": str(instance_name), **parts}
         text = json.dumps(document, allow_nan=False, default=plain_number)
         alone = () if network is not None else (_STOCHASTIC if stochastic else _ALONE,)
         return Export(text + "\n", (*graph.losses(), *alone))
@@ -243,7 +217,7 @@ def to_task_graph(profile: Profile, **options: Any) -> Any:
     MissingExtraError
         If SAGA, which needs Python 3.12, is not installed.
     """
-    graph = _Graph(profile, **options)
+    graph = _TaskGraph(profile, **options)
     kind = "stochastic:StochasticTaskGraph" if graph.stochastic else "TaskGraph"
     return _loaded("to_task_graph", kind, graph.document)
 
@@ -308,7 +282,7 @@ def from_saga(schedule: Any) -> dict[str, list[str]]:
 
 
 @dataclass
-class _Graph:
+class _TaskGraph:
     """The task graph of a profile in SAGA's JSON format."""
 
     profile: Profile
@@ -326,66 +300,59 @@ class _Graph:
         if self.fill_size is not None:
             self.fill_size = number("fill_size", self.fill_size, zero=True, error=FormatError)
         names = self.profile.dag_structure["nodes"]
-        _check_names(names)
+        pairs = edges_of(self.profile)
+        if not names:
+            raise FormatError("there are no tasks; SAGA's schedulers need at least one")
+        for name in _RESERVED:
+            if name in names:
+                raise FormatError(f"no task can be named {name!r}: SAGA reserves this name")
+        # Schedulers would never end.
+        kahn_order(names, pairs)
         self._weights = weights_of(self.profile, self.cost, self.statistic, fill=self.fill)
-        pairs = _pairs(self.profile, names)
         costs, sizes = self._costs(), self._sizes(pairs)
         self.document = {
-            "tasks": [{"name": name, "cost": costs[name]} for name in names],
+            "tasks": [{"name": name, "cost": self._written(costs[name])} for name in names],
             "dependencies": [
-                {"source": source, "target": target, "size": sizes[source, target]}
+                {"source": source, "target": target, "size": self._written(sizes[source, target])}
                 for source, target in pairs
             ],
         }
 
-    def _costs(self) -> Mapping[str, Any]:
+    def _written(self, samples: Sequence[Any]) -> Any:
+        """Return the samples of a task or an edge as SAGA has them, or its one value."""
+        return {"samples": list(samples)} if self.stochastic else samples[0]
+
+    def _costs(self) -> Mapping[str, Sequence[Any]]:
         weights = self._weights
         if not any(weights.values.values()):
             raise FormatError(
                 f"all costs from {weights.source!r} are 0, which schedulers cannot handle; "
                 "give cost= another source"
             )
-        samples = {name: [value] for name, value in weights.values.items()}
         if self.stochastic:
-            samples = samples_behind(self.profile, weights)
-        return self._written(samples, "the cost of task {!r}".format)
+            return samples_behind(self.profile, weights)
+        return {name: [value] for name, value in weights.values.items()}
 
-    def _sizes(self, pairs: Sequence[Pair]) -> Mapping[Pair, Any]:
-        known = dict(self._known_sizes())
-        self._without_size = [pair for pair in pairs if pair not in known]
+    def _sizes(self, pairs: Sequence[Pair]) -> Mapping[Pair, Sequence[Any]]:
+        sizes = dict(self._known_sizes())
+        self._without_size = [pair for pair in pairs if pair not in sizes]
         if self._without_size and self.fill_size is None:
             what = "bytes on the wire" if self.size == "wire" else "size"
             raise FormatError(
                 f"the profile holds no {what} of {listed(self._without_size, show=_link)}; "
                 f"give fill_size= a number of {self.size_unit}"
             )
-        known.update({pair: [self.fill_size] for pair in self._without_size})
-        return self._written(known, lambda pair: "the size of edge {!r} -> {!r}".format(*pair))
-
-    def _written(
-        self, values: Mapping[Any, Sequence[Any]], what: Callable[[Any], str]
-    ) -> Mapping[Any, Any]:
-        """Return the samples of each task or edge as SAGA has them, or its one value."""
-        written: dict[Any, Any] = {}
-        for key, samples in values.items():
-            checked = [
-                value
-                if type(value) in (int, float) and 0 <= value < _LARGE
-                else number(what(key), value, zero=True, error=FormatError)
-                for value in samples
-            ]
-            written[key] = {"samples": checked} if self.stochastic else checked[0]
-        return written
+        sizes.update({pair: [self.fill_size] for pair in self._without_size})
+        return sizes
 
     def _known_sizes(self) -> Iterator[tuple[Pair, list[Any]]]:
         """Yield edges with their samples for a stochastic graph, else with their single size."""
-        section = self.profile.sections.get("samples") if self.stochastic else None
-        kinds, rows = (section["rounds"], section["edges"]) if section else ((), {})
         bits, column = self.profile.metrics.edge_weights, _SIZES[self.size]
         per_unit = _BITS_IN[self.size_unit]
         for edge in self.profile.metrics.edge_metrics:
             key = f"{edge.source}->{edge.target}"
-            in_bits = [8 * size for size in measured_of(kinds, rows.get(key, {}).get(column, ()))]
+            samples = self.profile.samples.of_edge(key, column) if self.stochastic else []
+            in_bits = [8 * size for size in samples]
             if not in_bits and self.size == "spec":
                 # Other programs may write bits that are not whole bytes.
                 in_bits = [bits.get(key, edge.size_bits)]
@@ -402,41 +369,13 @@ class _Graph:
             f"SAGA's numbers have no units: costs are {weights.unit} ({weights.source}: "
             f"{weights.provenance}), sizes {self.size_unit} ({self.size})"
         )
-        if weights.filled:
-            yield f"tasks cannot be marked as filled in: {listed(weights.filled)}"
-        if self._without_size:
-            yield f"edges cannot be marked as filled in: {listed(self._without_size, show=_link)}"
-        if profile.metrics.task_metrics:
-            yield (
-                "tasks have only a cost: no times to serialize and deserialize, no bytes in and out"
-            )
-        if any(edge.data_fields for edge in profile.metrics.edge_metrics):
-            yield "edges have only a size: no data fields"
-        yield "host, timestamp, seed and execution order are left out"
+        if weights.filled or self._without_size:
+            yield "what fill= and fill_size= stand for cannot be marked"
+        yield (
+            "tasks have only a cost and edges a size: other times and sizes, data fields, host, "
+            "timestamp, seed and execution order are left out"
+        )
         yield from left_out(profile, ())
-
-
-def _check_names(nodes: Sequence[str]) -> None:
-    if not nodes:
-        raise FormatError("there are no tasks; SAGA's schedulers need at least one")
-    if len(set(nodes)) < len(nodes):
-        raise FormatError("two tasks have the same name, so SAGA would take them for one task")
-    for name in nodes:
-        if not isinstance(name, str) or name in _RESERVED:
-            reason = "SAGA reserves this name" if name in _RESERVED else "it must be text"
-            raise FormatError(f"no task can be named {name!r} in SAGA: {reason}")
-
-
-def _pairs(profile: Profile, nodes: Sequence[str]) -> list[Pair]:
-    """Return the distinct edges; raise an error for a missing end or a cycle."""
-    pairs = edges_of(profile)
-    tasks = set(nodes)
-    for pair in pairs:
-        for name in pair:
-            if name not in tasks:
-                raise FormatError(f"edge {pair[0]!r} -> {pair[1]!r}: there is no task {name!r}")
-    kahn_order(nodes, pairs)
-    return pairs
 
 
 def _link(pair: Pair) -> str:

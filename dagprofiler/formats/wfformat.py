@@ -16,8 +16,9 @@ from importlib import resources
 from math import inf
 from typing import Any
 
+from dagprofiler._document import Samples
 from dagprofiler._document.quick import first_problem, inlined
-from dagprofiler._document.rounds import MEASURED, measured_of
+from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import edges_of
 from dagprofiler._util import grouped
 from dagprofiler._util.checks import choice, number
@@ -286,7 +287,6 @@ def _execute(document: dict[str, Any], profile: Profile, runtimes_ms: Mapping[st
         total_ms = min(sum(runtimes_ms.values()), sys.float_info.max)
     ids = [task["id"] for task in workflow["specification"]["tasks"]]
     executed = {task["id"]: task for task in kept.get("tasks", ())}
-    samples = profile.sections.get("samples", {"rounds": [], "tasks": {}})
     machines = kept.get("machines") or [] if kept else _machines(profile)
     tasks = []
     for name, identifier in zip(profile.dag_structure["nodes"], ids):
@@ -298,8 +298,7 @@ def _execute(document: dict[str, Any], profile: Profile, runtimes_ms: Mapping[st
         task = {"id": identifier, **on, **executed.get(identifier, {}), "runtimeInSeconds": seconds}
         # It is that of another runtime, or 0.
         task.pop("avgCPU", None)
-        row = samples["tasks"].get(name, {})
-        tasks.append({**task, **dict(_metered(samples["rounds"], row, runtimes_ms[name]))})
+        tasks.append({**task, **dict(_metered(profile.samples, name, runtimes_ms[name]))})
     workflow["execution"] = {
         "makespanInSeconds": _seconds(total_ms),
         "executedAt": kept.get("executedAt") or profile.timestamp,
@@ -314,17 +313,14 @@ def _seconds(time_ms: float) -> float:
     return round(time_ms / 1e3, 9)
 
 
-def _metered(
-    kinds: Sequence[str], row: Mapping[str, Sequence[Any]], runtime_ms: float
-) -> Iterator[tuple[str, int | float]]:
+def _metered(samples: Samples, name: str, runtime_ms: float) -> Iterator[tuple[str, int | float]]:
     """Yield attributes of an executed task from the medians of its samples.
 
     Readers multiply ``avgCPU`` by the runtime, so it is the CPU time as a share of that.
     """
     medians = {}
     for column in ("process_cpu_ms", "cpu_ms", *METERED.values()):
-        measured = measured_of(kinds, row.get(column, ()))
-        if measured:
+        if measured := samples.of(name, column):
             medians[column] = median(measured)
     cpu_ms = medians.get("process_cpu_ms", medians.get("cpu_ms"))
     # WRENCH divides by it, so it must not be 0.

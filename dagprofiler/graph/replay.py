@@ -116,7 +116,7 @@ def replay(
 _Do = Callable[[int], None]
 
 
-class _Shared:
+class _Works:
     """Works that advance at one common rate, as on a link: a heap of the amounts where they end.
 
     Attributes
@@ -157,7 +157,7 @@ class _Shared:
         return self.at_ms + (self.ends[0][0] - self.done) / self.rate
 
 
-def _next_end(shares: Iterable[_Shared]) -> tuple[float, _Shared | None]:
+def _next_end(shares: Iterable[_Works]) -> tuple[float, _Works | None]:
     """Return when the next of all works ends, and among which it is."""
     soonest, ending = inf, None
     for share in shares:
@@ -173,7 +173,7 @@ class _Cores:
 
     def __init__(self, overhead: Overhead, workers: int) -> None:
         self.cores, self.contention = overhead.cores, overhead.contention
-        self.beside = _Shared(1.0)
+        self.beside = _Works(1.0)
         self.shares = {(-1.0, 0.0): self.beside}
         self.active = self.gil_sum = 0.0
         self.core_sum = overhead.always * workers
@@ -184,7 +184,7 @@ class _Cores:
         """Let a task compute that needs such shares of a core and of the lock."""
         share = self.shares.get(needs)
         if share is None:
-            share = self.shares[needs] = _Shared(*needs, computes=min(1.0, needs[0]))
+            share = self.shares[needs] = _Works(*needs, computes=min(1.0, needs[0]))
         share.add(now_ms, amount_ms, do, i)
         self._change(now_ms, share, 1)
 
@@ -193,12 +193,12 @@ class _Cores:
         self.beside.add(now_ms, amount_ms, do, i)
         self._change(now_ms, self.beside, 1)
 
-    def end(self, now_ms: float, share: _Shared) -> tuple[_Do, int]:
+    def end(self, now_ms: float, share: _Works) -> tuple[_Do, int]:
         ended = share.pop(now_ms)
         self._change(now_ms, share, -1)
         return ended
 
-    def _change(self, now_ms: float, share: _Shared, by: int) -> None:
+    def _change(self, now_ms: float, share: _Works, by: int) -> None:
         self.active += by * share.computes
         self.core_sum += by * share.core
         self.gil_sum += by * share.gil
@@ -226,14 +226,14 @@ class _Links:
     """The links between workers; transfers that are on one at the same time share it."""
 
     def __init__(self) -> None:
-        self.links: dict[tuple[int, int], _Shared] = {}
+        self.links: dict[tuple[int, int], _Works] = {}
 
     def send(self, now_ms: float, pair: tuple[int, int], ms: float, do: _Do, target: int) -> None:
-        link = self.links.setdefault(pair, _Shared())
+        link = self.links.setdefault(pair, _Works())
         link.add(now_ms, ms, do, target)
         link.rate = 1.0 / len(link.ends)
 
-    def end(self, now_ms: float, link: _Shared) -> tuple[_Do, int]:
+    def end(self, now_ms: float, link: _Works) -> tuple[_Do, int]:
         ended = link.pop(now_ms)
         link.rate = 1.0 / max(1, len(link.ends))
         return ended

@@ -20,21 +20,24 @@ from typing import Any
 
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.engine.hooks import Hook, RunInfo
-from dagprofiler.engine.log import RunLog, TaskRecord
+from dagprofiler.engine.log import RunLog, TaskRecord, since_ms
 from dagprofiler.errors import JournalError, describe
 from dagprofiler.journal.replay import (
     LINES,
     TOTALS,
     PastRun,
+    bound_of,
     declaration,
+    declarations,
     pickled,
     sources_of,
+    values_of,
 )
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import FrameList, picklable
 
-#: Version of the format; the first two were those of development versions.
-FORMAT = 3
+#: Version of the format; the first three were those of development versions.
+FORMAT = 4
 
 #: The records of a journal of format 1 or 2.
 _OLD = "journal"
@@ -146,22 +149,16 @@ class Journal(Hook):
             self._append({"resumed": resumed})
 
     def _header(self, run: RunInfo) -> dict[str, Any]:
-        options, log = run.options, run.log
+        options, log, workflow = run.options, run.log, run.log.setup.workflow
         try:
             meters = pickle.dumps(options.meters)
         except Exception as error:
             problem = f"the meters cannot be recorded: {describe(error)}"
             raise JournalError(self.directory, [problem]) from error
-        names = log.wiring.names
-        values = {
+        stored = {
             "meters": meters,
-            "config": pickled(run.config),
             "inputs": {name: _picklable(fields) for name, fields in run.inputs.items()},
-            "bound": {
-                name: pickled(contract.bound)
-                for name, contract in zip(names, run.contracts)
-                if contract.bound
-            },
+            "values": pickled(values_of(workflow)),
         }
         return {
             "format": FORMAT,
@@ -171,13 +168,10 @@ class Journal(Hook):
             "rounds": options.rounds.to_dict(),
             "keep": options.keep,
             "on_error": options.on_error,
-            "sources": sources_of(run.tasks),
+            "sources": sources_of(workflow),
             "rules": list(run.rules),
-            "graph": {
-                name: declaration(i, contract, log.wiring)
-                for i, (name, contract) in enumerate(zip(names, run.contracts))
-            },
-            "values": self._own.append(values),
+            "graph": declarations(log.wiring, run.contracts),
+            "values": self._own.append(stored),
         }
 
     def task_finished(self, record: TaskRecord) -> None:
@@ -189,12 +183,19 @@ class Journal(Hook):
         worker = record.worker
         if worker is not None and ahead_s:
             worker = {**worker, "clock_ahead_ms": round(ahead_s * 1e3, 6)}
+        wire, payload, wiring = round_log.wire_bytes, round_log.payload_bytes, log.wiring
+        zero_s = log.started + ahead_s
         line = {
-            **round_log.entry(i, log.started + ahead_s),
+            "task": record.task,
+            "times_ms": since_ms(round_log.times_of(i), zero_s),
             "worker": worker,
-            "stored": round_log.stored.pop(i),
             "total_s": round_log.total_s,
-            "costs_s": [round_log.meters_s, round_log.garbage_s, round_log.store_s],
+            "bytes": {
+                name: [wire[slot], payload.get(slot, wire[slot])]
+                for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i])
+            },
+            "reasons": round_log.reasons,
+            **round_log.tasks[i].to_dict(zero_s),
         }
         if round_log.growth is not None and i >= log.wiring.given:
             line.update(self._added(round_log.growth.added_s[i], i))
@@ -203,10 +204,11 @@ class Journal(Hook):
     def _added(self, added_s: float, i: int) -> dict[str, Any]:
         """Return what the line of a task holds in addition if a rule has added the task."""
         log, contract = self._log, self._log.contracts[i]
+        bound = bound_of(log.wiring.names[i], contract)
         return {
             "added_ms": log.since_start_ms([added_s])[0],
             "declared": declaration(i, contract, log.wiring),
-            "bound": contract.bound and self._own.append(pickled(contract.bound)),
+            "bound": contract.bound and self._own.append(pickled(bound)),
         }
 
     def _number(self, task: str) -> int:
@@ -224,7 +226,9 @@ class Journal(Hook):
             return
         round_log = self._log.rounds[number]
         began_ms = self._log.since_start_ms([round_log.started_s])[0]
-        self._append({"kind": round_log.kind, "columns": round_log.columns, "began_ms": began_ms})
+        self._append(
+            {"kind": round_log.kind, "columns": [*round_log.columns], "began_ms": began_ms}
+        )
         self._rounds_begun = number + 1
 
     def round_finished(self, number: int) -> None:
@@ -245,7 +249,7 @@ class Journal(Hook):
         """Append the totals of a complete run, which resuming it returns."""
         log = self._log
         if log.reason is None and (self.past is None or self.past.totals is None):
-            totals = {name: getattr(log, name) for name in TOTALS}
+            totals = {name: getattr(log.costs, name) for name in TOTALS}
             self._append({"totals": {**totals, "environment": log.environment}})
 
     def _append(self, line: Mapping[str, Any]) -> None:
@@ -325,12 +329,9 @@ class LineFile:
 
     def _parsed(self, texts: Sequence[bytes]) -> list[dict[str, Any]]:
         try:
-            lines = [json.loads(text) for text in texts]
+            return [json.loads(text) for text in texts]
         except ValueError as error:
             raise JournalError(self.path, [f"it is damaged, or no journal: {error}"]) from error
-        if not all(isinstance(line, dict) for line in lines):
-            raise JournalError(self.path, ["it is no journal: not all its lines are objects"])
-        return lines
 
     def append(self, line: Mapping[str, Any]) -> None:
         """Append a line; it survives a kill of this process.

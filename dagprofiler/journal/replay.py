@@ -8,19 +8,19 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cache
 from time import perf_counter
 from typing import Any
 
 from dagprofiler._document.rounds import MEASURED, Rounds
 from dagprofiler._util.json import utc_text
-from dagprofiler.config import Config, same_value
-from dagprofiler.engine.log import RunLog
-from dagprofiler.engine.options import RunOptions
+from dagprofiler.config import same_value
+from dagprofiler.engine.log import RunLog, TaskNote
 from dagprofiler.engine.run import Frontier, Round
+from dagprofiler.engine.setup import RunOptions, Workflow
 from dagprofiler.errors import DagProfilerWarning, JournalError, describe, listed, short_repr
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.pipeline import Contract
-from dagprofiler.task import Task
 
 #: The file of a journal that holds its lines.
 LINES = "journal.jsonl"
@@ -127,7 +127,7 @@ class PastRun:
         # The predecessors of a task finished before it.
         for name, line in tasks.items():
             after = (self._header["graph"].get(name) or line["declared"])["after"]
-            file, _, end = line["stored"]
+            file, _, end = line["readings"]["stored"]
             if file not in sizes:
                 path = os.path.join(self.directory, file)
                 sizes[file] = os.path.getsize(path) if os.path.exists(path) else 0
@@ -154,48 +154,36 @@ class PastRun:
 
     def compare(
         self,
-        tasks: Mapping[str, Task],
-        wiring: Wiring,
-        contracts: Sequence[Contract],
+        workflow: Workflow,
         *,
-        config: Config,
         seed: int | None,
         inputs: Mapping[str, Mapping[str, Any]] | None,
-        rules: Sequence[str],
     ) -> None:
         """Raise a JournalError that lists all differences to another run, if there are any.
 
         Adds the entry of this resumption.
         """
-        header, names = self._header, wiring.names
-        graph = {name: declaration(i, contracts[i], wiring) for i, name in enumerate(names)}
-        problems = list(graph_differences(graph, header["graph"]))
-        if rules != header["rules"]:
-            problems.append(
-                f"rules: {short_repr(rules)}, in the journal {short_repr(header['rules'])}"
-            )
-        where = "config: parameter"
-        found, unknown = differences(config, self._values["config"], "config", where)
-        problems += found
-        for name, contract in zip(names, contracts):
-            bound = self._values["bound"].get(name, {})
-            where = f"task {name!r}: bound"
-            found, more = differences(contract.bound, bound, f"bound.{name}", where)
-            problems += found
-            unknown.update(more)
+        header = self._header
+        graph = declarations(workflow.wiring, workflow.contracts)
+        facts: dict[str, Any]
+        before: dict[str, Any]
+        facts, before = {"rules": list(workflow.rules)}, {"rules": header["rules"]}
         compared = ["dag", "config", "sources"]
         if seed is not None:
             compared.append("seed")
-            if seed != header["seed"]:
-                then = short_repr(header["seed"])
-                problems.append(f"seed: {short_repr(seed)}, in the journal {then}")
+            facts["seed"], before["seed"] = seed, header["seed"]
+        values, unknown = comparable(values_of(workflow), self._values["values"])
+        problems = [
+            *graph_differences(graph, header["graph"]),
+            *differences({**facts, **values[0]}, {**before, **values[1]}),
+        ]
         if inputs is not None:
             compared.append("inputs")
-            before = self._values["inputs"]
-            problems += input_differences(inputs, before, dict(zip(names, contracts)))
+            contracts = dict(zip(workflow.wiring.names, workflow.contracts))
+            problems += input_differences(inputs, self._values["inputs"], contracts)
         if problems:
             raise JournalError(self.directory, problems)
-        changed = self._changed_sources(sources_of(tasks), unknown)
+        changed = self._changed_sources(sources_of(workflow), unknown)
         if self.totals is None:
             self._resume({"compared": compared, "not_compared": unknown, "changed": changed})
 
@@ -239,37 +227,34 @@ class PastRun:
             }
         )
 
-    def frontier(self, inner: Callable[[int], Frontier]) -> Callable[[int], Frontier]:
-        """Return a function from a round's number to its frontier, which takes finished tasks over.
+    def frontier(self, inner: Frontier, number: int) -> Frontier:
+        """Return the frontier of a round, which takes over the tasks that have finished.
 
         Parameters
         ----------
         inner
-            Returns the frontier of a round without earlier attempts, by its number.
+            The frontier of the round without earlier attempts.
+        number
+            That of the round, from 0.
         """
-        rounds = self.rounds
-
-        def replayed(number: int) -> Frontier:
-            if number >= len(rounds):
-                return inner(number)
-            last = number + 1 == len(rounds)
-            return Replayed(inner(number), rounds[number], self.directory, is_last=last)
-
-        return replayed
+        if number >= len(self.rounds):
+            return inner
+        last = number + 1 == len(self.rounds)
+        return Replayed(inner, self.rounds[number], self.directory, is_last=last)
 
     def continue_clock(self, log: RunLog) -> None:
         """Shift the log of the run to the clock of the earlier attempts."""
         log.timestamp = self._header["timestamp"]
-        log.started -= self.earlier_s
-        log.earlier_s = self.earlier_s
+        log.costs.earlier_s = self.earlier_s
         log.resumed = self.resumed
 
     def finish(self, log: RunLog) -> None:
         """Enter the totals of a complete run into its log, which runs nothing any more."""
         if self.totals is not None:
             log.executor = self._executor
-            for name, value in self.totals.items():
-                setattr(log, name, value)
+            log.environment = self.totals["environment"]
+            for name in TOTALS:
+                setattr(log.costs, name, self.totals[name])
 
 
 class Replayed:
@@ -296,27 +281,21 @@ class Replayed:
         self._is_last = is_last
         #: Lines of the tasks that are still to be taken over.
         self._left = dict(past.tasks)
-        self._current: Round
+        #: Where the outputs of the others are, which have not been needed yet.
+        self._places: dict[int, Sequence[Any]] = {}
         self._busy: list[tuple[float, float]] = []
+        self._current: Round
 
     def begin(self, current: Round) -> None:
-        """Enter what the journal has of the round, and begin with the rest."""
+        """Continue the clock of the round."""
         self._current = current
         log, past = current.log, self._past
-        if log.columns != past.columns:
-            why = f"the meters measure {log.columns}, in the journal {past.columns}"
+        if [*log.columns] != past.columns:
+            why = f"the meters measure {[*log.columns]}, in the journal {past.columns}"
             raise JournalError(self._directory, [why])
         log.started_s = current.run.started + past.began_ms / 1e3
-        for line in past.tasks.values():
-            log.total_s = line["total_s"]
-            log.meters_s, log.garbage_s, log.store_s = line["costs_s"]
-        if self.wiring.grows:
-            current.added_s = self._added_s
-        else:
-            # All at once, so that they are in the profile even if the run fails early.
-            for i, name in enumerate(self.wiring.names):
-                if name in past.tasks:
-                    self._enter(i, past.tasks[name])
+        log.total_s = max((line["total_s"] for line in past.tasks.values()), default=0.0)
+        current.added_s = self._added_s
         current.start_clock(perf_counter())
         self._inner.begin(current)
         self._pop, self.done = self._inner.pop, self._inner.done
@@ -327,6 +306,8 @@ class Replayed:
         while number is not None:
             line = self._left.pop(self.wiring.names[number], None)
             if line is None:
+                for source in self.wiring.predecessors(number):
+                    self._load(source)
                 break
             self._take_over(number, line)
             if self.done is not None:
@@ -334,34 +315,20 @@ class Replayed:
             number = self._pop()
         return number
 
-    def _enter(self, i: int, line: Mapping[str, Any]) -> None:
-        """Enter a task into the log of the round; what it consumed is not needed any more."""
-        current = self._current
-        log = current.log
-        log.ran_on[i] = current.executor.recall(line["worker"])
-        log.enter(i, line, current.run.started)
-        begin_s, *_, end_s = log.times_of(i)
-        self._busy.append((begin_s, end_s))
-        current.slots.release(slot for _, slot in self.wiring.feeds(i))
-
     def _take_over(self, i: int, line: Mapping[str, Any]) -> None:
-        """Load the outputs of a task that others, rules or the profile still need."""
-        current, wiring = self._current, self.wiring
-        if wiring.grows:
-            if "declared" in line:
-                self._check(i, line)
-            self._enter(i, line)
-        slots, name = current.slots, wiring.names[i]
-        numbered = enumerate(wiring.outputs[i], wiring.first_slot[i])
-        needed = [(slot, output) for slot, output in numbered if slots.uses[slot]]
-        kept = slots.kept[i] and self._is_last
-        if not (needed or kept):
-            return
-        outputs = read_outputs(self._directory, line["stored"], name)
-        for slot, output in needed:
-            slots.handles[slot] = current.executor.put(outputs[output])
-        if kept:
-            decode = current.contracts[i].decode
+        """Enter a task that has finished; load what rules or the profile may need of it."""
+        current, name, place = self._current, self.wiring.names[i], line["readings"]["stored"]
+        if "declared" in line:
+            self._check(i, line)
+        self._enter(i, line)
+        self._places[i] = place
+        if self.wiring.grows:
+            self._load(i)
+        if current.slots.kept[i] and self._is_last:
+            decode, outputs = (
+                current.contracts[i].decode,
+                read_outputs(self._directory, place, name),
+            )
             try:
                 decoded = {output: decode(frames) for output, frames in outputs.items()}
             except Exception as error:
@@ -369,13 +336,41 @@ class Replayed:
                 raise JournalError(self._directory, [why]) from error
             current.results.outputs[i] = decoded
 
+    def _enter(self, i: int, line: Mapping[str, Any]) -> None:
+        """Enter a task into the log of the round; what it consumed is not needed any more."""
+        current, wiring, log = self._current, self.wiring, self._current.log
+        zero_s = current.run.started
+        log.ran_on[i] = current.executor.recall(line["worker"])
+        log.set_times(i, [zero_s + ms / 1e3 for ms in line["times_ms"]])
+        for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+            log.wire_bytes[slot], payload = line["bytes"][name]
+            if payload != log.wire_bytes[slot]:
+                log.payload_bytes[slot] = payload
+        log.tasks[i] = TaskNote.from_dict(line, zero_s)
+        log.columns.update(line["reasons"])
+        begin_s, *_, end_s = log.times_of(i)
+        self._busy.append((begin_s, end_s))
+        current.slots.release(slot for _, slot in wiring.feeds(i))
+
+    def _load(self, i: int) -> None:
+        """Load the outputs of a task that others need, unless it runs anew or they are loaded."""
+        current, wiring = self._current, self.wiring
+        slots, place, outputs = current.slots, self._places.pop(i, None), None
+        for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+            if place is not None and slots.uses[slot]:
+                outputs = outputs or read_outputs(self._directory, place, wiring.names[i])
+                slots.handles[slot] = current.executor.put(outputs[name])
+
     def _check(self, i: int, line: Mapping[str, Any]) -> None:
         """Raise a JournalError if a task that a rule added differs from the one in the journal."""
         contract, name = self._current.contracts[i], self.wiring.names[i]
         declared = {name: declaration(i, contract, self.wiring)}
-        problems = list(graph_differences(declared, {name: line["declared"]}))
-        bound = line["bound"] and read_outputs(self._directory, line["bound"], name)
-        problems += differences(contract.bound, bound or {}, "bound", f"task {name!r}: bound")[0]
+        stored = line["bound"] and read_outputs(self._directory, line["bound"], name)
+        values, _ = comparable(bound_of(name, contract), stored or {})
+        problems = [
+            *graph_differences(declared, {name: line["declared"]}),
+            *differences(*values),
+        ]
         if problems:
             raise JournalError(self._directory, problems)
 
@@ -395,15 +390,19 @@ class Replayed:
         """Complete the log; raise a JournalError if rules no longer add tasks that finished."""
         current, ended_before = self._current, self._past.ended
         results, log = current.results, current.log
-        missing = list(self._left) if ended else []
-        if results.errors or results.rule_failures:
-            missing = []
+        numbers = {name: i for i, name in enumerate(self.wiring.names)}
+        # Those that were not reached before the run failed or was interrupted.
+        for name, line in self._left.items():
+            if name in numbers:
+                self._enter(numbers[name], line)
+        failed = results.errors or results.rule_failures or not ended
+        missing = [] if failed else [name for name in self._left if name not in numbers]
         self._inner.finish(ended=ended and not missing)
         log.waited_s = _covered_s(self._busy)
         if ended_before is not None:
-            numbers = {name: i for i, name in enumerate(self.wiring.names)}
-            attempts = ended_before["attempts"].items()
-            log.attempts = {numbers[name]: lost for name, lost in attempts if name in numbers}
+            for name, lost in ended_before["attempts"].items():
+                if name in numbers:
+                    log.note(numbers[name], attempts=lost)
             log.total_s, log.waited_s = ended_before["total_s"], ended_before["waited_s"]
             log.ended_s = current.run.started + ended_before["ended_ms"] / 1e3
             log.legacy_generators = ended_before["legacy_generators"]
@@ -461,6 +460,11 @@ def declaration(i: int, contract: Contract, wiring: Wiring) -> dict[str, Any]:
     }
 
 
+def declarations(wiring: Wiring, contracts: Sequence[Contract]) -> dict[str, dict[str, Any]]:
+    """Return what each task declares."""
+    return {name: declaration(i, contracts[i], wiring) for i, name in enumerate(wiring.names)}
+
+
 def graph_differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
     """Yield the differences between declarations and those in the journal."""
     for what, names in (
@@ -471,12 +475,34 @@ def graph_differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterat
             yield f"{what} task{'s' * (len(names) > 1)} {listed(names, _MOST)}"
     differing = [name for name in now if name in then and now[name] != then[name]]
     for name in differing[:_MOST]:
-        for part, new in now[name].items():
-            old = then[name][part]
-            if new != old:
-                yield f"task {name!r}: {part}: {short_repr(new)}, in the journal {short_repr(old)}"
+        for part in differences(now[name], then[name]):
+            yield f"task {name!r}: {part}"
     if differing[_MOST:]:
         yield f"more that differ: {listed(differing[_MOST:], _MOST)}"
+
+
+def differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the differences between named values and those in the journal."""
+    for name in {**now, **then}:
+        if name not in then:
+            yield f"{name} is not in the journal"
+        elif name not in now:
+            yield f"{name} is in the journal only"
+        elif not same_value(then[name], now[name]):
+            yield f"{name}: {short_repr(now[name])}, in the journal {short_repr(then[name])}"
+
+
+def bound_of(name: str, contract: Contract) -> dict[str, Any]:
+    """Return the arguments that are bound to a task, by names that say what they are."""
+    return {f"bound.{name}.{argument}": value for argument, value in contract.bound.items()}
+
+
+def values_of(workflow: Workflow) -> dict[str, Any]:
+    """Return the parameters and bound arguments of a run, by names that say what they are."""
+    values = {f"config.{name}": value for name, value in workflow.config.items()}
+    for name, contract in zip(workflow.wiring.names, workflow.contracts):
+        values.update(bound_of(name, contract))
+    return values
 
 
 def pickled(values: Mapping[str, Any]) -> dict[str, bytes | None]:
@@ -490,40 +516,26 @@ def pickled(values: Mapping[str, Any]) -> dict[str, bytes | None]:
     return texts
 
 
-def differences(
-    now: Mapping[str, Any], then: Mapping[str, bytes | None], kind: str, where: str
-) -> tuple[list[str], dict[str, str]]:
-    """Return what differs from values in the journal, and why others cannot be compared.
+def comparable(
+    now: Mapping[str, Any], then: Mapping[str, bytes | None]
+) -> tuple[tuple[dict[str, Any], dict[str, Any]], dict[str, str]]:
+    """Return values and those in the journal, and why others cannot be compared.
 
     Parameters
     ----------
-    now, then
-        The values, and those in the journal as :func:`pickled` returned them.
-    kind, where
-        What they are, in the keys of what cannot be compared and in messages.
+    then
+        The values in the journal, as :func:`pickled` returned them.
     """
-    problems, unknown = [], {}
-    for name in {**now, **then}:
-        which = f"{where} {name!r}"
-        if name not in then:
-            problems.append(f"{which} is not in the journal")
-        elif name not in now:
-            problems.append(f"{which} is in the journal only")
-        elif (text := then[name]) is None:
-            unknown[f"{kind}.{name}"] = "it could not be pickled"
-        else:
-            try:
-                old = pickle.loads(text)
-                # Objects without an __eq__ are equal if their pickles are.
-                same = same_value(old, now[name]) or pickle.dumps(now[name]) == text
-            except Exception as error:  # noqa: BLE001  (code of users)
-                unknown[f"{kind}.{name}"] = describe(error)
-                continue
-            if not same:
-                problems.append(
-                    f"{which}: {short_repr(now[name])}, in the journal {short_repr(old)}"
-                )
-    return problems, unknown
+    new, old, unknown = {**now}, dict[str, Any](), dict[str, str]()
+    for name, text in then.items():
+        try:
+            # Objects without an __eq__ are equal if their pickles are.
+            is_same = name in now and text == pickle.dumps(now[name])
+            old[name] = now[name] if is_same else pickle.loads(text)  # type: ignore[arg-type]
+        except Exception as error:  # noqa: BLE001  (code of users)
+            unknown[name] = "it could not be pickled" if text is None else describe(error)
+            new.pop(name, None)
+    return (new, old), unknown
 
 
 def input_differences(
@@ -532,34 +544,31 @@ def input_differences(
     contracts: Mapping[str, Contract],
 ) -> Iterator[str]:
     """Yield the inputs from outside the graph that differ from the serialized ones `then`."""
-    for name in {**now, **then}:
-        new, old = now.get(name, {}), then.get(name, {})
+    for task in {**now, **then}:
+        new, old = now.get(task, {}), then.get(task, {})
         for input_ in {**new, **old}:
-            where = f"inputs: {input_!r} of task {name!r}"
+            name = f"inputs.{task}.{input_}"
             if input_ not in old:
-                yield f"{where} is not in the journal"
+                yield f"{name} is not in the journal"
             elif input_ not in new:
-                yield f"{where} is in the journal only"
-            elif name in contracts and contracts[name].encode(new[input_]) != old[input_]:
-                yield f"{where} differs from the one in the journal"
+                yield f"{name} is in the journal only"
+            elif task in contracts and contracts[task].encode(new[input_]) != old[input_]:
+                yield f"{name} differs from the one in the journal"
 
 
-def sources_of(tasks: Mapping[str, Task]) -> dict[str, str | None]:
+def sources_of(workflow: Workflow) -> dict[str, str | None]:
     """Return a hash of the source of each task: of its function, or its classes; None if unknown.
 
     The source of functions that they call is not included.
     """
-    hashes: dict[Any, str | None] = {}
     sources = {}
-    for name, task in tasks.items():
-        kind = type(task)
-        written = vars(task).get("__wrapped__") or vars(kind).get("__wrapped__") or kind
-        if id(written) not in hashes:
-            hashes[id(written)] = _source_of(written)
-        sources[name] = hashes[id(written)]
+    for name, task in zip(workflow.wiring.names, workflow.tasks):
+        function = vars(task).get("__wrapped__") or vars(type(task)).get("__wrapped__")
+        sources[name] = _source_of(function or type(task))
     return sources
 
 
+@cache
 def _source_of(written: Any) -> str | None:
     import inspect
     from hashlib import blake2b

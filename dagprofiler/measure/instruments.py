@@ -17,7 +17,7 @@ from dagprofiler.measure.machine import versions
 from dagprofiler.measure.meters import ALLOCATION, Selection
 
 if TYPE_CHECKING:
-    from dagprofiler.tracing.collection import Tracing
+    from dagprofiler.tracing.functions import Tracing
 
 Codec = Callable[[Any], Any]
 Number = Union[int, float, None]
@@ -76,7 +76,7 @@ class Instrumentation(NamedTuple):
         before each task, and ``put(encoded)``, which returns the location. None for no store.
     tracing
         What to record inside of tasks in addition to annotations; a
-        :class:`~dagprofiler.tracing.collection.Tracing`, None for nothing.
+        :class:`~dagprofiler.tracing.functions.Tracing`, None for nothing.
     """
 
     meters: Selection

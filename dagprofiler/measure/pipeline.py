@@ -295,12 +295,12 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             if instruments is not None:
                 instruments.stop(name)
         finally:
+            thread.task = outer
             if token is not None:
                 owner.reset(token)
-            thread.task = outer
-            if collection.lists or token is not None:
-                spans = collection.end()
-                thread.spare = Collection()
+                collection.ended = True
+            if collection.threads:
+                spans = collection.take()
         if streams is not None:
             leave_stream()
         del arguments

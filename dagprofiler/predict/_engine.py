@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from itertools import chain
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
-from dagprofiler._util.checks import boolean, integer, number
-from dagprofiler.errors import ProfileError, ValidationError, describe, refused, short_repr
+from dagprofiler.errors import ProfileError, describe, short_repr
 from dagprofiler.graph.replay import Demands, Overhead, replay
 
 
@@ -91,11 +89,6 @@ class Engine:
     start_ms: float = 0.0
     arrays: float = 1.0
 
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            name, value = f"engine: {each.name}", getattr(self, each.name)
-            object.__setattr__(self, each.name, _checked(name, str(each.type), value))
-
     def to_dict(self) -> dict[str, Any]:
         """Return the engine as stored in a profile's section ``engine``."""
         return {
@@ -110,11 +103,14 @@ class Engine:
         Raises
         ------
         ProfileError
-            If a field is missing, unknown or of the wrong type.
+            If a field is missing or unknown.
         """
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
+        }
         try:
-            return cls(**data)
-        except (TypeError, ValidationError) as error:
+            return cls(**values)
+        except TypeError as error:
             raise ProfileError(f"engine {short_repr(data)}: {describe(error)}") from error
 
     @property
@@ -143,34 +139,6 @@ class Engine:
             f"computing with 1, 2, ... workers at once takes {factors} times as long\n"
             f"predictions of single runs were off by {self.error:.1%}"
         )
-
-
-def _checked(name: str, kind: str, value: Any) -> Any:
-    """Return the value of a field of this type, or raise a ValidationError."""
-    if kind == "int":
-        return integer(name, value, 1)
-    if kind == "float":
-        return number(name, value, zero=True)
-    if kind == "bool":
-        return boolean(name, value)
-    if kind.startswith("tuple"):
-        wanted = "at least one number" if "..." in kind else "two numbers"
-        if (
-            not isinstance(value, (list, tuple))
-            or not value
-            or ("..." not in kind and len(value) != 2)
-        ):
-            raise refused(f"{name} must be {wanted}, got {short_repr(value)}")
-        return tuple(number(name, each, zero=name.endswith("_ms")) for each in value)
-    if kind == "str":
-        if not isinstance(value, str):
-            raise refused(f"{name} must be text, got {short_repr(value)}")
-        return value
-    if not isinstance(value, Mapping) or not all(
-        isinstance(text, str) for text in chain(*value.items())
-    ):
-        raise refused(f"{name} must be {{name: text}}, got {short_repr(value)}")
-    return dict(value)
 
 
 def busy_gap_ms(engine: Engine, count: int, task: tuple[float, float], between_ms: float) -> float:

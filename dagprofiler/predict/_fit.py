@@ -9,11 +9,10 @@ from itertools import chain, combinations
 from math import hypot, log2
 from typing import Any
 
-from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import number, plain_number
-from dagprofiler._util.html import Shown, paragraph, table, view
-from dagprofiler._util.text import aligned, class_of, printable
+from dagprofiler._util.html import ShownInBlocks
+from dagprofiler._util.text import Block, class_of, printable, some
 from dagprofiler.analysis.compare import same_parameter
 from dagprofiler.config import Config, no_parameter
 from dagprofiler.errors import counted, refused, short_repr
@@ -56,9 +55,9 @@ _RELATED = 0.01
 #: each byte: 256 pages a MB, of 2 us. At least so much of a time is none of that.
 _MAPPED_BYTES, _TOUCH_MS, _UNTOUCHED = 2**17, 0.6e-6, 0.15
 
-#: Size of values that the caches of a core hold, in bytes, and how many times longer a task may
-#: take whose values are larger than that.
-_CACHED_BYTES, _UNCACHED = 1e6, 3.0
+#: Size of values that the caches of a core hold, in bytes; by which part a task may take longer for
+#: each doubling beyond that; and how many times longer serializing may take.
+_CACHED_BYTES, _UNCACHED, _OBJECTS_UNCACHED = 1e6, 0.25, 3.0
 
 #: Quantities of tasks: their unit, and columns of samples or fields, the first of which is used.
 _TASK = {
@@ -226,7 +225,7 @@ def _doubt(fit: Fit, names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class CostModels(Shown):
+class CostModels(ShownInBlocks):
     """Models of a DAG's costs over the parameters of its config; :func:`fit` makes them.
 
     ``print`` and notebooks show each model as a formula, with its unit and error.
@@ -253,15 +252,13 @@ class CostModels(Shown):
     reasons: tuple[str, ...] = ()
     tied: Mapping[str, str] = field(default_factory=dict)
 
-    def __str__(self) -> str:
-        rows = aligned(self._rows(), left=(0, 1, 2, 3, 5))
-        return "\n".join([self._ranges(), *rows, *self._notes()])
-
-    def _repr_html_(self) -> str:
-        head, *rows = self._rows()
-        shown = table(head, rows, left=(0, 1, 2, 3, 5))
-        notes = [paragraph(note) for note in self._notes()]
-        return view(paragraph(self._ranges()), shown, *notes)
+    def blocks(self) -> list[Block]:
+        """Return what is shown: the parameters, and the models that are not constant."""
+        left = (0, 1, 2, 3, 5)
+        return [
+            Block(self._ranges()),
+            Block(rows=self._rows(), left=left, what="models", notes=self._notes()),
+        ]
 
     def _notes(self) -> list[str]:
         constant = sum(model.is_constant for model in self.models)
@@ -434,10 +431,10 @@ def _left_open(runs: Sequence[Profile]) -> Iterator[str]:
     hosts = {run.hostname for run in runs}
     if len(hosts) > 1:
         yield f"the profiles were taken on {len(hosts)} hosts"
-    partial = [run for run in runs if run.sections.get("run", {}).get("state") == "partial"]
+    partial = [run for run in runs if run.run.is_partial]
     if any(len(run.metrics.task_metrics) < len(run.dag_structure["nodes"]) for run in partial):
         yield "tasks of some profiles failed or did not run, so their costs are not known"
-    if any(run.sections["run"].get("rounds") == 0 for run in partial):
+    if any(run.run.rounds == 0 for run in partial):
         yield "some profiles have no complete round: their times are of the warm-up"
 
 
@@ -519,17 +516,14 @@ def _collected(runs: Sequence[Profile]) -> list[_Values]:
 
 def _of_tasks(run: Profile) -> Iterator[tuple[str, str, str, Sequence[Any]]]:
     """Yield name, quantity, unit and samples of each quantity of each task."""
-    section = run.sections.get("samples", {"rounds": (), "tasks": {}})
-    sources = run.sections.get("weight_sources", {})
+    samples, sources = run.samples, run.sections.get("weight_sources", {})
     for name, entry in entries_of_tasks(run).items():
         fields = {**entry.to_dict(), **sources.get(name, {})}
-        samples = {field: [value] for field, value in fields.items() if value is not None}
-        for column, values in section["tasks"].get(name, {}).items():
-            samples[column] = measured_of(section["rounds"], values)
         for quantity, (unit, columns) in _TASK.items():
             for column in columns:
-                if samples.get(column):
-                    yield name, quantity, unit, samples[column]
+                values = samples.of(name, column) or [fields.get(column)]
+                if values != [None]:
+                    yield name, quantity, unit, values
                     break
 
 
@@ -624,8 +618,8 @@ class _Prediction:
             **intervals,
             "reasons": [*self.reasons(), *self.doubts],
         }
-        run, kept = self.base.sections.get("run", {}), ("environment", "engine")
-        executor = {"executor": run["executor"]} if "executor" in run else {}
+        ran_on, kept = self.base.run.executor, ("environment", "engine")
+        executor = {} if ran_on is None else {"executor": ran_on}
         unknown: Any = None  # the total time, which depends on the workers
         return Profile(
             self.config,
@@ -680,11 +674,14 @@ class _Prediction:
         low, high = model.interval(self.point, name)
         size, known = (_bytes_of(one, quantity) for one in (task, before))
         if known <= _CACHED_BYTES < size:
-            high *= min(_UNCACHED, size / _CACHED_BYTES)
+            times = 1 + _UNCACHED * log2(size / _CACHED_BYTES)
+            if quantity in _BYTES:
+                # What are many objects takes ten times its bytes.
+                times = min(_OBJECTS_UNCACHED, size / _CACHED_BYTES)
+            high *= times
             self.doubts[
                 f"{class_of(name)}: its values, of up to {known / 1e6:.2g} MB when they were "
-                f"measured, outgrow a core's caches: it may take {_UNCACHED:g} times as long; "
-                "measure larger ones"
+                f"measured, outgrow a core's caches: {quantity} may take longer; measure more"
             ] = None
         if quantity in _BYTES and size >= _MAPPED_BYTES:
             low = max(_UNTOUCHED * low, low - _TOUCH_MS * size)
@@ -732,23 +729,27 @@ class _Prediction:
             if x < measured[0] / _FAR:
                 yield f"{name}={x:g} is {measured[0] / x:.3g} times below the least measured value"
         yield from self.models.reasons
-        times = {model: model.at(self.point) for model in self.models.models if model.unit == "ms"}
-        least = _WEIGHTY * sum(times.values())
-        for model in self.models.models:
+        times = [model for model in self.models.models if model.quantity in INTERVALS]
+        least = _WEIGHTY * sum(model.at(self.point) for model in times)
+        for model in times:
             # At the upper end of its interval: a form that hardly fits may be near 0.
             low, high = model.interval(self.point)
-            if model in times and high < least and model.error < _UNKNOWN:
-                continue
-            what = f"{model.of}, {model.quantity}"
-            if model.regime:
+            what, matters = f"{model.of}, {model.quantity}", high >= least
+            if model.regime and (matters or model.error > _UNKNOWN):
                 yield f"{what}: {model.regime}"
-            if high > _APART * low:
+            if matters and high > _APART * low:
                 yield (
                     f"{what}: {model.formula} and other forms that fit give {low:.3g} to "
                     f"{high:.3g} {model.unit}; measure more values, or larger ones"
                 )
-            if model.unit == "bytes" and model.error > _INEXACT and self.beyond() > 1:
-                yield (
-                    f"{what}: {model.formula} is {model.error:.1%} off the measured sizes, so "
-                    "those beyond them are not exact"
-                )
+        yield from self.inexact()
+
+    def inexact(self) -> Iterator[str]:
+        """Yield which sizes are not known exactly beyond the measured ones."""
+        outputs = [model for model in self.models.models if model.quantity == "outputs"]
+        off = {model.of: model.error for model in outputs if model.error > _INEXACT}
+        if off and self.beyond() > 1:
+            yield (
+                f"the outputs of {some([*off], 5)} have sizes up to {max(off.values()):.1%} off "
+                "their forms, so those beyond the measured ones are not exact; measure larger ones"
+            )

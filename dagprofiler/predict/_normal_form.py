@@ -59,11 +59,16 @@ _POWERS: dict[Power, float] = {
     **{Power(i, 2): 1.5 for i in (0, 1, 2)},
 }
 
-#: Cost of a power with a level; the ratio of the scales that are tried; points that it needs.
-_SATURATING, _STEP, _SATURATING_POINTS = 2.0, 1.1, 4
+#: Cost of a power with a level, and points that it needs; the ratio of the scales that are tried
+#: for times, and for what is counted.
+_SATURATING, _SATURATING_POINTS = 2.0, 4
+_STEP, _FINE_STEP = 1.1, 1.02
 
 #: Powers that add up in one cost, as of a loop after another; points that such a sum needs.
 _ADDED, _ADDED_POINTS = (Power(1), Power(2), Power(3), Power(1, 1)), 5
+
+#: Cost of a constant, which every task has: it is called, and its caches are cold.
+_CONSTANT = 0.5
 
 #: What a form's complexity counts against its misfit.
 _PENALTY = 2.5
@@ -71,6 +76,9 @@ _PENALTY = 2.5
 #: Relative error from which on no form is taken to hold for the whole range; with noise it may be
 #: larger, up to the second number.
 _TOLERATED, _MOST_TOLERATED = 0.05, 0.3
+
+#: The same of what is counted.
+_TOLERATED_SIZES = 0.005
 
 #: Fewest points that tell more than a mean.
 _FEWEST = 3
@@ -151,7 +159,7 @@ def _value(term: Term, point: Sequence[float]) -> float:
 def _cost_of(term: Term) -> float:
     """Return how complex a term is."""
     costs = (2.0 + _POWERS.get(power, _SATURATING) for power in term if power != _NONE)
-    return 1.0 + (sum(costs) or 1.0)
+    return 1.0 + (sum(costs) or _CONSTANT)
 
 
 class Candidate(NamedTuple):
@@ -272,6 +280,8 @@ def fit_points(
         return Fit("", (Candidate(0.0, form, 0.0, [[0.0]], noise**2),), (1.0,), len(points))
     whole = _Search(points, values, noise, powers).best()
     tolerated = max(noise, min(max(_TOLERATED, 2.5 * noise), _MOST_TOLERATED))
+    if noise < _EXACT:
+        tolerated = _TOLERATED_SIZES
     if len(points[0]) > 1 or whole.error <= tolerated:
         return whole
     order = sorted(range(len(points)), key=lambda k: points[k][0])
@@ -407,8 +417,10 @@ class _Search:
         xs = [point[0] for point in self.points]
         powers = [power for power in _POWERS if not power.log or min(xs) >= 2]
         if len(xs) >= _SATURATING_POINTS:
-            count = int(log(max(xs) / min(xs)) / log(_STEP))
-            powers += [Power(scale=min(xs) * _STEP**i) for i in range(count)]
+            least = min(xs) / 4
+            step = _STEP if self.noise > _NOISY else _FINE_STEP
+            count = int(log(max(xs) / least) / log(step))
+            powers += [Power(scale=least * step**i) for i in range(count)]
         return powers
 
     def combined(self) -> list[tuple[Term, ...]]:

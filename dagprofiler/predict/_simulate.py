@@ -6,18 +6,18 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, filterfalse
+from itertools import accumulate
 from math import hypot, inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dagprofiler._document.rounds import MEASURED, MOMENTS, measured_of
+from dagprofiler._document.rounds import MOMENTS
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import integer, names, number
-from dagprofiler._util.html import Shown, paragraph, table, view
-from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity, shortened, some
-from dagprofiler.engine.options import orders_of, ranking
+from dagprofiler._util.html import ShownInBlocks
+from dagprofiler._util.text import Block, class_of, is_of, printable, quantity, shortened, some
+from dagprofiler.engine.setup import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, refused, short_repr
 from dagprofiler.formats.saga import network_of
 from dagprofiler.graph.replay import Demands, Overhead, Replay, replay
@@ -35,7 +35,7 @@ _SIMULATED_TASKS, _LEAST, _MOST = 200_000, 12, 60
 
 
 @dataclass(frozen=True)
-class Simulation(Shown):
+class Simulation(ShownInBlocks):
     """The result of :func:`simulate`; ``print`` and notebooks show it.
 
     Attributes
@@ -115,13 +115,12 @@ class Simulation(Shown):
     def _sampled(self) -> bool:
         return self._case.rounds >= _LEAST_ROUNDS
 
-    def __str__(self) -> str:
-        return "\n".join([self._headline(), *aligned(self._rows()), *self._notes()])
-
-    def _repr_html_(self) -> str:
-        head, *rows = self._rows()
-        notes = map(paragraph, self._notes())
-        return view(paragraph(self._headline()), table(head, rows), *notes)
+    def blocks(self) -> list[Block]:
+        """Return what is shown: the makespan, the workers, and what would make it shorter."""
+        return [
+            Block(self._headline()),
+            Block(rows=self._rows(), what="workers", notes=self._notes()),
+        ]
 
     def _headline(self) -> str:
         words = f"predicted makespan {quantity(self.makespan_ms, 'ms')}"
@@ -357,13 +356,12 @@ class _Machine(NamedTuple):
 
     @classmethod
     def of(cls, profile: Profile) -> _Machine:
-        environment = profile.sections.get("environment", {})
-        usable = environment.get("cores_usable") or environment.get("cores")
-        cores = min(usable or inf, environment.get("cores_quota") or inf)
-        workers = profile.sections.get("timeline", {}).get("workers", ())
+        environment, workers = profile.environment, profile.timeline.workers
+        usable = environment.cores_usable or environment.cores
+        cores = min(usable or inf, environment.cores_quota or inf)
         if len({worker.get("host") for worker in workers}) > 1:
             cores = inf
-        return cls(cores, environment.get("blas_threads") or 1, max(1, len(workers)))
+        return cls(cores, environment.blas_threads or 1, max(1, len(workers)))
 
     def why_waits(self) -> str:
         """Return why tasks had to wait for a core, and what helps."""
@@ -514,8 +512,10 @@ class _Case:
 
     @property
     def _other_allocator(self) -> bool:
-        known = self.source.sections.get("environment", {}).get("allocator_settings")
-        return known is not None and self.engine is not None and known != self.engine.allocator
+        settings = self.source.environment.allocator_settings
+        if self.engine is None or settings is None:
+            return False
+        return settings != self.engine.allocator
 
     def gains(self, makespan_ms: float) -> dict[str, float]:
         members: dict[str, list[int]] = {}
@@ -575,91 +575,112 @@ class _Case:
 
     def reasons(self) -> tuple[str, ...]:
         """Return why the prediction may not be trusted."""
-        sections, engine = self.source.sections, self.engine
-        found = list(sections.get("prediction", {}).get("reasons", ()))
-        delayed = _delayed(sections.get("samples", {"rounds": (), "tasks": {}}))
+        predicted = self.source.sections.get("prediction", {}).get("reasons", ())
+        return (*predicted, *self._doubts_on_machine(), *self._doubts_on_engine())
+
+    def _doubts_on_machine(self) -> Iterator[str]:
+        delayed = _delayed(self.source)
         if delayed > _BUSY:
-            found.append(
+            yield (
                 f"tasks waited {delayed:.0%} of their time for a core when they were measured: "
                 f"{self.machine.why_waits()}"
             )
+        workers = len(self.nodes)
         if self.blas_may_wait:
-            found.append(
-                f"numpy's BLAS has {self.machine.blas_threads} threads in each of "
-                f"{len(self.nodes)} workers, on {self.overhead.cores:g} cores: tasks that multiply "
-                f"matrices wait for each other; {_ONE_BLAS_THREAD}"
+            yield (
+                f"numpy's BLAS has {self.machine.blas_threads} threads in each of {workers} "
+                f"workers, on {self.overhead.cores:g} cores: tasks that multiply matrices wait for "
+                f"each other; {_ONE_BLAS_THREAD}"
             )
+        if self.lock is not None and self.lock.unknown and workers > 1:
+            classes = [*dict.fromkeys(class_of(self.graph.names[i]) for i in self.lock.unknown)]
+            yield (
+                f"threads: how long {some(classes, 5)} wait for the interpreter's lock is not "
+                f"known; take the rounds on {workers} threads"
+            )
+
+    def _doubts_on_engine(self) -> Iterator[str]:
+        engine, source = self.engine, self.source
         if engine is None:
-            found.append(
+            yield (
                 "no engine: what the executor adds, and what cores cost that compute at once, "
                 f"is not known; {CALIBRATE}"
             )
-            return tuple(found)
-        if engine.host != self.source.hostname:
-            found.append(
+            return
+        if engine.host != source.hostname:
+            yield (
                 f"the engine was calibrated on {engine.host}, the times were taken on "
-                f"{self.source.hostname}"
+                f"{source.hostname}"
             )
         if engine.error > _DOUBTFUL:
-            found.append(
+            yield (
                 f"predictions of single runs were off by {engine.error:.0%} when the engine was "
                 "calibrated, as where other programs run; calibrate it again"
             )
         if self._other_allocator:
-            known = sections["environment"]["allocator_settings"]
-            found.append(
+            yield (
                 f"the workers' allocator is set to {dict(engine.allocator) or 'its defaults'}, "
-                f"that of the profile to {known or 'its defaults'}: operations on arrays take "
-                f"up to {engine.arrays:.1f} times as long, by the engine"
+                f"that of the profile to {source.environment.allocator_settings or 'its defaults'}:"
+                f" operations on arrays take up to {engine.arrays:.1f} times as long, by the engine"
             )
         if len(self.nodes) > engine.workers:
-            found.append(
+            yield (
                 f"{len(self.nodes)} workers, the engine was calibrated with {engine.workers}: what "
                 "more of them cost is not known"
             )
-        if self.lock is not None and self.lock.unknown and len(self.nodes) > 1:
-            classes = [*dict.fromkeys(class_of(self.graph.names[i]) for i in self.lock.unknown)]
-            found.append(
-                f"threads: how long {some(classes, 5)} wait for the interpreter's lock is not "
-                f"known; take the rounds on {len(self.nodes)} threads"
-            )
-        return tuple(found)
 
     def profile_of(self, found: Replay, simulation: Simulation) -> Profile:
         """Return the predicted profile."""
-        source, names = self.source, self.graph.names
-        entries = entries_of_tasks(source)
-        rows, metrics = [], []
+        source = self.source
+        rows, metrics = self._rows(found)
+        return Profile(
+            source.config,
+            source.dag_structure,
+            replace(
+                source.metrics, task_metrics=metrics, total_time_ms=round(found.makespan_ms, 6)
+            ),
+            seed=source.seed,
+            hostname=source.hostname,
+            sections=self._sections(rows, simulation),
+            metadata={} if source.name is None else {"name": source.name},
+        )
+
+    def _rows(self, found: Replay) -> tuple[list[list[Any]], list[TaskMetrics]]:
+        """Return the rows of the timeline, and the times of each task."""
+        names, graph, entries = self.graph.names, self.graph, entries_of_tasks(self.source)
         ready = [0.0] * len(names)
         for i, ended in enumerate(found.ended):
-            for target in self.graph.targets[slice(*self.graph.first_target[i : i + 2])]:
+            for target in graph.targets[graph.first_target[i] : graph.first_target[i + 1]]:
                 ready[target] = max(ready[target], ended)
-        for i in self.graph.order:
+        rows, metrics = [], []
+        for i in graph.order:
             moments = _moments(self.times[i], found.begun[i], found.ended[i])
-            at_ms = (round(ms, 6) for ms in (ready[i], *moments))
-            rows.append([names[i], 0, found.worker[i], *at_ms])
-            given = entries[names[i]]
+            rows.append(
+                [names[i], 0, found.worker[i], *(round(ms, 6) for ms in (ready[i], *moments))]
+            )
+            read_ms, compute_ms, write_ms = (
+                round(end - start, 6) for start, end in zip(moments[::2], moments[1::2])
+            )
+            entry = entries[names[i]]
             metrics.append(
                 TaskMetrics(
-                    names[i],
-                    round(moments[3] - moments[2], 6),
-                    round(moments[5] - moments[4], 6),
-                    round(moments[1] - moments[0], 6),
-                    given.bytes_in,
-                    given.bytes_out,
+                    names[i], compute_ms, write_ms, read_ms, entry.bytes_in, entry.bytes_out
                 )
             )
-        engine = self.engine
+        return rows, metrics
+
+    def _sections(self, rows: list[list[Any]], simulation: Simulation) -> dict[str, Any]:
+        source, engine = self.source, self.engine
+        workers = [
+            {"host": node, "pid": number, "thread": 0} for number, node in enumerate(self.nodes)
+        ]
         sections: dict[str, Any] = {
             "run": {
                 "state": "complete",
                 "executor": "simulated" if engine is None else engine.executor,
             },
             "timeline": {
-                "workers": [
-                    {"host": node, "pid": number, "thread": 0}
-                    for number, node in enumerate(self.nodes)
-                ],
+                "workers": workers,
                 "columns": ["task", "round", "worker", *MOMENTS],
                 "records": rows,
             },
@@ -681,21 +702,12 @@ class _Case:
             sections["engine"] = engine.to_dict()
         if self.orders is not None:
             sections["schedule"] = {
-                node: [names[i] for i in order] for node, order in zip(self.nodes, self.orders)
+                node: [self.graph.names[i] for i in order]
+                for node, order in zip(self.nodes, self.orders)
             }
         if "environment" in source.sections:
             sections["environment"] = source.sections["environment"]
-        return Profile(
-            source.config,
-            source.dag_structure,
-            replace(
-                source.metrics, task_metrics=metrics, total_time_ms=round(found.makespan_ms, 6)
-            ),
-            seed=source.seed,
-            hostname=source.hostname,
-            sections=sections,
-            metadata={} if source.name is None else {"name": source.name},
-        )
+        return sections
 
 
 def sources_of(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
@@ -730,13 +742,12 @@ def _nodes(
         raise refused("workers: each node of speeds and schedule is a worker; omit it")
     if speeds is not None:
         found = _numbers("speeds", speeds)
-        lacking = [node for node in schedule or () if node not in found]
-        if schedule and lacking:
-            for node in filterfalse(schedule.__contains__, found):
-                known = f"the nodes of the schedule, {short_repr([*schedule])}"
-                raise refused(f"speeds: {node!r} is none of {known}{did_you_mean(node, lacking)}")
-            raise refused(f"schedule: node {lacking[0]!r} has no speed")
-        return found if schedule is None else {node: found[node] for node in schedule}
+        if schedule is None:
+            return found
+        for node in schedule:
+            if node not in found:
+                raise refused(f"schedule: node {node!r} has no speed; speeds has {some([*found])}")
+        return {node: found[node] for node in schedule}
     if schedule is not None:
         return dict.fromkeys(schedule, 1.0)
     count = workers or (1 if engine is None else engine.workers)
@@ -794,8 +805,7 @@ def _times(
 ) -> tuple[list[_Times], list[list[float]]]:
     """Return the times of each task, and for each round its time relative to the median."""
     entries = entries_of_tasks(profile)
-    samples = profile.sections.get("samples", {"rounds": [], "tasks": {}})
-    kinds = samples["rounds"]
+    samples = profile.samples
     beside = _beside(profile, engine)
     moving = _handed_over(profile, engine) if engine else {}
     times: list[_Times] = []
@@ -804,8 +814,7 @@ def _times(
         entry = entries.get(name)
         if entry is None:
             raise ProfileError(f"task {name!r} has no time")
-        columns = samples["tasks"].get(name, {})
-        measured = measured_of(kinds, columns.get(_time_in(columns), ()))
+        measured = samples.of(name, _time_in(samples.tasks.get(name, {})))
         typical = median(measured) if measured else entry.compute_time_ms
         relative = [ms / typical for ms in measured] if typical else [1.0] * len(measured)
         phases = typical, entry.serialize_time_ms or 0.0, entry.deserialize_time_ms or 0.0
@@ -885,18 +894,13 @@ def _beside(profile: Profile, engine: Engine | None) -> dict[str, float]:
     """Return for each task the contention that its measured times contain already."""
     if engine is None:
         return {}
-    busy = profile.sections.get("run", {}).get("conditions", {}).get("busy_cores", 0)
+    busy = profile.run.conditions.get("busy_cores", 0)
     if busy:
         return dict.fromkeys(profile.dag_structure["nodes"], _contended(engine, 1 + busy))
-    timeline, phase = profile.sections.get("timeline", {}), ("compute_start_ms", "compute_end_ms")
-    if len(timeline.get("workers", ())) < 2 or not {*phase} <= {*timeline["columns"]}:
+    rows = [row for row in profile.timeline.rows() if row.compute_end_ms is not None]
+    if len(profile.timeline.workers) < 2 or not rows:
         return {}
-    start, end = map(timeline["columns"].index, phase)
-    spans = [
-        (row[0], row[start], row[end])
-        for row in timeline["records"]
-        if row[start] is not None and row[end] is not None
-    ]
+    spans = [(row.task, row.compute_start_ms or 0.0, row.compute_end_ms or 0.0) for row in rows]
     edges = sorted([(a, 1) for _, a, _ in spans] + [(b, -1) for _, _, b in spans])
     moments, steps = np.array(edges).reshape(-1, 2).T
     # The sum over workers of the time for which each has computed.
@@ -931,23 +935,21 @@ def _shares(
     profile: Profile, names: Sequence[str], column: str, most: float = 1.0
 ) -> list[float | None]:
     """Return for each task the share of its time that a column has, as on a core; None: unknown."""
-    samples = profile.sections.get("samples", {"rounds": (), "tasks": {}})
-    sources, entries = profile.sections.get("weight_sources", {}), entries_of_tasks(profile)
+    samples, entries = profile.samples, entries_of_tasks(profile)
+    sources = profile.sections.get("weight_sources", {})
     found: list[float | None] = []
     for name in names:
-        columns = samples["tasks"].get(name, {})
+        columns = samples.tasks.get(name, {})
         # The lock is held, or not, also while other programs have the core.
         whole_in = "wall_ms" if column == "gil_ms" else _time_in(columns)
-        values = (columns.get(each, ()) for each in (whole_in, column))
-        rows = [
-            (ms, part)
-            for kind, ms, part in zip(samples["rounds"], *values)
-            if kind == MEASURED and ms is not None and part is not None
-        ]
+        rows = []
+        if whole_in in columns and column in columns:
+            pairs = [(columns[whole_in][k], columns[column][k]) for k in samples.measured]
+            rows = [pair for pair in pairs if None not in pair]
         cpu_time_ms = sources.get(name, {}).get("cpu_time_ms") if column == "cpu_ms" else None
         if not rows and cpu_time_ms is not None and name in entries:
             rows = [(entries[name].compute_time_ms, cpu_time_ms)]
-        whole, parts = map(sum, zip(*rows)) if rows else (0.0, 0.0)
+        whole, parts = sum(ms for ms, _ in rows), sum(part for _, part in rows)
         # Tenths: tasks of equal shares are simulated together.
         found.append(round(min(most, max(0.0, parts / whole)), 1) if whole else None)
     return found
@@ -955,16 +957,16 @@ def _shares(
 
 def _threads(profile: Profile) -> int:
     """Return on how many threads of one process the tasks ran; 0 if on several processes."""
-    workers = profile.sections.get("timeline", {}).get("workers", [])
+    workers = profile.timeline.workers
     processes = {(each.get("host"), each.get("pid", k)) for k, each in enumerate(workers)}
     return len(workers) if len(processes) == 1 else 0
 
 
-def _delayed(samples: Mapping[str, Any]) -> float:
+def _delayed(profile: Profile) -> float:
     """Return the share of their time in compute() in which tasks waited for a core."""
-    kinds, tasks = samples["rounds"], samples["tasks"].values()
+    samples = profile.samples
     delays, walls = (
-        sum(sum(measured_of(kinds, columns.get(name, ()))) for columns in tasks)
-        for name in ("delay_ms", "wall_ms")
+        sum(sum(samples.of(name, column)) for name in samples.tasks)
+        for column in ("delay_ms", "wall_ms")
     )
     return delays / walls if walls else 0.0

@@ -11,8 +11,9 @@ import numpy as np
 
 from dagprofiler.config import Config
 from dagprofiler.engine.log import Firing, Growth
-from dagprofiler.engine.options import ContractReader, check_limits, estimates_of, problems_of
+from dagprofiler.engine.options import ContractReader, problems_of
 from dagprofiler.engine.run import Round
+from dagprofiler.engine.setup import check_limits, estimates_of
 from dagprofiler.errors import (
     DeclarationError,
     GraphError,
@@ -156,6 +157,8 @@ class GrowingGraph:
         self._running = 0
         #: Whether nothing starts any more.
         self._halted = False
+        #: Names of the tasks whose outputs are returned whatever follows them.
+        self._keep: frozenset[str] = frozenset()
         self._round: Round
         self._graph: GraphSoFar
 
@@ -170,7 +173,8 @@ class GrowingGraph:
         estimates = current.run.estimates
         self._growth.estimates = {i: estimates[i] for i in estimates if i < len(names)}
         current.log.growth = self._growth
-        current.slots.kept[:] = [name in current.keep for name in names]
+        self._keep = frozenset(current.run.setup.options.keep)
+        current.slots.kept[:] = [name in self._keep for name in names]
         for i, task in enumerate(current.tasks):
             self._left.append(len(wiring.predecessors(i)))
             if not self._left[i]:
@@ -416,7 +420,7 @@ class GrowingGraph:
                 f"rules may add {limit} tasks (Rules(max_tasks=...)), and this one adds "
                 f"{len(names)} to {first - wiring.given}; does it trigger itself?"
             )
-        check_limits(current.executor, dict(zip(names, tasks)))
+        check_limits(current.executor, names, tasks)
         put = current.executor.put
         handles = [put(frames) for items in draft.items for frames, _, _ in items.encoded]
         try:
@@ -436,11 +440,7 @@ class GrowingGraph:
         self._enter_items(draft, handles)
         more = len(wiring.owner) - len(current.slots.handles)
         current.slots.handles.extend([None] * more)
-        current.log.times += [None] * (6 * len(names))
-        current.log.ran_on += [0] * len(names)
-        current.log.wire_bytes += [0] * more
-        if current.log.encode_s:
-            current.log.extend_columns()
+        current.log.extend(len(names), more)
         current.tasks.extend(tasks)
         current.contracts.extend(contracts)
         for name, new in draft.new_tasks.items():
@@ -525,7 +525,7 @@ class GrowingGraph:
                 state = SKIPPED
         states.append(state)
         self._left.append(left)
-        slots.kept.append(name in self._round.keep)
+        slots.kept.append(name in self._keep)
         feeds = wiring.slots[wiring.first_input[i] : wiring.first_input[i + 1]]
         for slot in feeds:
             slots.uses[slot] += 1

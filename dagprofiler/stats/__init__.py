@@ -12,6 +12,8 @@ from typing import NamedTuple, Optional
 Column = Sequence[Optional[float]]
 
 CONFIDENCE = 0.95
+#: The smallest relative difference that matters, unless another one is asked for.
+DIFFERENCE = 0.10
 #: The fewest samples that have a 95 % interval of their median.
 FEWEST_ROUNDS = 6
 

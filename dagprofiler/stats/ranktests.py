@@ -10,7 +10,7 @@ from itertools import accumulate, chain
 from operator import mul
 from typing import NamedTuple
 
-from dagprofiler.stats import CONFIDENCE, median, middle_of
+from dagprofiler.stats import CONFIDENCE, DIFFERENCE, median, middle_of
 
 #: Ratios between 1 / (1 + GATE) and 1 + GATE count as no difference.
 GATE = 0.02
@@ -18,8 +18,6 @@ GATE = 0.02
 GATE_APART = 0.05
 #: Probability of finding any difference where there is none.
 ALPHA = 0.05
-#: The smallest relative difference that matters, unless another one is asked for.
-DIFFERENCE = 0.10
 #: Samples outside this range are invalid, since their ratios may overflow a float.
 _LEAST, _MOST = 1e-150, 1e150
 #: Sizes up to which null distributions are computed exactly.

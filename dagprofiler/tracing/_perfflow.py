@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Callable, NamedTuple, overload
 
@@ -139,24 +141,19 @@ def _marking(function: Any, *, pointcut: str, scope: str) -> Any:
         mark = partial(async_event, when, name, category, scope)
     else:
         mark = partial(sync_event, when, name, category)
-    return within(function, partial(_Marked, mark, before=when == "before"))
+    return within(function, partial(_marked, mark, before=when == "before"))
 
 
-class _Marked:
-    """Calls a function at the start, or at the end, also after an exception."""
-
-    __slots__ = ("_before", "_mark")
-
-    def __init__(self, mark: Callable[[], None], *, before: bool) -> None:
-        self._mark, self._before = mark, before
-
-    def __enter__(self) -> None:
-        if self._before:
-            self._mark()
-
-    def __exit__(self, *_: object) -> None:
-        if not self._before:
-            self._mark()
+@contextmanager
+def _marked(mark: Callable[[], None], *, before: bool) -> Iterator[None]:
+    """Call a function at the start of the block, or at its end, also after an exception."""
+    if before:
+        mark()
+    try:
+        yield
+    finally:
+        if not before:
+            mark()
 
 
 class _Work(NamedTuple):

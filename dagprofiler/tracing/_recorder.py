@@ -10,18 +10,26 @@ import math
 import os
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from io import FileIO
 from time import process_time, time
 from typing import Any, Callable
 
-from dagprofiler._util.interpreter import HOSTNAME, Collection, SpanList, imported, recording
+from dagprofiler._util.interpreter import (
+    HOSTNAME,
+    Collection,
+    ThreadSpans,
+    imported,
+    owner,
+    recording,
+)
 from dagprofiler._util.json import trace_json
 from dagprofiler.errors import TraceError, did_you_mean, short_repr
 from dagprofiler.tracing._events import SECTION, name_event, span_events
 from dagprofiler.tracing._options import Options, from_environment
-from dagprofiler.tracing._state import clock, forget_lists
+from dagprofiler.tracing._state import clock, forget_thread
 
 #: Seconds between samples of usage: processor time is counted in steps of up to 10 ms.
 _USAGE_S = 0.01
@@ -158,7 +166,7 @@ class Recorder(Collection):
 
     def _begin_anew(self) -> None:
         """Reset to the state of a process that has recorded nothing."""
-        self.lists: dict[int, SpanList] = {}
+        self.threads: dict[tuple[int, str], ThreadSpans] = {}
         self.lock = threading.RLock()
         self._writing = False
         self._failed = False
@@ -172,23 +180,25 @@ class Recorder(Collection):
         self._write_s = -math.inf
         self.due_s = -math.inf
 
-    def make_room(self, spans: SpanList) -> None:
+    def make_room(self, spans: ThreadSpans) -> None:
         """Write the spans of all threads, if it is time or if `spans` are many."""
         if not self.options.enable or self._failed:
-            spans.clear()
+            spans.rows.clear()
             return
         now = clock()
         if self._file is None:
             self._start(now)
         if self._usage is not None:
-            spans += self._usage.samples(now)
-        if now >= self._write_s or len(spans) > self.limit:
-            held = len(spans)
+            spans.rows += self._usage.samples(now)
+        if now >= self._write_s or len(spans.rows) > self.limit:
+            held = len(spans.rows)
             self.write(wait=False)
             if held > _MANY:
                 # Otherwise this time would count in the program's own spans.
                 end = clock()
-                spans.append(("span", "dagprofiler: write", "dagprofiler", now, end, None, None))
+                spans.rows.append(
+                    ("span", "dagprofiler: write", "dagprofiler", now, end, None, None)
+                )
         self.due_s = self._write_s
         if self._usage is not None:
             self.due_s = min(self.due_s, now + _USAGE_S)
@@ -227,25 +237,25 @@ class Recorder(Collection):
             self._write_s = clock() + self.options.interval_s
         alive = {thread.native_id for thread in threading.enumerate()}
         pid, events = os.getpid(), []
-        for number, spans in list(self.lists.items()):
-            fields = spans[:]
-            del spans[: len(fields)]
-            if not fields:
-                if number not in alive:
-                    self.lists.pop(number, None)
+        for thread, spans in list(self.threads.items()):
+            rows = spans.rows[:]
+            del spans.rows[: len(rows)]
+            if not rows:
+                if thread[0] not in alive:
+                    self.threads.pop(thread, None)
                 continue
             if self._file is None:
                 self._start(clock())
             events += self._names_of(spans)
             verbose = self.options.events == "verbose"
-            events += span_events(fields, pid, number, self._zero_s, verbose=verbose)
+            events += span_events(rows, pid, thread[0], self._zero_s, verbose=verbose)
         if events and self._file is not None and self.options.enable and not self._failed:
             try:
                 self._file.write(events)
             except OSError as error:
                 self._fail(error)
 
-    def _names_of(self, spans: SpanList) -> list[str]:
+    def _names_of(self, spans: ThreadSpans) -> list[str]:
         """Return the events that name a thread and its process, once a file."""
         if self._file is None or spans.thread in self._file.threads:
             return []
@@ -269,7 +279,7 @@ class Recorder(Collection):
         """Reset in a forked process: the recorded spans and the files belong to its parent."""
         self._begin_anew()
         self._child = True
-        forget_lists()
+        forget_thread()
 
     def close(self) -> None:
         """Write all spans, and mark the file as closed; later spans are written one by one."""
@@ -341,6 +351,32 @@ atexit.register(recorder.close)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=recorder.leave_to_parent)
 switch()
+
+
+@contextmanager
+def collecting(collection: Collection | None = None) -> Iterator[Collection]:
+    """Record the spans of this context in a collection while the body runs.
+
+    Also when tracing is off, and in copies of the context: coroutines, ``asyncio.to_thread``.
+    Other threads record into the trace of the process.
+
+    Examples
+    --------
+    >>> from dagprofiler.tracing import collecting, span
+    >>> with collecting() as collection:
+    ...     with span("load"):
+    ...         pass
+    >>> [span.name for span in collection.spans()]
+    ['load']
+    """
+    collection = Collection() if collection is None else collection
+    token = owner.set(collection)
+    switch(+1)
+    try:
+        yield collection
+    finally:
+        switch(-1)
+        owner.reset(token)
 
 
 def configure(**options: Any) -> Options:

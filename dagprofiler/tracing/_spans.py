@@ -250,28 +250,16 @@ def wrapped(
     """Return a function that records a span for each call; asynchronous ones if `apart`."""
     own_name, module = label_of(function)
     label = str(name or own_name), str(category or module)
-    if apart or is_suspended(function):
+    if apart or any(is_kind(function) for is_kind, _ in _SUSPENDED):
         return within(function, partial(_Call, *label))
     return _function(function, *label)
 
 
-def is_suspended(function: Any) -> bool:
-    """Tell whether a call may be suspended: it makes a coroutine or a generator."""
-    return (
-        inspect.iscoroutinefunction(function)
-        or inspect.isgeneratorfunction(function)
-        or inspect.isasyncgenfunction(function)
-    )
-
-
 def within(function: Any, context: Callable[[], Any]) -> Any:
     """Return a function of the same kind, each of whose calls runs in a context of its own."""
-    if inspect.isasyncgenfunction(function):
-        return _async_generator(function, context)
-    if inspect.iscoroutinefunction(function):
-        return _coroutine(function, context)
-    if inspect.isgeneratorfunction(function):
-        return _generator(function, context)
+    for is_kind, wrap in _SUSPENDED:
+        if is_kind(function):
+            return wrap(function, context)
     return _in_context(function, context)
 
 
@@ -341,6 +329,14 @@ def _async_generator(function: Any, context: Callable[[], Any]) -> Any:
                     step, arguments = generator.asend, cast("Any", (sent,))
 
     return traced
+
+
+#: How to tell the functions whose calls may be suspended, and what wraps them.
+_SUSPENDED: list[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]]] = [
+    (inspect.isasyncgenfunction, _async_generator),
+    (inspect.iscoroutinefunction, _coroutine),
+    (inspect.isgeneratorfunction, _generator),
+]
 
 
 class _Call:

@@ -18,7 +18,7 @@ from typing import Any
 
 from dagprofiler._util.interpreter import (
     Collection,
-    SpanList,
+    ThreadSpans,
     here,
     imported,
     owner,
@@ -40,9 +40,11 @@ def new_id() -> int:
 
 
 class _ThisThread(threading.local):
-    """The list to which this thread has added its last span."""
+    """The calling thread: the system's number and its name, and where its last span went."""
 
-    spans: Any = None
+    def __init__(self) -> None:
+        self.thread = threading.get_native_id(), threading.current_thread().name
+        self.spans: ThreadSpans | None = None
 
 
 _this_thread = _ThisThread()
@@ -62,18 +64,9 @@ def collection_here() -> Collection:
     return tasks[0] if len(tasks) == 1 else process
 
 
-def spans_here() -> SpanList:
-    """Return the list that takes the next span of this thread."""
-    collection = collection_here()
-    spans: SpanList | None = _this_thread.spans
-    if spans is None or spans.owner is not collection:
-        _this_thread.spans = spans = collection.spans_of_thread()
-    return spans
-
-
-def forget_lists() -> None:
-    """Forget the list of this thread, as in a forked process."""
-    _this_thread.spans = None
+def forget_thread() -> None:
+    """Look at this thread anew, as in a forked process."""
+    _this_thread.__init__()  # type: ignore[misc]
 
 
 def record(
@@ -86,10 +79,13 @@ def record(
     id: int | str | None = None,  # noqa: A002  (as in Chrome's format)
 ) -> None:
     """Keep one span of this thread; the parameters are the fields of a ``Span``."""
-    spans = spans_here()
-    spans.append((kind, name, category, start, end, args, id))
-    collection = spans.owner
-    if end > collection.due_s or len(spans) > collection.limit:
+    collection = collection_here()
+    spans = _this_thread.spans
+    if spans is None or spans.owner is not collection:
+        spans = _this_thread.spans = collection.spans_of(_this_thread.thread)
+    rows = spans.rows
+    rows.append((kind, name, category, start, end, args, id))
+    if end > collection.due_s or len(rows) > collection.limit:
         collection.make_room(spans)
 
 

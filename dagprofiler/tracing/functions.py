@@ -1,4 +1,4 @@
-"""Automatic mode: the functions of named modules, recorded without annotations."""
+"""Automatic mode: functions of named modules, recorded without annotations, also in tasks."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import lru_cache
+from importlib.util import find_spec
 from types import CodeType, FrameType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util.checks import number
-from dagprofiler._util.interpreter import imported, recording
+from dagprofiler._util.interpreter import SPANS_OF_A_TASK, Collection, recording
 from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
-from dagprofiler.tracing._state import clock, collection_here, record
+from dagprofiler.tracing._recorder import switch
+from dagprofiler.tracing._state import clock, collection_here, note, record
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 
 #: Ids of ``sys.monitoring``: that of profilers, and two unassigned ones.
 _TOOLS = (2, 3, 4)
+
+#: What a callback returns for code whose events are of no interest.
+_DISABLE: Any = getattr(getattr(sys, "monitoring", None), "DISABLE", None)
 
 
 class FunctionCollector:
@@ -134,50 +140,64 @@ class FunctionCollector:
 
     def _label(self, code: CodeType) -> tuple[str, str] | None:
         """Return name and category of a code's spans; None if it is not recorded."""
-        known = self._seen.get(id(code))
-        if known is None:
+        if id(code) not in self._seen:
             label = None
             for place, module in self._places.items():
                 file = code.co_filename
                 if file == place or (place.endswith(os.sep) and file.startswith(place)):
-                    name = getattr(code, "co_qualname", code.co_name)
-                    label = name, module
+                    label = getattr(code, "co_qualname", code.co_name), module
             # The reference to the code keeps its id valid.
-            known = self._seen[id(code)] = (label, code)
-        return known[0]
+            self._seen[id(code)] = (label, code)
+        return self._seen[id(code)][0]
 
-    def _enter(self, code: CodeType) -> None:
-        try:
-            begun = self._open.begun
-        except AttributeError:
-            begun = self._open.begun = []
-        begun.append((code, clock()))
+    def _begin(self, code: CodeType, *_: Any) -> Any:
+        if self._label(code) is None:
+            return _DISABLE
+        vars(self._open).setdefault("begun", []).append((code, clock()))
+        return None
 
-    def _leave(self, code: CodeType, label: tuple[str, str]) -> None:
+    def _end(self, code: CodeType, *_: Any) -> Any:
         end = clock()
-        begun = getattr(self._open, "begun", ())
+        label = self._label(code)
+        if label is None:
+            return _DISABLE
+        begun = vars(self._open).get("begun")
         # Others on top of it had no event for their return.
         while begun:
             other, start = begun.pop()
             if other is code:
                 if end - start >= self._floor_s and self._is_wanted():
                     record("span", *label, start, end)
-                return
+                break
+        return None
 
     def _is_wanted(self) -> bool:
         if self._collected_only:
             return collection_here().functions is self
         return not recording.off
 
+    def _profile(self, frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            self._begin(frame.f_code)
+        elif event == "return":
+            self._end(frame.f_code)
+
     def _callbacks(self) -> dict[int, Any]:
+        def thrown(code: CodeType, *_: Any) -> None:
+            self._begin(code)
+
+        def unwound(code: CodeType, *_: Any) -> None:
+            self._end(code)
+
         events: Any = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]
         return {
-            events.PY_START: self._begins,
-            events.PY_RESUME: self._begins,
-            events.PY_THROW: self._thrown,
-            events.PY_RETURN: self._ends,
-            events.PY_YIELD: self._ends,
-            events.PY_UNWIND: self._unwound,
+            events.PY_START: self._begin,
+            events.PY_RESUME: self._begin,
+            events.PY_RETURN: self._end,
+            events.PY_YIELD: self._end,
+            # Events of exceptions cannot be disabled at a place in the code.
+            events.PY_THROW: thrown,
+            events.PY_UNWIND: unwound,
         }
 
     def _start_monitoring(self) -> None:
@@ -205,60 +225,92 @@ class FunctionCollector:
         self._tool = None
         self._open = threading.local()
 
-    def _begins(self, code: CodeType, *_: Any) -> Any:
-        if self._label(code) is None:
-            return sys.monitoring.DISABLE  # type: ignore[attr-defined,unused-ignore]
-        self._enter(code)
-        return None
 
-    def _ends(self, code: CodeType, *_: Any) -> Any:
-        label = self._label(code)
-        if label is None:
-            return sys.monitoring.DISABLE  # type: ignore[attr-defined,unused-ignore]
-        self._leave(code, label)
-        return None
+class Tracing(NamedTuple):
+    """What to record inside of tasks; sent to workers, where :meth:`open` begins.
 
-    # Events of exceptions cannot be disabled at a place in the code.
+    Attributes
+    ----------
+    limit
+        How many spans of each thread of a task are kept, the first ones; others are counted.
+    places
+        Paths of the code whose functions are recorded without annotations, and the names of
+        its modules.
+    floor_ms
+        Shorter calls of these functions are not recorded, in milliseconds.
+    """
 
-    def _thrown(self, code: CodeType, *_: Any) -> None:
-        self._begins(code)
+    limit: int
+    places: tuple[tuple[str, str], ...]
+    floor_ms: float
 
-    def _unwound(self, code: CodeType, *_: Any) -> None:
-        self._ends(code)
+    def open(self) -> OpenTracing:
+        """Return the recorder of the calling thread."""
+        return OpenTracing(self)
 
-    def _profile(self, frame: FrameType, event: str, _: Any) -> None:
-        if event not in ("call", "return"):
-            return
-        code = frame.f_code
-        label = self._label(code)
-        if label is None:
-            return
-        if event == "call":
-            self._enter(code)
-        else:
-            self._leave(code, label)
+
+class OpenTracing:
+    """Records what a Tracer requests in the tasks of one thread."""
+
+    def __init__(self, tracing: Tracing) -> None:
+        self._tracing = tracing
+        self._task: Collection | None = None
+
+    def start(self) -> None:
+        """Begin recording the task that is about to compute in this thread."""
+        self._task = task = collection_here()
+        task.limit = self._tracing.limit
+        switch(+1)
+        if self._tracing.places:
+            collector = _collector(self._tracing)
+            try:
+                collector.start()
+            except TraceError as error:
+                note("functions are not recorded", why=str(error))
+            else:
+                task.functions = collector
+
+    def stop(self) -> None:
+        """End recording the task, if it was begun."""
+        task, self._task = self._task, None
+        if task is not None:
+            switch(-1)
+            # It may be that of the next task, too.
+            task.limit = SPANS_OF_A_TASK
+            if task.functions is not None:
+                task.functions.stop()
+                task.functions = None
+
+
+@lru_cache(maxsize=16)
+def _collector(tracing: Tracing) -> FunctionCollector:
+    """Return the collector that all tasks of this process share."""
+    return FunctionCollector(
+        (), floor_ms=tracing.floor_ms, collected_only=True, places=tracing.places
+    )
 
 
 def _place_of(module: ModuleType | str) -> tuple[str, str]:
     """Return the path of the code of a module or package, and its name."""
     if not isinstance(module, (str, ModuleType)):
         raise TraceError(f"functions: expected a module or its name, got {short_repr(module)}")
-    name = module.__name__ if isinstance(module, ModuleType) else module
-    if isinstance(module, ModuleType):
-        file = getattr(module, "__file__", None)
-    elif (known := imported(name)) is not None:
-        return _place_of(known)
+    if isinstance(module, str):
+        name, file = module, _file_of(module)
     else:
-        from importlib.util import find_spec
-
-        try:
-            spec = find_spec(name)
-        except (ImportError, AttributeError, TypeError, ValueError) as error:
-            raise TraceError(f"module {name!r} is not found: {describe(error)}") from error
-        if spec is None:
-            raise TraceError(f"module {name!r} is not found{did_you_mean(name, list(sys.modules))}")
-        file = spec.origin
+        name, file = module.__name__, getattr(module, "__file__", None)
     if not file or not file.endswith(".py"):
         raise TraceError(f"module {name!r} is not written in Python, so its calls are not seen")
     folder, base = os.path.split(file)
     return (folder + os.sep if base == "__init__.py" else file), name
+
+
+def _file_of(name: str) -> str | None:
+    if name in sys.modules:
+        return getattr(sys.modules[name], "__file__", None)
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError) as error:
+        raise TraceError(f"module {name!r} is not found: {describe(error)}") from error
+    if spec is None:
+        raise TraceError(f"module {name!r} is not found{did_you_mean(name, list(sys.modules))}")
+    return spec.origin

@@ -23,7 +23,7 @@ from ray.cluster_utils import Cluster
 from relay import Relay
 
 from dagprofiler import DAG, DaskExecutor, RayExecutor, Rounds, task
-from dagprofiler.executors import _shared_files
+from dagprofiler.executors import jobs
 from dagprofiler.executors.ray import _path_for_workers
 
 WORKERS = 2
@@ -269,13 +269,13 @@ def large():
         files_ms, pipe_ms = (median(took) / pairs * 1e3 for took in (files, pipe))
         edges = f"{pairs} edges of {nbytes / 2**20:g} MB between processes"
         figures = f"{times(files, pipe)}; {files_ms:.2f} against {pipe_ms:.2f} ms an edge"
-        goal = "less" if nbytes >= _shared_files.SHARED_FILE_BYTES else "-"
+        goal = "less" if nbytes >= jobs.SHARED_FILE_BYTES else "-"
         yield f"{edges}: in files against the pipe", goal, figures
 
 
 def between(dag, limit):
     """Return how long runs take whose values of so many bytes and more go through files."""
-    before, _shared_files.SHARED_FILE_BYTES = _shared_files.SHARED_FILE_BYTES, limit
+    before, jobs.SHARED_FILE_BYTES = jobs.SHARED_FILE_BYTES, limit
     try:
         # Processes are forked with it.
         with warm_pool() as pool:
@@ -283,7 +283,7 @@ def between(dag, limit):
             (took,) = in_turns(7, lambda: dag.run(executor=pool))
             return took
     finally:
-        _shared_files.SHARED_FILE_BYTES = before
+        jobs.SHARED_FILE_BYTES = before
 
 
 def dask_bytes():

@@ -155,9 +155,14 @@ def real_ms(dag, times=5, **options):
     return median(dag.run(**options).metrics.total_time_ms for _ in range(times))
 
 
-def report(what, errors, held=(), unit="%"):
+def report(what, errors, intervals=(), unit="%"):
+    """Print errors, and how many of (low, high, real) are in their intervals, and how wide."""
     values = sorted(100 * abs(error) for error in errors)
-    holds = f", intervals hold {sum(held)} of {len(held)}" if held else ""
+    holds = ""
+    if intervals:
+        held = sum(low <= real <= high for low, high, real in intervals)
+        width = median((high - low) / 2 / real for low, high, real in intervals)
+        holds = f", intervals hold {held} of {len(intervals)}, half a width {width:.0%}"
     print(
         f"{what}: mean {mean(values):.1f} {unit}, max {values[-1]:.1f} {unit}, "
         f"signed {100 * mean(errors):+.1f} {unit}, {len(values)} cases{holds}, {pressure()}",
@@ -316,19 +321,16 @@ def check_models(what, dag, over, beyond):
     for values in beyond:
         guess = found.predict(values)
         real = dag.with_config({**dag.config, **values}).run(rounds=Rounds(3, warmup=1))
-        intervals, errors, held = guess.sections["prediction"]["intervals_ms"], {}, []
+        ends, errors, intervals = guess.sections["prediction"]["intervals_ms"], {}, []
         times = [{e.task: e.compute_time_ms for e in p.metrics.task_metrics} for p in (guess, real)]
         for name in (name for name in dag.tasks if not name.startswith("end")):
             errors[name] = times[0][name] / times[1][name] - 1
-            low, high = intervals[name]
-            held.append(low <= times[1][name] <= high)
+            intervals.append((*ends[name], times[1][name]))
         whole = [sum(one[name] for name in errors) for one in times]
         bits = [guess.metrics.edge_weights, real.metrics.edge_weights]
         off = {edge: bits[0][edge] / bits[1][edge] - 1 for edge in bits[1]}
-        print(
-            f"models over {what}, {values}: total {whole[0] / whole[1] - 1:+.1%}, "
-            f"intervals hold {sum(held)} of {len(held)}, {pressure()}"
-        )
+        total = whole[0] / whole[1] - 1
+        report(f"models over {what}, {values}: total {total:+.1%}", errors.values(), intervals)
         print(" ", ", ".join(f"{name} {error:+.1%}" for name, error in errors.items()))
         print("  bytes:", ", ".join(f"{edge} {off_by:+.2%}" for edge, off_by in off.items()))
         sys.stdout.flush()
@@ -378,9 +380,9 @@ def values():
                 for profile in (guess, real)
             )
             ends = guess.sections["prediction"][f"{phase}_intervals_ms"]
-            held = [ends[name][0] <= theirs[name] <= ends[name][1] for name in names]
+            intervals = [(*ends[name], theirs[name]) for name in names]
             errors = [mine[name] / theirs[name] - 1 for name in names]
-            report(f"time to {phase}, {times} times beyond", errors, held)
+            report(f"time to {phase}, {times} times beyond", errors, intervals)
 
 
 def size():
@@ -417,7 +419,7 @@ def makespans(what, executor, profiled):
     """Predict on `executor` from profiles of runs with the options `profiled`, by their name."""
     engine = calibrate_engine(executor)
     print(engine, flush=True)
-    errors, held = ({where: [] for where in profiled} for _ in range(2))
+    errors, intervals = ({where: [] for where in profiled} for _ in range(2))
     for application in APPLICATIONS:
         dag, off = dag_of(application), {where: [] for where in profiled}
         # In turns, so that the machine's slow seconds are in both.
@@ -426,8 +428,7 @@ def makespans(what, executor, profiled):
             real = dag.run(executor=executor)
             for where, profile in zip(profiled, before):
                 error = real.compare(simulate(profile, engine=engine).profile)["prediction"]
-                low, high = error["interval_ms"]
-                held[where].append(low <= error["real_ms"] <= high)
+                intervals[where].append((*error["interval_ms"], error["real_ms"]))
                 parts = {"makespan": error, **error["parts"]}.items()
                 off[where].append({name: part["error"] for name, part in parts})
         for where, rows in off.items():
@@ -436,7 +437,7 @@ def makespans(what, executor, profiled):
             shares = ", ".join(f"{name} {part:+.1%}" for name, part in typical.items())
             print(f"  {application.__name__}, {where}: {errors[where][-1]:+.1%} ({shares})")
     for where in profiled:
-        report(f"makespan, {what}, profile taken {where}", errors[where], held[where])
+        report(f"makespan, {what}, profile taken {where}", errors[where], intervals[where])
 
 
 def makespan():

@@ -296,5 +296,5 @@ def test_no_journal_is_written_over_and_another_run_is_refused(cli, refused, fol
     assert "TARGET" in refused("resume", journal)
     refused("resume", journal, failing, code=4)
     wrong = refused("resume", journal, failing, "-c", "N=4")
-    assert wrong.startswith(f"journal {os.path.abspath(journal)!r}: config:")
+    assert wrong.startswith(f"journal {os.path.abspath(journal)!r}: config.N:")
     os.unlink("profile.partial.json")

@@ -6,6 +6,7 @@ from functools import partialmethod
 from dagprofiler import DAG, Hook, Task
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler.engine.log import RoundLog
+from dagprofiler.measure.instruments import Readings
 
 
 class Clock:
@@ -103,6 +104,12 @@ def log_of(*rounds, tasks="ab"):
     return log
 
 
+def readings(decode_s=(), encode_s=None, **others):
+    """Return what instruments read of a task."""
+    fields = {"meters": [], "digest": None, "reasons": {}, "meters_s": 0.0, "garbage_s": 0.0}
+    return Readings(list(decode_s), encode_s or {}, **{**fields, **others})
+
+
 def a_round(*walls_s, kind=MEASURED, total_s=0.0, **metered):
     """Return a round of tasks with these times in compute(); None for a task that failed there.
 
@@ -113,11 +120,12 @@ def a_round(*walls_s, kind=MEASURED, total_s=0.0, **metered):
     for i, wall_s in enumerate(walls_s):
         if wall_s is None:
             round_log.times += [0.0, 0.0, 0.0, 1.0, None, None]
-            round_log.errors[i] = "ValueError: boom"
+            round_log.note(i, error="ValueError: boom")
         else:
             round_log.times += [0.0, 0.0, 0.0, wall_s, wall_s, wall_s]
-    round_log.columns = list(metered)
-    round_log.meters = dict(enumerate(map(list, zip(*metered.values()))))
+    round_log.columns = dict.fromkeys(metered, "")
+    for i, values in enumerate(zip(*metered.values())):
+        round_log.note(i, readings=readings(meters=list(values)))
     return round_log
 
 

@@ -143,7 +143,7 @@ def test_where_there_is_no_terminal_lines_come_now_and_then_and_in_a_dumb_one_no
         patch.setenv("TERM", "dumb")
         TWO.run(hooks=[Progress(stream=dumb)])
     assert dumb.getvalue() == ""
-    monkeypatch.setattr(module._Line, "pause_s", -1.0)
+    monkeypatch.setattr(module.Line, "pause_s", -1.0)
     TWO.run(hooks=[Progress(stream=log)])
     lines = log.getvalue().splitlines()
     assert len(lines) == 4

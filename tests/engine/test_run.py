@@ -234,11 +234,10 @@ def test_random_failures_leave_the_states_that_brute_force_finds(program, data, 
 class LastFirst(SerialExecutor):
     """Holds three tasks at once, and runs the last one first."""
 
-    capacity = 3
     serial = False
 
-    def __init__(self, config, seed):
-        super().__init__(config, seed)
+    def __init__(self, config, streams):
+        super().__init__(config, streams, capacity=3)
         self._held = []
 
     def submit(self, number, work, handles):
@@ -259,7 +258,7 @@ def test_where_several_tasks_are_held_at_once_the_results_are_the_same(program, 
         return
     dag = dag_of(nodes, edges, failing_in(failing, []))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dagprofiler.dag.SerialExecutor", LastFirst)
+        patch.setattr("dagprofiler.engine.run.SerialExecutor", LastFirst)
         failed = set()
         try:
             profile = dag.run(on_error="finish", keep=nodes)
@@ -594,7 +593,7 @@ def test_all_time_is_in_some_figure_whatever_reads_the_clock(program, data):
     clock = Clock(tick=data.draw(st.sampled_from([0, 1, 0.125])))
     failing = data.draw(some_of(sorted(nodes)))
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("dag", "engine.run", "measure.pipeline"):
+        for module in ("engine.setup", "engine.run", "measure.pipeline"):
             patch.setattr(sys.modules[f"dagprofiler.{module}"], "perf_counter", clock)
         errors = dict.fromkeys(failing, ValueError())
         tasks = {n: Estimated(clock, (2,), *node, errors.get(n)) for n, node in nodes.items()}

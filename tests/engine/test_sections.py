@@ -3,7 +3,7 @@
 from statistics import median
 
 import pytest
-from steps import Calls, a_round, always, log_of
+from steps import Calls, a_round, always, log_of, readings
 
 from dagprofiler import DAG, Profile
 from dagprofiler._document.rounds import COLD, WARM_UP
@@ -82,7 +82,7 @@ def test_what_no_task_has_is_told_once_with_the_reason_of_its_meter_or_what_to_a
     assert "meters='default'" in not_measured["cpu_time_ms"]
     assert "not calibrated" in not_measured["reference_time_ms"]
     one = a_round(1, 4, instructions=[None, None])
-    one.reasons = {"instructions": "no hardware counters on this machine"}
+    one.columns["instructions"] = "no hardware counters on this machine"
     not_measured = tables(one).sections()["environment"]["not_measured"]
     told = not_measured["instructions"], not_measured["counted_instructions"]
     assert told == (one.reasons["instructions"],) * 2
@@ -92,7 +92,7 @@ def test_what_no_task_has_is_told_once_with_the_reason_of_its_meter_or_what_to_a
 def test_a_task_says_that_it_did_not_finish_or_what_its_meter_said(finished):
     # Of the other task the meter read something.
     one = a_round(1, 4 if finished else None, cpu_ms=[1.0, None], delay_ms=[0.0, None])
-    one.reasons = {"cpu_ms": "task 'b': stop() raised OSError"}
+    one.columns["cpu_ms"] = "task 'b': stop() raised OSError"
     made = tables(a_round(1, 1 if finished else None, kind=COLD), one, calibration=1.0)
     reasons = made.sections()["weight_sources"]["b"]["reasons"]
     unfinished = "the task did not finish"
@@ -144,13 +144,19 @@ def test_wall_times_are_corrected_for_the_delay(metered, corrected_ms):
     assert samples_of(log)["tasks"]["a"]["corrected_ms"] == [corrected_ms]
 
 
+def hash_outputs(round_log, *digests):
+    for i, digest in enumerate(digests):
+        round_log.note(i, readings=readings(digest=digest))
+
+
 def test_outputs_differ_that_have_two_hashes_in_the_rounds_that_did_not_fail():
     rounds = [a_round(1, 1), a_round(1, 1), a_round(1, 1)]
     for round_log, (first, second) in zip(rounds, [(b"1", b"1"), (b"1", b"2"), (b"1", b"1")]):
-        round_log.digests = {0: first, 1: second}
+        hash_outputs(round_log, first, second)
     assert differing_outputs(log_of(*rounds)) == ["b"]
     rounds = [a_round(1, 1), a_round(1, None), a_round(1, 1)]
-    rounds[0].digests, rounds[1].digests, rounds[2].digests = {0: b"1", 1: b"2"}, {0: b"1"}, {}
+    hash_outputs(rounds[0], b"1", b"2")
+    hash_outputs(rounds[1], b"1")
     assert differing_outputs(log_of(*rounds)) == []
 
 
@@ -208,5 +214,6 @@ def test_waiting_for_a_core_makes_no_task_imprecise():
     log = log_of(*rounds, tasks="a")
     assert is_precise(log, 0.05)
     for round_log in rounds:
-        round_log.columns, round_log.meters = [], {}
+        round_log.columns = {}
+        round_log.tasks.clear()
     assert not is_precise(log, 0.05)

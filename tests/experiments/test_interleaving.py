@@ -73,7 +73,7 @@ def test_the_pass_for_allocations_comes_in_turn_and_more_rounds_of_one_are_run_a
     said = []
     dag_a, dag_b = DAG({"t": Says(said, "a")}), DAG({"u": Says(said, "b")})
     monkeypatch.setattr(
-        sys.modules["dagprofiler.dag"], "is_precise", lambda log, _: log.nodes == ["t"]
+        sys.modules["dagprofiler.engine.samples"], "is_precise", lambda log, _: log.nodes == ["t"]
     )
     found = compare_runs(dag_a, dag_b, rounds=Rounds("auto", warmup=0, max_rounds=8))
     assert "".join(said) == "abbaabbaabba" + "bb"
@@ -179,7 +179,7 @@ def test_a_failure_or_an_interrupt_in_one_ends_both_and_keeps_what_both_measured
 
 def test_an_interrupt_while_a_profile_is_made_tells_which_rounds_it_has_cost(monkeypatch):
     _, dag_a, dag_b = two(fails_at=3, error=KeyboardInterrupt())
-    module = sys.modules["dagprofiler.engine.run"]
+    module = sys.modules["dagprofiler.engine.log"]
     environment, calls = module.environment, []
 
     def interrupted(**how):

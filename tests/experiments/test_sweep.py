@@ -3,6 +3,7 @@
 import os
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_all_start_methods, get_context
+from time import process_time
 
 import numpy as np
 import pytest
@@ -44,6 +45,31 @@ def test_a_sweep_of_several_parameters_is_sparse_and_enough_to_fit():
     assert points == [(100, 1), (200, 1), (400, 1), (100, 2), (100, 4), (400, 4)]
     predicted = fit(profiles).predict({"N": 1600, "M": 8})
     assert predicted.metrics.task_metrics[0].bytes_out == pytest.approx(12_800, rel=0.02)
+
+
+LARGEST = [0]
+
+
+@task(outputs=[])
+def slower_alone(cfg):
+    LARGEST.append(cfg.N)
+    until = process_time() + 0.01 * (1 + cfg.N * (max(LARGEST) <= cfg.N))
+    while process_time() < until:
+        pass
+    return {}
+
+
+def processes_of(profiles):
+    return [{worker["pid"] for worker in run.timeline.workers} for run in profiles]
+
+
+def test_configurations_have_processes_of_their_own_where_a_larger_one_changes_the_times(caplog):
+    dag = DAG({"slower_alone": slower_alone}, [], {"N": 1})
+    over = {"N": [1, 2, 3]}
+    first, second, third = processes_of(sweep(dag, over, rounds=2))
+    assert len({os.getpid()} | first | second | third) == 4
+    assert "tasks took 0." in caplog.text
+    assert processes_of(sweep(dag, over, rounds=1, processes=False)) == [{os.getpid()}] * 3
 
 
 @pytest.mark.parametrize(

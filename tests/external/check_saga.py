@@ -93,7 +93,7 @@ def makespan(scheduler, instance):
 
 def check_by_hand(folder):
     """Makespans of cases so small that there is nothing to choose, or HEFT's choice is plain."""
-    slow_link = {**TWO, "bandwidth": {"fast-slow": 1}}
+    slow_link = {**TWO, "bandwidth": {("fast", "slow"): 1}}
     chain = profile_of({"a": 4, "b": 6, "c": 2}, {("a", "b"): 1000, ("b", "c"): 1000})
     twins = {"speeds": {"x": 1, "y": 1}, "bandwidth": {("x", "y"): 16}}
     # 80 bits at 16 a unit take 5: both of b and c stay where a is. 10 bytes at 16 take less

@@ -213,17 +213,6 @@ def test_a_file_that_is_no_json_is_named(tmp_path, read, content):
         read(file)
 
 
-def test_an_importer_of_others_that_fails_to_recognize_keeps_nobody_from_it(
-    profile, tmp_path, plugin
-):
-    module = tmp_path / "site" / "thirdparty_names.py"
-    module.write_text(PLUGIN.replace('"names" in document', 'document["names"]'))
-    text = exporter("wfformat").render(profile).text
-    assert import_profile(io.StringIO(text)).dag_structure["nodes"]
-    with pytest.raises(FormatError, match=r"format 'names'.*: KeyError: 'names'$"):
-        import_profile(io.StringIO("{}"))
-
-
 def test_a_file_that_fits_two_formats_needs_a_name_and_one_of_none_is_no_profile(profile, plugin):
     text = exporter("wfformat").render(profile).text
     with pytest.raises(FormatError, match=r"names, wfformat; give format="):

@@ -90,15 +90,6 @@ def test_stochastic_costs_and_sizes_are_the_measured_samples():
     assert document["dependencies"][0]["size"] == {"samples": edge["wire_bytes"][-4:]}
 
 
-@pytest.mark.parametrize("cost", [float("nan"), INFINITY, -1])
-def test_samples_that_are_no_costs_are_refused(cost):
-    profile = run(rounds=Rounds(4))
-    profile.sections["samples"]["tasks"]["sink"]["wall_ms"][2] = cost
-    # A median of samples with nan is nan or not, by the order of the others.
-    with pytest.raises((FormatError, WeightError), match="'sink'"):
-        export(profile, cost="wall_time", stochastic=True)
-
-
 def test_what_has_no_samples_has_its_one_value_and_no_file_holds_a_stochastic_network():
     document, _ = export(made(), stochastic=True)
     assert [one["cost"] for one in document["tasks"]] == [{"samples": [3]}, {"samples": [4]}]
@@ -116,13 +107,13 @@ def test_tasks_without_a_weight_and_edges_without_a_size_are_listed_or_filled():
         export(profile, cost="estimated")
     document, losses = export(profile, cost="estimated", fill=7.5, fill_size=0)
     assert [one["name"] for one in document["tasks"] if one["cost"] == 7.5] == ["=sum"]
-    assert "tasks cannot be marked as filled in: '=sum'" in losses
+    assert "what fill= and fill_size= stand for cannot be marked" in losses
     profile = made(sizes=[(("a", "b"), 10, None)])
     with pytest.raises(FormatError, match=r"on the wire .*'a' - 'b'; give fill_size="):
         export(profile, size="wire")
     document, losses = export(profile, size="wire", fill_size=5)
     assert document["dependencies"][0]["size"] == 5
-    assert "edges cannot be marked as filled in: 'a' - 'b'" in losses
+    assert "what fill= and fill_size= stand for cannot be marked" in losses
     del profile.metrics.edge_metrics[:]
     with pytest.raises(FormatError, match="no size of 'a' - 'b'; give fill_size="):
         export(profile)
@@ -139,29 +130,9 @@ def test_a_cycle_is_refused_and_a_graph_that_costs_nothing():
         export(made([("a", 0), ("b", 0)]))
 
 
-@pytest.mark.parametrize("value", [float("nan"), INFINITY, -8, 10**400])
-def test_costs_and_sizes_that_are_none_are_refused(value):
-    profile = made()
-    for name in "ab":
-        profile.sections["weight_sources"][name]["wall_time_ms"] = value
-    with pytest.raises(FormatError, match="cost of task 'a' must"):
-        export(profile, cost="wall_time")
-    with pytest.raises(FormatError, match="size of edge 'a' -> 'b' must"):
-        export(made(sizes=[(("a", "b"), value, 1)]))
-
-
-def test_names_that_saga_takes_for_something_else_and_ends_that_are_no_tasks_are_refused():
+def test_names_that_saga_takes_for_something_else_are_refused():
     with pytest.raises(FormatError, match="SAGA reserves"):
         export(made([("__super_sink__", 1)], []))
-    with pytest.raises(FormatError, match="it must be text"):
-        export(made([(3, 1)], []))
-    profile = made()
-    profile.dag_structure["edges"].append({"source": "a", "target": "c"})
-    with pytest.raises(FormatError, match="edge 'a' -> 'c': there is no task 'c'"):
-        export(profile)
-    profile.dag_structure["nodes"].append("a")
-    with pytest.raises(FormatError, match="two tasks"):
-        export(profile)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +154,7 @@ def test_losses_say_what_the_numbers_are_and_what_is_left_out_and_lacking():
     assert losses[0].startswith("SAGA's numbers have no units: costs are ms (wall_time: wall time,")
     assert losses[0].endswith("), sizes bits (spec)")
     together = " ".join(losses)
-    for word in ("serialize", "seed", "fields", "timeline", "environment"):
+    for word in ("other times", "seed", "fields", "timeline", "environment"):
         assert word in together
     assert export(run())[1][-1] == (
         "the profile holds no network, so the file is only SAGA's TaskGraph; with network= it is "
@@ -204,14 +175,8 @@ def test_a_network_becomes_a_full_mesh_of_links_without_direction():
     edges = ("b", "b", 1e18), ("a", "a", 1e18), ("a", "b", 5)
     assert network["edges"] == [dict(zip(("source", "target", "speed"), edge)) for edge in edges]
     assert {type(one["speed"]) for one in network["nodes"]} == {int, float}
-    for link in (("a", "b"), ("b", "a"), "a-b", "b-a"):
-        network = {"speeds": TWO, "bandwidth": {link: 7}}
-        assert links(network) == {frozenset("ab"): 7}
-    network = {"speeds": {"a-1": 1, "b": 1}, "bandwidth": {"a-1-b": 7}}
-    assert links(network) == {frozenset(("a-1", "b")): 7}
-    names = {"a": 1, "b-c": 1, "a-b": 1, "c": 1}
-    with pytest.raises(FormatError, match="'a-b-c' could be several"):
-        network_of({"speeds": names, "bandwidth": {"a-b-c": 7}})
+    for link in (("a", "b"), ("b", "a")):
+        assert links({"speeds": TWO, "bandwidth": {link: 7}}) == {frozenset("ab"): 7}
 
 
 def links(network):
@@ -251,13 +216,10 @@ NO_NETWORKS = (
     [
         ({"speeds": TWO}, "no bandwidth for 'a' - 'b'"),
         ({"speeds": {}}, "the network has no nodes"),
-        ({"speeds": {1: 1}}, "name .*text, got 1"),
         *((none, "a network is {'speeds'") for none in (*NO_NETWORKS, [("a", 1)], 3)),
-        ({"nodes": [{"name": "a", "speed": 1}] * 2, "edges": []}, "two nodes"),
         ({"speeds": TWO, "bandwidth": {("a", "bb"): 1}}, "link 'a' - 'bb': .*'bb'; .*'b'"),
         ({"speeds": TWO, "bandwidth": {("a", "b"): 1, ("b", "a"): 2}}, "link 'b' - 'a' .* 1 .* 2"),
-        ({"speeds": TWO, "bandwidth": {"ab": 1}}, "bandwidth: 'ab' is not a link"),
-        ({"speeds": TWO, "bandwidth": {"abc": 1}}, "bandwidth: 'abc' is not a link"),
+        ({"speeds": TWO, "bandwidth": {"a-b": 1}}, "a network is {'speeds'"),
     ],
 )
 def test_a_network_that_is_none_says_what_is_wrong(network, message):

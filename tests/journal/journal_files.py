@@ -35,7 +35,8 @@ def cut_after(directory, count):
 
 def outputs_file(directory):
     """Return the file to which the worker of the first task wrote."""
-    return next(directory / line["stored"][0] for line in parsed(directory) if "task" in line)
+    lines = [line for line in parsed(directory) if "task" in line]
+    return directory / lines[0]["readings"]["stored"][0]
 
 
 def copied(directory, target):

@@ -202,7 +202,8 @@ def test_what_earlier_attempts_spent_and_lost_is_in_the_profile_of_the_next(tmp_
     header["timestamp"] = "2020-01-01T00:00:00.000000Z"
     ended["ended"].update(total_s=50.0, waited_s=7.0, legacy_generators=False)
     ended["ended"]["attempts"] = {"source": ["it died"]}
-    last.update(total_s=60.0, costs_s=[1.0, 2.0, 3.0])
+    last["total_s"] = 60.0
+    last["readings"].update(meters_s=1.0, garbage_s=2.0, store_s=3.0)
     rewrite(tmp_path, kept)
     sections = program().resume(tmp_path).sections
     run, (first_ms, second_ms) = sections["run"], sections["samples"]["total_ms"]
@@ -237,9 +238,9 @@ def test_a_plain_run_with_a_journal_has_no_samples(tmp_path):
     ("change", "says"),
     [
         ({"seed": 4}, "seed: 4, in the journal 3"),
-        ({"inputs": {"twice": {"offset": 6}}}, "'offset' of task 'twice' differs"),
-        ({"inputs": {}}, "'offset' of task 'twice' .* journal only"),
-        ({"inputs": {"twice": {"offset": 5, "x": 1}}}, "'x' of task 'twice' is not"),
+        ({"inputs": {"twice": {"offset": 6}}}, "inputs.twice.offset differs"),
+        ({"inputs": {}}, "inputs.twice.offset .* journal only"),
+        ({"inputs": {"twice": {"offset": 5, "x": 1}}}, "inputs.twice.x is not"),
     ],
     ids=str,
 )
@@ -273,9 +274,9 @@ def test_all_that_differs_is_said_at_once(journal):
         "task 'total': after: [], in the journal ['source', 'twice']",
         f"task 'twice': fed with: [['data', 'more', 'data']], in the journal {from_source}",
         "task 'twice': after: ['more'], in the journal ['source']",
-        "config: parameter 'N': 5, in the journal 4",
-        "config: parameter 'M' is not in the journal",
         "seed: 1, in the journal 3",
+        "config.N: 5, in the journal 4",
+        "config.M is not in the journal",
     ]
     assert str(caught.value).startswith(f"journal {str(journal)!r}: 12 problems:\n  - the DAG")
 
@@ -462,7 +463,7 @@ def test_outputs_that_are_gone_are_made_again_for_good(journal):
 def test_a_journal_of_another_format_is_refused(journal):
     header, *others = parsed(journal)
     rewrite(journal, [{**header, "format": 99}, *others])
-    with pytest.raises(JournalError, match="format is 99, this version reads 3"):
+    with pytest.raises(JournalError, match="format is 99, this version reads 4"):
         program().resume(journal)
     (journal / "journal.jsonl").rename(journal / "journal")
     with pytest.raises(JournalError, match=r"another version .* resume it with that version"):

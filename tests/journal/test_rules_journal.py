@@ -207,5 +207,5 @@ def test_bound_values_of_tasks_that_rules_add_are_compared(tmp_path):
             attempt()
         (unfired,) = caught.value.profile.sections["origins"]["never_fired"]
         assert unfired["reason"] == "task 'fails' has failed"
-    with pytest.raises(JournalError, match=r"'scale': bound 'factor': \[3\].* \[2\]"):
+    with pytest.raises(JournalError, match=r"bound.scale.factor: \[3\].* \[2\]"):
         growing([3]).resume(tmp_path)

@@ -79,7 +79,7 @@ def test_forms_with_noise_carry_and_their_intervals_hold_the_truth():
 @pytest.mark.parametrize(
     ("cost", "words", "at", "expected"),
     [
-        (lambda n: min(50.0, n / 100), "saturates from 8,000", 64_000, 50),
+        (lambda n: min(50.0, n / 100), "saturates from", 64_000, 50),
         # A cache that is too small from 4000 on.
         (lambda n: n / 100 if n < 4000 else n / 40, "changes between 2000 and 4000", 64_000, 1600),
         (lambda n: n / 100 if n < 8000 else n / 40, "changes between 4000 and 8000", 64_000, 1600),
@@ -190,10 +190,11 @@ def test_a_cost_that_saturates_smoothly_is_predicted_by_its_level(level):
 
 
 def test_bytes_that_no_form_has_exactly_are_a_doubt_beyond_the_measured_sizes():
-    runs = runs_of(lambda n: 1.0, wire=lambda n: 8 * n * (1.01 if n > 5000 else 1))
+    runs = runs_of(lambda n: 1.0, wire=lambda n: 8 * n * (1 + n // 1000 % 3 / 100))
     predicted = fit(runs).predict({"N": 64_000})
     assert any(
-        "payload" in r and "not exact" in r for r in predicted.sections["prediction"]["reasons"]
+        "outputs of work" in r and "not exact" in r
+        for r in predicted.sections["prediction"]["reasons"]
     )
 
 
@@ -247,7 +248,7 @@ def test_values_that_outgrow_the_caches_are_a_doubt_and_widen_the_interval():
     predicted = fit(runs_of(SHAPES["linear"])).predict({"N": 16 * SIZES[-1]})
     low, high = predicted.sections["prediction"]["intervals_ms"]["work"]
     expected = SHAPES["linear"](16 * SIZES[-1])
-    assert 0.9 * expected < low < 2.5 * expected < high
+    assert 0.9 * expected < low < expected < 1.5 * expected < high
     assert any("caches" in reason for reason in predicted.sections["prediction"]["reasons"])
 
 

@@ -1,6 +1,6 @@
 """What a simulated run says of a profile on other workers, and what it refuses."""
 
-from math import isclose, nan
+from math import isclose
 
 import pytest
 from hypothesis import given
@@ -186,7 +186,7 @@ def test_several_numbers_of_workers_make_a_curve():
     assert found.makespan_ms == pytest.approx(4)
     points = found.profile.sections["prediction"]["curve"]
     assert points[1] == {"workers": 2, "makespan_ms": 8.0, "interval_ms": [8.0, 8.0]}
-    assert str(found).splitlines()[3].split() == ["2", "8", "ms", "8", "ms", "8", "ms", "75.0%"]
+    assert str(found).splitlines()[4].split() == ["2", "8", "ms", "8", "ms", "8", "ms", "75.0%"]
 
 
 def test_tasks_that_wait_need_no_core_and_no_lock():
@@ -348,8 +348,11 @@ def test_reasons_for_distrust_are_named(given_engine, reason):
         ({"schedule": {"x": None}}, ["'x'", "names of tasks", "None"]),
         ({"schedule": ["a"]}, ["schedule"]),
         ({"schedule": {1: ["a", "b", "c"]}}, ["schedule", "1", "string"]),
-        ({"schedule": {"x": [], "slow": ["a", "b", "c"]}, "speeds": {"slo": 1}}, ["n 'slow'?"]),
-        ({"schedule": {"x": [], "y": ["a", "b", "c"]}, "speeds": {"y": 1}}, ["node 'x'", "speed"]),
+        (
+            {"schedule": {"x": [], "slow": ["a", "b", "c"]}, "speeds": {"slo": 1}},
+            ["speed", "'x'", "slo"],
+        ),
+        ({"schedule": {"x": [], "y": ["a", "b", "c"]}, "speeds": {"y": 1}}, ["speed", "'x'"]),
         ({"schedule": {"x": ["a", "b", "c"]}, "priorities": {"a": 1}}, ["priorities"]),
     ],
 )
@@ -373,18 +376,3 @@ def test_a_task_without_a_time_and_an_unknown_field_of_an_engine_are_refused():
         simulate(Profile.from_dict(partial))
     with pytest.raises(ProfileError, match="'q'"):
         Engine.from_dict({**engine().to_dict(), "q": 1})
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(("workers", 0), ("cores", 1.5), ("latency_ms", "x"), ("gap_ms", nan), ("driver_ms", -1)),
-        *(("contention", []), ("contention", [0]), ("write_ms", [1]), ("read_ms", [1, 2, 3])),
-        *(("executor", None), ("shares_memory", 1), ("allocator", ["x"]), ("allocator", {"x": 1})),
-    ],
-)
-def test_what_no_engine_can_have_is_refused_by_field(name, value):
-    with pytest.raises(ValidationError, match=f"engine: {name} .*got "):
-        engine(**{name: value})
-    with pytest.raises(ProfileError, match=f"engine .*{name} .*got "):
-        Engine.from_dict({**engine().to_dict(), name: value})

@@ -158,7 +158,7 @@ def test_a_thread_that_outlives_its_task_records_into_no_other():
             return {}
 
     def tracing_seen():
-        return owner.get().lists
+        return owner.get().threads
 
     with ThreadPoolExecutor(1) as pool:
         dag = DAG({"starts": starts, "after": after}, [("starts", "after")])

@@ -1,0 +1,600 @@
+"""Setup: what a run is of, and what is asked of it; fixed before its first task starts.
+
+A DAG gives its :class:`Workflow`, a call its :class:`RunOptions`; :func:`prepare` checks one
+against the other. Nothing that was not given is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from math import ceil
+from operator import index
+from time import perf_counter, time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dagprofiler._document.rounds import PLAIN, Rounds, rounds_of
+from dagprofiler._util.checks import choice, integer, names, number
+from dagprofiler.config import Config
+from dagprofiler.engine.options import problems_of
+from dagprofiler.errors import (
+    CostModelError,
+    CycleError,
+    DagProfilerError,
+    GraphError,
+    SerializationError,
+    ValidationError,
+    describe,
+    did_you_mean,
+    listed,
+    refused,
+    short_repr,
+)
+from dagprofiler.executors import Executor
+from dagprofiler.executors.serial import SerialExecutor
+from dagprofiler.graph.edges import field_problem
+from dagprofiler.graph.wiring import NumberedGraph, Wiring, bottom_levels, check_orders
+from dagprofiler.measure.pipeline import Contract
+from dagprofiler.measure.random import load_generators
+from dagprofiler.profile import Profile
+from dagprofiler.serializers import frames_bytes
+from dagprofiler.task import Task
+
+if TYPE_CHECKING:
+    from dagprofiler.measure.instruments import Instrumentation
+
+Inputs = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """What a DAG gives to a run.
+
+    Attributes
+    ----------
+    name
+        That of the DAG; None if it has none.
+    nodes
+        Task names in the order in which the DAG got them.
+    wiring
+        The graph, which numbers the tasks.
+    tasks, contracts
+        For each task number the task and its contract.
+    config
+        Parameters of all tasks.
+    problems
+        What is wrong with the inputs that edges bring.
+    unknown
+        What the origin of the graph cannot give, to the reason.
+    rules
+        Names of the rules; empty for a fixed graph.
+    dynamic
+        Returns the frontier of a round, in which rules extend the graph; None for a fixed graph.
+    """
+
+    name: str | None
+    nodes: Sequence[str]
+    wiring: Wiring
+    tasks: list[Task]
+    contracts: list[Contract]
+    config: Config
+    problems: Sequence[DagProfilerError]
+    unknown: Mapping[str, str]
+    rules: Sequence[str] = ()
+    dynamic: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What is asked of a run: arguments of :meth:`DAG.run <dagprofiler.DAG.run>`.
+
+    Attributes
+    ----------
+    seed, inputs, meters, priorities, on_error
+        As for :meth:`DAG.run <dagprofiler.DAG.run>`; meters are a list if they are no name.
+    rounds
+        A :class:`~dagprofiler.Rounds`.
+    keep
+        A list of names.
+    executor
+        An :class:`~dagprofiler.executors.Executor`; None for a serial run.
+    timeout
+        In seconds, or None.
+    schedule
+        Node to its tasks in order; None for a run in which workers take tasks from one queue.
+    """
+
+    seed: int | None = None
+    inputs: Inputs | None = None
+    rounds: Rounds = PLAIN[0]
+    meters: Any = None
+    keep: Sequence[str] = ()
+    on_error: str = "stop"
+    executor: Executor | None = None
+    priorities: Any = None
+    timeout: float | None = None
+    schedule: Mapping[str, Sequence[str]] | None = None
+
+    @classmethod
+    def of(cls, **arguments: Any) -> RunOptions:
+        """Return the arguments of a run, checked.
+
+        Raises
+        ------
+        ValidationError
+            If one of them is not valid for any graph.
+        """
+        given = {name: value for name, value in arguments.items() if value is not _DEFAULTS[name]}
+        for name, check in _CHECKS.items():
+            if name in given:
+                given[name] = check(given[name])
+        options = cls(**given)
+        return options if _ELSEWHERE.isdisjoint(given) else options._placed()
+
+    def _placed(self) -> RunOptions:
+        """Return the options with an executor that keeps to the schedule and to time limits."""
+        executor: Any = self.executor
+        if self.schedule is not None:
+            if self.priorities is not None:
+                raise refused("priorities: a schedule has the order of the tasks already")
+            if self.on_error == "finish":
+                raise refused("on_error: after a failure the order of a schedule cannot be kept")
+            from dagprofiler.executors.pools import PinnedExecutor
+
+            executor = PinnedExecutor(executor, self.schedule)
+        executor = as_executor(executor, self.rounds)
+        return replace(self, executor=executor, timeout=as_timeout(self.timeout, executor))
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one round, warm-up included."""
+        return self.rounds.n != 1 or self.rounds.warmup != 0
+
+    def instruments(self) -> Instrumentation | None:
+        """Return what is measured in addition to the phases; None for a plain run."""
+        rounds, meters = self.rounds, self.meters
+        plain = rounds in PLAIN
+        if plain and (meters is None or (isinstance(meters, str) and meters == "wall")):
+            return None
+        if meters is None:
+            meters = "default" if self.several else "wall"
+        from dagprofiler.measure.instruments import Instrumentation
+        from dagprofiler.measure.meters import select
+
+        selection = select(meters)
+        if plain and not (selection.columns or selection.allocation):
+            return None
+        return Instrumentation(selection, rounds.collect_garbage == "tasks", rounds.check_outputs)
+
+
+#: The defaults of :meth:`DAG.run <dagprofiler.DAG.run>`.
+_DEFAULTS = {**{option.name: option.default for option in fields(RunOptions)}, "rounds": 1}
+#: Options that say where tasks run, which are checked together.
+_ELSEWHERE = {"executor", "schedule", "timeout"}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a run is of; fixed before its first task starts.
+
+    Attributes
+    ----------
+    workflow, options
+        What the DAG gives, and what is asked of the run.
+    instruments
+        What is measured in addition to the phases; None for a plain run.
+    given_inputs
+        Task number to its inputs from outside the graph, serialized.
+    estimates
+        Task number to the instructions that its cost model returns; tasks without a model are
+        absent.
+    priorities, ranked
+        The source of priorities, and all task numbers by decreasing priority; None for Kahn's
+        order.
+    orders
+        The task numbers of each node of the schedule, in order; empty without a schedule.
+    several, allocation
+        Whether there is more than one round, warm-up included, and whether a pass that counts
+        allocations comes last.
+    started_at
+        When the run began, in seconds since 1970.
+    started
+        Reading of the clock, in seconds, when the run began.
+    """
+
+    workflow: Workflow
+    options: RunOptions
+    instruments: Instrumentation | None
+    given_inputs: dict[int, dict[str, Any]]
+    estimates: dict[int, int]
+    priorities: str | None
+    ranked: list[int] | None
+    orders: list[list[int]]
+    several: bool
+    allocation: bool
+    started_at: float
+    started: float
+
+
+def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -> Setup:
+    """Return the setup of a run, or raise an error with all that is wrong with it.
+
+    Parameters
+    ----------
+    encoded
+        Whether the inputs are serialized already.
+
+    Raises
+    ------
+    ValidationError
+        If the options do not fit the graph, inputs are missing, or cost models fail.
+    SerializationError
+        If an input cannot be serialized.
+    """
+    started_at, started = time(), perf_counter()
+    if options.seed is not None:
+        load_generators()
+    given, estimates = check(workflow, options.inputs)
+    if options.keep and workflow.dynamic is None:
+        _numbers(workflow, options.keep, "keep")
+    source, ranked, orders = _order(workflow, options, estimates)
+    check_limits(options.executor or SerialExecutor, workflow.wiring.names, workflow.tasks)
+    instruments = options.instruments()
+    return Setup(
+        workflow=workflow,
+        options=options,
+        instruments=instruments,
+        given_inputs=_encoded(workflow, given) if given and not encoded else {**given},
+        estimates=estimates,
+        priorities=source,
+        ranked=ranked,
+        orders=orders,
+        several=options.several,
+        allocation=instruments is not None and instruments.meters.allocation,
+        started_at=started_at,
+        started=started,
+    )
+
+
+def check(
+    workflow: Workflow, inputs: Inputs | None
+) -> tuple[dict[int, dict[str, Any]], dict[int, int]]:
+    """Return inputs from outside and the results of the cost models, by task number.
+
+    Raises
+    ------
+    ValidationError
+        With all problems.
+    """
+    given: dict[int, dict[str, Any]] = {}
+    problems = workflow.problems
+    if inputs:
+        numbers = _numbers(workflow, inputs, "inputs")
+        given = {i: dict(values) for i, values in zip(numbers, inputs.values())}
+        problems = problems_of(workflow.wiring, workflow.contracts, given)
+    names, tasks = workflow.wiring.names, workflow.tasks
+    estimates, failed = estimates_of(names, tasks, workflow.config)
+    problems = [*problems, *failed]
+    if problems:
+        raise ValidationError(problems) from problems[0]
+    return given, estimates
+
+
+def _numbers(workflow: Workflow, names: Iterable[str], where: str) -> list[int]:
+    """Return the numbers of tasks, or raise a ValidationError that says where a name stands."""
+    numbers = {name: i for i, name in enumerate(workflow.wiring.names)}
+    for name in names:
+        if name not in numbers:
+            hint = did_you_mean(name, [*workflow.nodes])
+            raise refused(f"{where}: there is no task {short_repr(name)}{hint}")
+    return [numbers[name] for name in names]
+
+
+def _encoded(
+    workflow: Workflow, given: Mapping[int, Mapping[str, Any]]
+) -> dict[int, dict[str, Any]]:
+    """Return the values from outside, serialized by their tasks' serializers."""
+    encoded: dict[int, dict[str, Any]] = {}
+    for i, values in given.items():
+        encoded[i] = {}
+        for field, value in values.items():
+            try:
+                frames = encoded[i][field] = workflow.contracts[i].encode(value)
+                # Raises a TypeError unless they are frames.
+                frames_bytes(frames)
+            except Exception as error:
+                name = short_repr(workflow.wiring.names[i])
+                raise SerializationError(
+                    f"inputs: {field!r} of task {name} ({type(value).__name__}) cannot be "
+                    f"serialized: {describe(error)}"
+                ) from error
+    return encoded
+
+
+def _order(
+    workflow: Workflow, options: RunOptions, estimates: Mapping[int, int]
+) -> tuple[str | None, list[int] | None, list[list[int]]]:
+    """Return the source of priorities, task numbers by priority, and those of a schedule."""
+    if workflow.dynamic is not None:
+        for name in ("priorities", "schedule"):
+            if getattr(options, name) is not None:
+                raise refused(f"{name}: not available for a graph that grows")
+        return None, None, []
+    is_serial = options.executor is None
+    source, ranked, orders = None, None, list[list[int]]()
+    if options.schedule is not None:
+        orders = orders_of(options.schedule, workflow.wiring)
+    elif options.priorities is not None or not is_serial:
+        source, ranked = ranking(workflow.wiring, estimates, options.priorities)
+    # A serial run takes Kahn's order, and refuses what a concurrent one refuses.
+    return (None, None, []) if is_serial else (source, ranked, orders)
+
+
+def ranking(
+    wiring: Wiring | NumberedGraph, estimates: Mapping[int, int], priorities: Any
+) -> tuple[str | None, list[int] | None]:
+    """Return the source of priorities, and task numbers by decreasing upward rank.
+
+    Both are None without a source.
+
+    Parameters
+    ----------
+    wiring
+        The graph.
+    estimates
+        Task number to the instructions that its cost model returns, if it has one.
+    priorities
+        A profile, a mapping of task names to times, or None.
+
+    Raises
+    ------
+    ValidationError
+        If `priorities` is of another type, or lacks a task.
+    """
+    names = wiring.names
+    if priorities is None:
+        if len(estimates) < len(names):
+            return None, None
+        source = "cost_models"
+        weights: Sequence[float] = [estimates[i] for i in range(len(names))]
+    else:
+        source = "profile" if isinstance(priorities, Profile) else "given"
+        times = _times(priorities)
+        missing = [name for name in names if name not in times]
+        if missing:
+            raise refused(f"priorities: no time for {listed(missing, show=short_repr)}")
+        weights = [times[name] for name in names]
+    levels = bottom_levels(wiring.order, wiring.targets, wiring.first_target, weights)
+    return source, sorted(range(len(names)), key=lambda i: (-levels[i], i))
+
+
+def _times(priorities: Any) -> Mapping[str, float]:
+    if isinstance(priorities, Profile):
+        from dagprofiler.analysis.weights import times_of_tasks
+
+        return times_of_tasks(priorities)
+    if not isinstance(priorities, Mapping):
+        raise refused(
+            f"priorities: expected a Profile or {{task: time}}, got {short_repr(priorities)}"
+        )
+    return {
+        name: number(f"priorities: time of task {short_repr(name)}", value, zero=True)
+        for name, value in priorities.items()
+    }
+
+
+def as_schedule(schedule: Any) -> dict[str, list[str]]:
+    """Return a schedule with lists of names, or raise a ValidationError."""
+    if not (isinstance(schedule, Mapping) and schedule):
+        raise refused(f"schedule must be {{node: [tasks]}}, got {short_repr(schedule)}")
+    return {
+        node: names(f"schedule: node {node!r}", schedule[node], "names of tasks")
+        for node in names("schedule", schedule)
+    }
+
+
+def orders_of(
+    schedule: Mapping[str, Sequence[str]], graph: Wiring | NumberedGraph
+) -> list[list[int]]:
+    """Return the task numbers of each node of a schedule, in order.
+
+    Raises
+    ------
+    ValidationError
+        If a name is unknown, a task is missing or stands twice, or the orders contradict the
+        edges.
+    """
+    index = {name: i for i, name in enumerate(graph.names)}
+    orders: list[list[int]] = []
+    place: dict[str, Any] = {}
+    for node, tasks in as_schedule(schedule).items():
+        for name in tasks:
+            if name not in index:
+                hint = did_you_mean(name, graph.names)
+                raise refused(f"schedule: node {node!r}: there is no task {name!r}{hint}")
+            if name in place:
+                raise refused(f"schedule: task {name!r} is on {place[name]!r} and on {node!r}")
+            place[name] = node
+        orders.append([index[name] for name in tasks])
+    missing = [name for name in graph.names if name not in place]
+    if missing:
+        raise refused(f"schedule: no node has {', '.join(map(repr, missing[:5]))}")
+    try:
+        check_orders(orders, graph.targets, graph.first_target)
+    except CycleError as error:
+        numbers: Sequence[Any] = error.cycle
+        waits = " -> ".join(repr(graph.names[i]) for i in numbers)
+        raise refused(
+            f"schedule: the order of the tasks contradicts the edges: {waits} would wait for "
+            "each other forever"
+        ) from error
+    return orders
+
+
+#: What the command calls executors.
+_POOLS = {"threads": "ThreadPoolExecutor", "processes": "ProcessPoolExecutor"}
+
+
+def as_executor(pool: Any, rounds: Rounds) -> Executor | None:
+    """Return the argument of ``run(executor=...)`` as an Executor; None for a serial run.
+
+    Raises
+    ------
+    ValidationError
+        If it is not an executor, or does not support the other arguments.
+    """
+    if pool is None:
+        return None
+    # A serial run, the most frequent one, does not need this import.
+    from dagprofiler.executors.pools import executor_of
+
+    executor = executor_of(pool)
+    if executor is None:
+        kind, _, workers = pool.partition(":") if type(pool) is str else ("", "", "")
+        hint = ""
+        if kind in _POOLS:
+            hint = f"; give {_POOLS[kind]}({workers}), which only the command spells like this"
+        raise refused(
+            "executor must be None, a concurrent.futures.Executor or an Executor of "
+            f"dagprofiler, got {short_repr(pool)}{hint}"
+        )
+    if rounds.fresh_process:
+        raise refused(
+            "executor: rounds in fresh processes are serial; omit the executor, or fresh_process"
+        )
+    return executor
+
+
+class EndsTasks(Protocol):
+    """What an executor says of time limits."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the profile."""
+
+    @property
+    def enforces_timeout(self) -> bool:
+        """Whether a task that exceeds its time limit is ended."""
+
+
+def as_timeout(timeout: Any, executor: Executor | None) -> float | None:
+    """Return the time limit of tasks that have none of their own, in seconds; None for none.
+
+    Raises
+    ------
+    ValidationError
+        If it is not a number above 0, or the executor cannot end a task.
+    """
+    if timeout is None:
+        return None
+    timeout_s = number("timeout", timeout, unit="seconds")
+    check_ends(executor or SerialExecutor, "timeout")
+    return float(timeout_s)
+
+
+def check_limits(executor: EndsTasks, names: Iterable[str], tasks: Iterable[Task]) -> None:
+    """Raise a ValidationError if a task's own time limit is none, or cannot be kept."""
+    for name, task in zip(names, tasks):
+        if task.timeout is not None:
+            which = f"task {short_repr(name)}: timeout"
+            number(which, task.timeout, unit="seconds")
+            check_ends(executor, which)
+
+
+def check_ends(executor: EndsTasks, which: str) -> None:
+    """Raise a ValidationError that names the argument if an executor cannot end a task."""
+    if not executor.enforces_timeout:
+        name = "a serial run" if executor.name == "serial" else f"executor {executor.name!r}"
+        raise refused(
+            f"{which}: {name} cannot end a task, since it runs in a thread of this process; "
+            "use an executor whose workers are processes"
+        )
+
+
+def check_inputs(inputs: Any) -> Any:
+    """Return `inputs`; raise a ValidationError unless they are ``{task: {field: value}}``."""
+    problems: list[str] = []
+    if isinstance(inputs, Mapping):
+        for name, fields in inputs.items():
+            where = f"inputs of task {short_repr(name)}"
+            if not isinstance(fields, Mapping):
+                problems.append(f"{where} must be {{field: value}}, got {short_repr(fields)}")
+                continue
+            wrong = {field: field_problem(field) for field in fields}
+            problems += [
+                f"{where}: {short_repr(field)} {why}" for field, why in wrong.items() if why
+            ]
+    else:
+        problems.append(f"inputs must be {{task: {{field: value}}}}, got {short_repr(inputs)}")
+    if problems:
+        raise ValidationError([GraphError(problem) for problem in problems])
+    return inputs
+
+
+def as_seed(seed: Any) -> int:
+    """Return the seed as an int, or raise a ValidationError."""
+    return integer("seed", seed, 0, 2**63 - 1, other="None")
+
+
+def estimates_of(
+    names: Sequence[str], tasks: Sequence[Task], config: Config, first: int = 0
+) -> tuple[dict[int, int], list[CostModelError]]:
+    """Return the estimates of cost models, by task number from `first` on, and their errors."""
+    estimates: dict[int, int] = {}
+    problems = []
+    no_model = Task.estimate_instructions
+    for i, task in enumerate(tasks):
+        if task.estimate_instructions is not no_model:
+            task.config = config
+            try:
+                estimated = estimate(names[i], task, config)
+            except CostModelError as error:
+                problems.append(error)
+            else:
+                if estimated is not None:
+                    estimates[first + i] = estimated
+    return estimates, problems
+
+
+def estimate(name: str, task: Task, config: Config) -> int | None:
+    """Return the estimated instructions of `task` under `config`; None if its model has none.
+
+    Raises
+    ------
+    CostModelError
+        If the model fails, or returns anything but a finite number of at
+        least 0 that fits 64 bits, or None.
+    """
+    where = f"task {short_repr(name)}: estimate_instructions"
+    try:
+        value: Any = task.estimate_instructions(config)
+    except Exception as error:
+        raise CostModelError(f"{where} failed: {describe(error)}") from error
+    if value is None:
+        return None
+    try:
+        # ceil() converts to float, which would change a large numpy integer.
+        try:
+            instructions = index(value)
+        except TypeError:
+            instructions = ceil(value)
+        in_range = value >= 0 and instructions < 2**63
+    except (TypeError, ValueError, OverflowError):
+        raise CostModelError(
+            f"{where} returned {short_repr(value)}, expected a finite number or None"
+        ) from None
+    if not in_range:
+        raise CostModelError(f"{where} returned {short_repr(value)}, expected 0 to 2**63 - 1")
+    return instructions
+
+
+#: How each option is checked that is given; where tasks run is checked after that.
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "seed": as_seed,
+    "rounds": rounds_of,
+    "meters": lambda meters: list(meters) if isinstance(meters, Iterator) else meters,
+    "keep": lambda keep: names("keep", keep, "names of tasks"),
+    "on_error": lambda on_error: choice("on_error", on_error, ("stop", "finish")),
+    "schedule": as_schedule,
+    "inputs": check_inputs,
+}
