@@ -182,7 +182,7 @@ class GrowingGraph:
             if task.tags:
                 self._enter_tags(i, tuple(task.tags))
             if not wiring.successors(i):
-                self._use(i)
+                self._hold(i, 1)
         for rule in self._settings.rules:
             self._admit_rule(rule)
         for name, task in zip(names, current.tasks):
@@ -331,7 +331,7 @@ class GrowingGraph:
         for word in opened.adds:
             self._graph.tag(word).adders += 1
         for number in self._read_by(opened):
-            self._use(number)
+            self._hold(number, 1)
 
     # The ways for a rule to end.
 
@@ -366,7 +366,7 @@ class GrowingGraph:
         """
         self._rules.close(rule)
         for number in self._read_by(rule):
-            self._release(number)
+            self._hold(number, -1)
         if why is not None:
             self._growth.unfired[rule.name] = why
         if not may_add:
@@ -410,34 +410,32 @@ class GrowingGraph:
             If they are not; then nothing has changed.
         """
         wiring, current = self.wiring, self._round
-        names, tasks = [], []
-        for name, new in draft.new_tasks.items():
-            names.append(name)
-            tasks.append(new.task)
         first, first_slot, limit = len(wiring.names), len(wiring.owner), self._settings.max_tasks
-        if first - wiring.given + len(names) > limit:
+        grown, tasks = first - wiring.given, [new.task for new in draft.new_tasks.values()]
+        if grown + len(tasks) > limit:
             raise GraphError(
                 f"rules may add {limit} tasks (Rules(max_tasks=...)), and this one adds "
-                f"{len(names)} to {first - wiring.given}; does it trigger itself?"
+                f"{len(tasks)} to {grown}; does it trigger itself?"
             )
-        check_limits(current.executor, names, tasks)
-        put = current.executor.put
-        handles = [put(frames) for items in draft.items for frames, _, _ in items.encoded]
+        valid = False
         try:
             contracts = self._wire(rule, draft)
+            names = wiring.names[first:]
+            check_limits(current.executor, names, tasks)
             problems = problems_of(wiring, contracts, {}, first, self._wrong)
             estimates, failed = estimates_of(names, tasks, self._config, first)
             problems += failed
             if problems:
                 raise problems[0] if len(problems) == 1 else ValidationError(problems)
-        except BaseException:
-            wiring.cut(first, first_slot)
-            for name in names:
-                self._graph.index.pop(name, None)
-            raise
+            valid = True
+        finally:
+            if not valid:
+                wiring.cut(first, first_slot)
+                for name in draft.new_tasks:
+                    self._graph.index.pop(name, None)
         # From here on nothing is refused.
         self._growth.estimates.update(estimates)
-        self._enter_items(draft, handles)
+        self._enter_items(draft)
         more = len(wiring.owner) - len(current.slots.handles)
         current.slots.handles.extend([None] * more)
         current.log.extend(len(names), more)
@@ -497,14 +495,14 @@ class GrowingGraph:
             why = f"there is no task {source!r}{did_you_mean(source, [*self._graph.index])}"
         return GraphError(f"{edge_text(source, target)}: {why}")
 
-    def _enter_items(self, draft: GraphEditor, handles: list[Any]) -> None:
+    def _enter_items(self, draft: GraphEditor) -> None:
         """Enter the items of maps, whose slots come before those of the new tasks."""
-        log = self._round.log
-        self._round.slots.handles.extend(handles)
+        log, handles = self._round.log, self._round.slots.handles
         for items in draft.items:
-            for _, payload, length in items.encoded:
+            for handle, payload, length in items.encoded:
                 if payload != length:
-                    log.payload_bytes[len(log.wire_bytes)] = payload
+                    log.payload_bytes[len(handles)] = payload
+                handles.append(handle)
                 log.wire_bytes.append(length)
 
     def _enter(self, name: str, new: NewTask) -> None:
@@ -518,7 +516,7 @@ class GrowingGraph:
             else:
                 wiring.after[source] = [i]
                 # It is no exit task any more.
-                self._release(source)
+                self._hold(source, -1)
             if states[source] == PENDING:
                 left += 1
             elif states[source] != SUCCEEDED:
@@ -533,7 +531,7 @@ class GrowingGraph:
         times = 1
         for word in (name, *new.tags):
             times += len(self._rules.readers.get(word, ()))
-        self._use(i, times)
+        self._hold(i, times)
         if state == SKIPPED:
             self._round.log.skipped.add(i)
             slots.release(feeds)
@@ -574,15 +572,13 @@ class GrowingGraph:
                 numbers += graph.by_tag[word].tasks
         return numbers
 
-    def _use(self, number: int, times: int = 1) -> None:
-        """Keep the outputs of a task so many times more."""
-        uses = self._round.slots.uses
+    def _hold(self, number: int, times: int) -> None:
+        """Keep the outputs of a task so many times more, or fewer; drop them at none."""
+        slots = self._round.slots
         for slot in self._graph.slots_of(number):
-            uses[slot] += times
-
-    def _release(self, number: int) -> None:
-        """Undo :meth:`_use` once."""
-        self._round.slots.release(self._graph.slots_of(number))
+            slots.uses[slot] = left = slots.uses[slot] + times
+            if not left:
+                slots.handles[slot] = None
 
     def _decode_exits(self) -> None:
         """Return the outputs of the tasks that no other task follows."""
@@ -599,4 +595,4 @@ class GrowingGraph:
                 raise SerializationError(
                     f"outputs of task {graph.names[i]!r} cannot be decoded: {describe(error)}"
                 ) from error
-            self._release(i)
+            self._hold(i, -1)

@@ -342,7 +342,7 @@ class GraphView:
 
 
 class Items(NamedTuple):
-    """An output whose items a map serializes apart: each encoded, its payload and its length."""
+    """An output whose items a map serializes apart: for each its handle, payload and length."""
 
     source: str
     field: str
@@ -528,7 +528,7 @@ class GraphEditor(GraphView):
         ]
 
     def _encoded_items(self, source: str, field: str) -> list[tuple[Any, int, int]]:
-        """Return each item of an output encoded apart, with its payload and its length."""
+        """Encode each item of an output apart; return for each its handle, payload and length."""
         value = self[source].output(field)
         where = f"output {field!r} of task {source!r}"
         # An array of no dimensions has __iter__, which raises.
@@ -540,7 +540,8 @@ class GraphEditor(GraphView):
             raise GraphError(
                 f"{where} is {type(value).__name__}, expected a list or another iterable of items"
             )
-        contract = self._graph.current.contracts[self._graph.index[source]]
+        current = self._graph.current
+        contract = current.contracts[self._graph.index[source]]
         encoded: list[tuple[Any, int, int]] = []
         for i, item in enumerate(value):
             try:
@@ -550,7 +551,8 @@ class GraphEditor(GraphView):
                     f"{where}: item {i} ({type(item).__name__}) cannot be serialized: "
                     f"{describe(error)}"
                 ) from error
-            encoded.append((frames, *encoded_size(contract, item, frames)))
+            handle = current.executor.put(frames)
+            encoded.append((handle, *encoded_size(contract, item, frames)))
         return encoded
 
     def _check_running(self) -> None:
