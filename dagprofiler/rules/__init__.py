@@ -168,43 +168,56 @@ class Rules:
             object.__setattr__(self, name, limit)
 
 
-class Predicate(partial[bool]):
-    """A predicate, and the names and tags of the tasks that it waits for."""
+class Predicate:
+    """A predicate, and the names and tags of the tasks that it waits for.
 
-    reads: tuple[str, ...]
+    Parameters
+    ----------
+    reads
+        These names and tags: a rule with the predicate may read the outputs of the tasks.
+    holds, arguments
+        A function, and what it takes after the view of the graph.
+    """
 
+    def __init__(self, reads: tuple[str, ...], holds: Callable[..., bool], *arguments: Any) -> None:
+        self.reads = reads
+        self._holds = holds
+        self._arguments = arguments
 
-def _waiting(reads: tuple[str, ...], holds: Callable[..., bool], *arguments: Any) -> Predicate:
-    predicate = Predicate(holds, *arguments)
-    predicate.reads = reads
-    return predicate
+    def __call__(self, graph: GraphView) -> bool:
+        return self._holds(graph, *self._arguments)
 
 
 def after(*tasks: str | TaskView) -> Predicate:
     """Wait until these tasks, given by name or as views, have succeeded."""
     names = check_tags(names_of(tasks), "after()")
-    return _waiting(names, _have_succeeded, names)
+    return Predicate(names, _have_succeeded, names)
 
 
-def _have_succeeded(names: Iterable[str], graph: GraphView) -> bool:
-    return all(graph.state_of(name) == SUCCEEDED for name in names)
+def _have_succeeded(graph: GraphView, names: Iterable[str]) -> bool:
+    succeeded = True
+    for name in names:
+        succeeded = graph.state_of(name) == SUCCEEDED
+        if not succeeded:
+            break
+    return succeeded
 
 
 def complete(tag: str) -> Predicate:
     """Wait until no rule can add a task with this tag; existing ones may still be pending."""
-    return _waiting(check_tags([tag], "complete()"), _complete, tag)
+    return Predicate(check_tags([tag], "complete()"), _complete, tag)
 
 
-def _complete(tag: str, graph: GraphView) -> bool:
+def _complete(graph: GraphView, tag: str) -> bool:
     return not graph.can_come(tag)
 
 
 def all_succeeded(tag: str) -> Predicate:
     """Wait until no rule can add a task with this tag, and all existing ones have succeeded."""
-    return _waiting(check_tags([tag], "all_succeeded()"), _all_succeeded, tag)
+    return Predicate(check_tags([tag], "all_succeeded()"), _all_succeeded, tag)
 
 
-def _all_succeeded(tag: str, graph: GraphView) -> bool:
+def _all_succeeded(graph: GraphView, tag: str) -> bool:
     if graph.can_come(tag) or not graph.all_ended(tag):
         return False
     return all(task.succeeded for task in graph.tasks(tag))
@@ -217,20 +230,20 @@ def when_output(task: str | TaskView, field: str, condition: Callable[[Any], boo
             f"when_output(): condition must be callable, got {short_repr(condition)}"
         )
     names = check_tags(names_of([task]), "when_output()")
-    return _waiting(names, _when_output, names[0], field, condition)
+    return Predicate(names, _when_output, names[0], field, condition)
 
 
-def _when_output(task: str, field: str, condition: Callable[[Any], bool], graph: GraphView) -> bool:
+def _when_output(graph: GraphView, task: str, field: str, condition: Callable[[Any], bool]) -> bool:
     return condition(graph[task].output(field))
 
 
 def count(tag: str, n: int) -> Predicate:
     """Wait until there are `n` tasks with this tag; they may still be pending."""
     least = integer("count(): n", n, error=DeclarationError)
-    return _waiting(check_tags([tag], "count()"), _count, tag, least)
+    return Predicate(check_tags([tag], "count()"), _count, tag, least)
 
 
-def _count(tag: str, n: int, graph: GraphView) -> bool:
+def _count(graph: GraphView, tag: str, n: int) -> bool:
     return graph.count(tag) >= n
 
 
@@ -349,7 +362,7 @@ def reduce(
     tags = check_tags(tags, f"reduce {name!r}: tags")
     edges = edges_of(after, name)
     return Rule(
-        _waiting(check_tags([source], "reduce()"), _can_reduce, source, edges),
+        Predicate(check_tags([source], "reduce()"), _can_reduce, source, edges),
         partial(_reduce, source, name, task, fields, edges, tags),
         name=f"reduce {name}",
         adds=tags,
@@ -357,7 +370,7 @@ def reduce(
     )
 
 
-def _can_reduce(source: str, after: list[tuple[str, Any]], graph: GraphView) -> bool:
+def _can_reduce(graph: GraphView, source: str, after: list[tuple[str, Any]]) -> bool:
     _see(after, graph)
     return not graph.can_come(source)
 

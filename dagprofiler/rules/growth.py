@@ -55,14 +55,14 @@ class RuleQueue:
     open
         The rules that have neither fired nor been closed, by number.
     readers
-        Name or tag to the numbers of the rules that may read outputs of its tasks.
+        Name or tag to the number of open rules that may read outputs of its tasks.
     awake
         A heap of the numbers of the rules to evaluate; some of them may be closed.
     """
 
     def __init__(self) -> None:
         self.open: dict[int, OpenRule] = {}
-        self.readers: dict[str, set[int]] = {}
+        self.readers: dict[str, int] = {}
         #: Name or tag to the numbers of the rules that wait for a change of it; some of these
         #: may be closed by now.
         self._waiting: dict[str, set[int]] = {}
@@ -78,7 +78,7 @@ class RuleQueue:
         self._admitted = number + 1
         self.open[number] = opened
         for word in opened.reads:
-            self.readers.setdefault(word, set()).add(number)
+            self.readers[word] = self.readers.get(word, 0) + 1
         heappush(self.awake, number)
         return opened
 
@@ -86,29 +86,28 @@ class RuleQueue:
         """Remove a rule; the last one left cannot wait for others any more."""
         del self.open[rule.number]
         for word in rule.reads:
-            readers = self.readers[word]
-            readers.discard(rule.number)
-            if not readers:
+            self.readers[word] -= 1
+            if not self.readers[word]:
                 del self.readers[word]
         if len(self.open) == 1:
-            for last in self.open.values():
-                self._awaken(last)
+            self._awaken(*self.open)
 
     def wait(self, rule: OpenRule) -> None:
         """Let a rule wait for a change of what it looked at."""
         for word in rule.words:
             self._waiting.setdefault(word, set()).add(rule.number)
 
-    def wake(self, word: str) -> None:
+    def wake(self, words: Iterable[str]) -> None:
         """Queue the rules that wait for a change of a name or a tag."""
-        for number in self._waiting.pop(word, ()):
-            if number in self.open:
-                self._awaken(self.open[number])
+        for word in words:
+            for number in self._waiting.pop(word, ()):
+                self._awaken(number)
 
-    def _awaken(self, rule: OpenRule) -> None:
-        if not rule.awake:
+    def _awaken(self, number: int) -> None:
+        rule = self.open.get(number)
+        if rule is not None and not rule.awake:
             rule.awake = True
-            heappush(self.awake, rule.number)
+            heappush(self.awake, number)
 
     def next_awake(self) -> OpenRule | None:
         """Remove and return the first rule to evaluate; None if there is none."""
@@ -181,7 +180,7 @@ class GrowingGraph:
                 heappush(self._ready, i)
             if task.tags:
                 self._enter_tags(i, tuple(task.tags))
-            if not wiring.successors(i):
+            if self._is_held(i):
                 self._hold(i, 1)
         for rule in self._settings.rules:
             self._admit_rule(rule)
@@ -200,7 +199,7 @@ class GrowingGraph:
     def done(self, number: int) -> None:
         """Mark a task as succeeded; its successors may become ready, and rules may fire."""
         self._running -= 1
-        for target in self.wiring.successors(number):
+        for target in self.wiring.after.get(number, ()):
             self._left[target] -= 1
             if not self._left[target]:
                 heappush(self._ready, target)
@@ -327,11 +326,11 @@ class GrowingGraph:
 
     def _admit_rule(self, rule: Any) -> None:
         """Open a rule, and keep the outputs of existing tasks that it reads."""
-        opened = self._rules.admit(rule)
-        for word in opened.adds:
+        for number in self._read_by(rule):
+            if not self._is_held(number):
+                self._hold(number, 1)
+        for word in self._rules.admit(rule).adds:
             self._graph.tag(word).adders += 1
-        for number in self._read_by(opened):
-            self._hold(number, 1)
 
     # The ways for a rule to end.
 
@@ -366,7 +365,8 @@ class GrowingGraph:
         """
         self._rules.close(rule)
         for number in self._read_by(rule):
-            self._hold(number, -1)
+            if not self._is_held(number):
+                self._hold(number, -1)
         if why is not None:
             self._growth.unfired[rule.name] = why
         if not may_add:
@@ -375,7 +375,7 @@ class GrowingGraph:
                 tag.adders -= 1
                 # The last one may itself wait until the others can add no more.
                 if tag.adders <= 1:
-                    self._rules.wake(word)
+                    self._rules.wake([word])
 
     def _state(self, word: str) -> int | None:
         """Return the state of a task; None if a word is not the name of one."""
@@ -443,7 +443,7 @@ class GrowingGraph:
         current.contracts.extend(contracts)
         for name, new in draft.new_tasks.items():
             self._enter(name, new)
-        self._rules.wake(ALL)
+            self._rules.wake((ALL, name, *new.tags))
 
     def _wire(self, rule: OpenRule, draft: GraphEditor) -> list[Contract]:
         """Add the tasks of a body to the wiring, each after its sources; return their contracts."""
@@ -510,13 +510,13 @@ class GrowingGraph:
         wiring, states, slots = self.wiring, self._graph.states, self._round.slots
         i = self._graph.index[name]
         left, state = 0, PENDING
-        for source in wiring.predecessors(i):
+        for source in wiring.sources[wiring.first_source[i] : wiring.first_source[i + 1]]:
             if source in wiring.after:
                 wiring.after[source].append(i)
             else:
                 wiring.after[source] = [i]
-                # It is no exit task any more.
-                self._hold(source, -1)
+                if not self._is_held(source):
+                    self._hold(source, -1)
             if states[source] == PENDING:
                 left += 1
             elif states[source] != SUCCEEDED:
@@ -527,11 +527,7 @@ class GrowingGraph:
         feeds = wiring.slots[wiring.first_input[i] : wiring.first_input[i + 1]]
         for slot in feeds:
             slots.uses[slot] += 1
-        # Until a task follows it, and for the rules that read it.
-        times = 1
-        for word in (name, *new.tags):
-            times += len(self._rules.readers.get(word, ()))
-        self._hold(i, times)
+        self._hold(i, 1)
         if state == SKIPPED:
             self._round.log.skipped.add(i)
             slots.release(feeds)
@@ -539,45 +535,53 @@ class GrowingGraph:
             heappush(self._ready, i)
         if new.tags:
             self._enter_tags(i, new.tags)
-        self._rules.wake(name)
 
     def _enter_tags(self, i: int, tags: tuple[str, ...]) -> None:
-        """Enter a task under its tags, and wake the rules that wait for them."""
+        """Enter a task under its tags."""
         self._graph.tags[i] = tags
         for word in tags:
             tag = self._graph.tag(word)
             tag.tasks.append(i)
             tag.unfinished += self._graph.states[i] == PENDING
-            self._rules.wake(word)
 
     def _end(self, number: int, state: int) -> None:
         """Set the final state of a task, and wake the rules that wait for it."""
         graph = self._graph
         graph.states[number] = state
-        self._rules.wake(graph.names[number])
-        for word in graph.tags.get(number, ()):
+        tags = graph.tags.get(number, ())
+        for word in tags:
             graph.by_tag[word].unfinished -= 1
-            self._rules.wake(word)
+        self._rules.wake((graph.names[number], *tags))
 
-    # The outputs that are kept: each slot counts its consumers, the rules that read it, and one
-    # more while no task follows.
+    # The outputs that are kept: those that other tasks take, as in any graph, and beside these
+    # the outputs of tasks that no other follows so far, or that a rule may read.
 
-    def _read_by(self, rule: OpenRule) -> list[int]:
-        """Return the tasks whose outputs a rule may read, once for each word that names them."""
-        graph, numbers = self._graph, []
+    def _is_held(self, number: int) -> bool:
+        """Tell whether the outputs of a task are kept even if no other task takes them."""
+        graph, readers = self._graph, self._rules.readers
+        return (
+            number not in self.wiring.after
+            or graph.names[number] in readers
+            or not readers.keys().isdisjoint(graph.tags.get(number, ()))
+        )
+
+    def _read_by(self, rule: Any) -> set[int]:
+        """Return the tasks whose outputs a rule may read."""
+        graph, numbers = self._graph, set()
         for word in rule.reads:
             if word in graph.index:
-                numbers.append(graph.index[word])
+                numbers.add(graph.index[word])
             if word in graph.by_tag:
-                numbers += graph.by_tag[word].tasks
+                numbers.update(graph.by_tag[word].tasks)
         return numbers
 
-    def _hold(self, number: int, times: int) -> None:
-        """Keep the outputs of a task so many times more, or fewer; drop them at none."""
-        slots = self._round.slots
-        for slot in self._graph.slots_of(number):
-            slots.uses[slot] = left = slots.uses[slot] + times
-            if not left:
+    def _hold(self, number: int, more: int) -> None:
+        """Count one more use of the outputs of a task, or one less; drop them after the last."""
+        wiring, slots = self.wiring, self._round.slots
+        first = wiring.first_slot[number]
+        for slot in range(first, first + len(wiring.outputs[number])):
+            slots.uses[slot] = uses = slots.uses[slot] + more
+            if not uses:
                 slots.handles[slot] = None
 
     def _decode_exits(self) -> None:

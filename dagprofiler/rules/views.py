@@ -442,7 +442,6 @@ class GraphEditor(GraphView):
         tags: tuple[str, ...],
         item: tuple[int, int, str] | None = None,
     ) -> TaskView:
-        self._check_running()
         check_names([name])
         if name in self._graph.index or name in self.new_tasks:
             raise GraphError(f"task {name!r} exists already")
@@ -451,7 +450,7 @@ class GraphEditor(GraphView):
         if checked.tags:
             words = check_tags(checked.tags, f"tags of task {name!r}")
             tags = tuple(dict.fromkeys((*words, *tags)))
-        self._check_adds(tags)
+        self._check_open(tags)
         self.new_tasks[name] = NewTask(checked, tags, edges, item)
         if grows(type(checked)):
             self.add_rule(GrowRule(name, checked))
@@ -475,9 +474,8 @@ class GraphEditor(GraphView):
 
     def add_rule(self, rule: Any) -> None:
         """Add a rule; it is first evaluated after this body has been applied."""
-        self._check_running()
         check_rule(rule)
-        self._check_adds(rule.adds)
+        self._check_open(rule.adds)
         self.new_rules.append(rule)
 
     def map(
@@ -555,13 +553,12 @@ class GraphEditor(GraphView):
             encoded.append((handle, *encoded_size(contract, item, frames)))
         return encoded
 
-    def _check_running(self) -> None:
+    def _check_open(self, tags: Iterable[str]) -> None:
+        """Refuse what comes after the body has returned, and tags that the rule may not add."""
         if self.ended:
             raise GraphError(
                 f"rule {self._rule.name!r}: its body has returned and can add nothing any more"
             )
-
-    def _check_adds(self, tags: Iterable[str]) -> None:
         for tag in tags:
             if tag not in self._rule.adds:
                 raise GraphError(
