@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Union
 
 from dagprofiler._util.checks import boolean, integer
 from dagprofiler.config import Config
+from dagprofiler.engine.contracts import ContractReader, check_names, check_task, problems_of
 from dagprofiler.engine.log import Firing, Growth
-from dagprofiler.engine.options import ContractReader, check_names, check_task, problems_of
 from dagprofiler.engine.run import Round
 from dagprofiler.engine.setup import check_limits, estimates_of
 from dagprofiler.errors import (
