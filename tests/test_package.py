@@ -117,3 +117,48 @@ def test_mypy_strict_accepts_a_program_that_uses_the_public_api(tmp_path):
     command = [sys.executable, "-m", "mypy", *options, str(program)]
     checked = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=False)
     assert checked.stdout.strip() == "Success: no issues found in 1 source file"
+
+
+STEPS = """
+from dagprofiler import task
+
+@task(outputs=["x"], config_deps=["n"])
+def make(cfg):
+    return {"x": [1] * cfg.n}
+
+@task(inputs=["x"], outputs=["y"])
+def total(x):
+    return {"y": sum(x)}
+"""
+
+#: Hides in each process, also of the pool, what Windows lacks, before anything is imported.
+WITHOUT_POSIX = """
+import os, signal, sys
+sys.modules.update(dict.fromkeys("fcntl grp pty pwd resource termios tty".split()))
+for module, names in {
+    os: "fork getloadavg killpg mkfifo posix_fallocate register_at_fork sched_getaffinity "
+        "sched_setaffinity setsid statvfs sysconf wait4",
+    signal: "SIGALRM SIGHUP SIGKILL pthread_kill pthread_sigmask setitimer",
+}.items():
+    for name in names.split():
+        if hasattr(module, name):
+            delattr(module, name)
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from dagprofiler import DAG, Journal, Profile
+from steps import make, total
+
+if __name__ == "__main__":
+    dag = DAG({"make": make, "total": total}, [("make", "total")], {"n": 3})
+    dag.run(rounds=3, seed=1, meters="full", hooks=[Journal("journal")])
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        dag.run(rounds=3, executor=pool).save("p.json.gz")
+    Profile.load("p.json.gz").report("report.html")
+"""
+
+
+def test_without_what_only_posix_has_runs_pools_journals_and_reports_work(tmp_path):
+    (tmp_path / "steps.py").write_text(STEPS)
+    (tmp_path / "program.py").write_text(WITHOUT_POSIX)
+    subprocess.run([sys.executable, "program.py"], cwd=tmp_path, check=True)
+    assert (tmp_path / "report.html").stat().st_size > 10_000
