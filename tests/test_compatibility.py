@@ -274,20 +274,6 @@ def test_an_override_of_run_fails_like_a_task(run, cause):
     assert Profile.loads(profile.dumps()) == profile
 
 
-@pytest.mark.parametrize("name", ["a", "m", "z"])
-def test_an_override_of_run_may_stand_in_one_instance(name):
-    replaced, seen = Source(1), []
-
-    def run(inputs, config=None):
-        seen.append(config)
-        return Source.run(replaced, inputs, config)
-
-    replaced.run = run
-    dag = DAG({"b": Source(2), name: replaced, "y": Source(3)}, [], Config(factor=2))
-    assert dag.run().outputs == {"b": {"x": 2}, name: {"x": 1}, "y": {"x": 3}}
-    assert seen == [dag.config]
-
-
 def test_metrics_are_made_by_position_and_turn_into_dicts():
     times = {"compute_time_ms": 1.5, "serialize_time_ms": 0.25, "deserialize_time_ms": 0.125}
     entry = {"task": "a", **times, "bytes_in": 10, "bytes_out": 20}

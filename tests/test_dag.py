@@ -1,6 +1,6 @@
 import pickle
 import re
-from functools import partialmethod, wraps
+from functools import wraps
 from itertools import zip_longest
 
 import numpy as np
@@ -262,26 +262,6 @@ def test_the_message_holds_ten_problems_and_the_number_of_the_others():
     assert lines[-1] == "  and 1,990 more"
 
 
-def test_instances_with_a_compute_of_their_own_are_judged_by_it():
-    one, two = constant(got=1)(), constant(got=2)()
-    one.compute = lambda x: {"got": x}
-    tasks = {"a": constant(x=5), "b": one, "c": two}
-    assert DAG(tasks, [("a", "b")]).run().outputs == {"b": {"got": 5}, "c": {"got": 2}}
-    assert_problems(DAG(tasks), says=[r"task 'b': compute\(\) needs 'x'"])
-
-
-@pytest.mark.parametrize("names", ["ab", "ba"])
-def test_alike_tasks_with_a_compute_of_another_kind_are_distinguished(names):
-    plain = constant(got=2)
-    called = plain()
-    called.compute = type("Call", (), {"__call__": lambda self, x: {"got": x}})()
-    tasks = dict(zip(names, [plain(), called]))
-    (name,) = (name for name, node in tasks.items() if node is called)
-    profile = DAG(tasks).run(inputs={name: {"x": 5}})
-    assert profile.outputs[name] == {"got": 5}
-    assert sorted(fields["got"] for fields in profile.outputs.values()) == [2, 5]
-
-
 def test_inputs_feed_fields_from_outside():
     dag = DAG({"b": Sink})
     array = np.arange(5)
@@ -350,38 +330,6 @@ def test_a_run_never_changes_the_dag():
         for arguments in ({}, {"keep": ["d"], "seed": 1})
     ]
     assert sizes[0] == sizes[1]
-
-
-@pytest.mark.parametrize("names", ["bc", "cb"])
-def test_a_function_is_a_method_in_one_class_and_static_in_another(names):
-    def add(x, y=5):
-        return {"got": y if isinstance(x, Task) else x + y}
-
-    method, static = names
-    as_method = make("Method", ["got"], ["y"], compute=add)
-    as_static = make("Static", ["got"], ["x", "y"], compute=staticmethod(add))
-    tasks = {"a": constant(x=1, y=2), method: as_method, static: as_static}
-    profile = DAG(tasks, [("a", method), ("a", static)]).run()
-    assert profile.outputs == {method: {"got": 2}, static: {"got": 3}}
-    (problem,) = problems(DAG({"a": constant(x=1), method: as_method}, [("a", method)]))
-    assert problem.startswith(f"task '{method}': compute() does not take 'x' from 'a'")
-
-
-def test_a_wrapper_may_add_an_argument_and_so_may_partial_methods():
-    def compute(self, x, factor):
-        return {"y": x * factor}
-
-    scaled = wraps(compute)(lambda self, x: compute(self, x, factor=3))
-    kind = make("Scaled", ["y"], ["x"], compute=scaled)
-    assert DAG({"a": constant(x=2), "b": kind}, [("a", "b")]).run().final_outputs == {"y": 6}
-    assert kind().run({"x": 2})["outputs_raw"] == {"y": 6}
-    scaled = partialmethod(lambda self, x, factor: {"y": x * factor}, factor=3)
-    shifted = partialmethod(lambda self, y, by: {"z": y + by}, by=1)
-    shifts = make("Shifts", ["z"], ["y"], compute=shifted)
-    scales = make("Scales", ["y"], ["x"], compute=scaled)
-    tasks = {"a": constant(x=2), "b": scales, "c": shifts, "d": shifts}
-    profile = DAG(tasks, [("a", "b"), ("b", "c"), ("b", "d")]).run()
-    assert profile.outputs == {"c": {"z": 7}, "d": {"z": 7}}
 
 
 def passing_on(function):

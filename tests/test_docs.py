@@ -27,7 +27,6 @@ from dagprofiler.analysis.weights import SOURCES
 from dagprofiler.measure.meters import METER_SETS, select
 from dagprofiler.schema import inlined_schema
 from dagprofiler.stats import FLAGS as FLAGS_OF_A_TASK
-from dagprofiler.stats import summarize
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -209,15 +208,6 @@ def test_measurements_page_names_flags_meters_fields_of_rounds_and_sources():
     } == fields_of_rounds
     rows = table("source", "unit", "is")
     assert tuple(source.strip("`") for source, *_ in rows) == tuple(SOURCES)
-
-
-def test_measurements_page_has_the_coverage_that_intervals_really_have():
-    numbers = re.search(r"^\| n \|(.*)\|$", MEASUREMENTS, re.MULTILINE)[1].split("|")
-    ranks, coverages = (row[1:] for row in table("n"))
-    for n, rank, percent in zip(map(int, numbers), ranks, coverages):
-        low, high, coverage = summarize(range(1, n + 1))[2:5]
-        assert (low, high) == (int(rank), n + 1 - int(rank))
-        assert round(100 * coverage, 1) == float(percent)
 
 
 def test_api_pages_name_every_public_name_and_the_architecture_page_every_room():

@@ -349,35 +349,6 @@ def test_what_is_no_profile_is_refused_with_the_place(tmp_path, change, place, s
         assert caught.value.path == place
 
 
-@pytest.mark.parametrize("document", [None, [], "profile", 3, {}, {"metadata": None}])
-def test_what_is_no_document_is_refused(document):
-    for load, argument in ((Profile.from_dict, document), (Profile.loads, json.dumps(document))):
-        with pytest.raises(ProfileError):
-            load(argument)
-    if not isinstance(document, str):
-        with pytest.raises(ProfileError, match=r"^expected JSON text, got"):
-            Profile.loads(document)
-
-
-def spoil(part):
-    """Empty everything in a document."""
-    for below in part.values() if isinstance(part, dict) else part:
-        if isinstance(below, (dict, list)):
-            spoil(below)
-    part.clear()
-
-
-def test_editing_a_document_changes_neither_its_source_nor_what_was_made_of_it(measured):
-    before = measured.dumps()
-    document = measured.to_dict()
-    made, edited = Profile.from_dict(document), Profile.from_dict(document)
-    edited.seed, edited.hostname = 1, "elsewhere"
-    edited.metadata["note"] = edited.sections["note"] = 1
-    assert document == measured.to_dict()
-    spoil(document)
-    assert measured.dumps() == made.dumps() == before
-
-
 def test_compare_gives_what_0_1_0_gives_in_which_an_absent_weight_is_0():
     mine = by_hand(config=Config(N=4, get=[1], same=1.0), weights={"a": 150, "c": 5}, edge_bits=60)
     theirs = by_hand(config=Config(N=4, M=None, same=True), weights={"a": 100, "b": 0}, total=4.0)
@@ -442,8 +413,8 @@ def test_the_representation_is_short_and_the_file_has_one_record_a_line():
     assert by_hand().dumps() == golden.replace("VERSION", __version__)
 
 
-@pytest.mark.parametrize("section", ["metadata", "configuration", "run", "environment", "unknown"])
-@pytest.mark.parametrize("depth", [*range(100, 1000, 60), 100_000])
+@pytest.mark.parametrize("section", ["configuration", "run", "unknown"])
+@pytest.mark.parametrize("depth", [100, 400, 100_000])
 def test_what_is_nested_too_deep_is_a_profile_error(section, depth):
     document = minimal(run={"state": "complete"}, environment={}, unknown={})
     document[section]["x"] = "here"

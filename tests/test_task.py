@@ -180,23 +180,6 @@ def test_an_instance_reads_and_its_cost_model_gets_the_config_of_the_dag_that_ru
         assert dag.run().metrics.node_weights == {"a": 3 * n, "b": 4 * n}
 
 
-def test_one_instance_under_two_names_is_two_tasks_with_one_state():
-    class Counts(Task):
-        inputs = outputs = ["n"]
-        calls = 0
-
-        def compute(self, n=0):
-            self.calls += 1
-            return {"n": n + 10 * self.calls}
-
-    counts = Counts()
-    profile = DAG({"a": counts, "b": counts}, [("a", "b")]).run(keep=["a"])
-    assert profile.outputs == {"a": {"n": 10}, "b": {"n": 30}}
-    assert [m.task for m in profile.metrics.task_metrics] == ["a", "b"]
-    assert profile.metrics.node_weights == {"a": 0, "b": 0}
-    assert (counts.calls, counts.name) == (2, "Counts")
-
-
 def returning(value):
     return type("Returns", (Task,), {"outputs": ["x", "y"], "compute": lambda self: value})
 
@@ -347,14 +330,6 @@ def test_no_model_and_none_are_a_default_and_no_measurement_unlike_0(model):
     assert source["node_weight"] == "estimated_instructions"
     assert source["estimated_instructions"] == 0
     assert "reasons" not in source
-
-
-def test_all_cost_models_are_evaluated_before_the_first_task_runs():
-    seen = []
-    estimate, run = (lambda *_, word=word: seen.append(word) for word in ("estimate", "run"))
-    watched = task(inputs=[], outputs=[], estimate_fn=estimate)(lambda: run() or {})
-    DAG({"a": watched, "b": watched, "c": watched}).run()
-    assert seen == ["estimate"] * 3 + ["run"] * 3
 
 
 @task(outputs=["y"])

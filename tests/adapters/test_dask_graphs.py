@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from platforms import of_engine
 
-from dagprofiler import DAG, DagProfilerError, DeclarationError, GraphError, Profile, RunError
+from dagprofiler import DAG, DagProfilerError, DeclarationError, GraphError, Profile
 
 if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
     pytest.importorskip("distributed")
@@ -113,12 +113,6 @@ def test_tasks_have_the_names_that_dask_shows_and_data_is_no_task():
     assert list(DAG.from_dask(by_hand()).tasks)[:4] == ["inc", "doubled", "add", "inc #2"]
 
 
-def test_a_key_may_be_named_as_the_result_is():
-    dag = DAG.from_dask(dask.delayed(inc)(1, dask_key_name="result"))
-    assert list(dag.tasks) == ["result", "result_"]
-    assert dag.run().final_outputs == {"value": 2}
-
-
 def test_a_graph_of_dask_runs_in_rounds_and_in_other_processes_and_says_what_it_cannot_give():
     profile = DAG.from_dask(by_hand()).run(rounds=3)
     assert "name no fields" in profile.sections["environment"]["not_measured"]["data_fields"]
@@ -131,17 +125,6 @@ def test_a_graph_of_dask_runs_in_rounds_and_in_other_processes_and_says_what_it_
 def test_what_holds_no_collection_is_refused(held):
     with pytest.raises(GraphError, match="expected a Dask collection"):
         DAG.from_dask(held)
-
-
-def test_a_graph_that_lacks_a_key_is_refused():
-    from dask.delayed import Delayed
-
-    broken = Delayed("a", {"a": (inc, "b"), "c": (inc, 1)}, layer="a")
-    ours = DAG.from_dask(broken, optimize=False)
-    with pytest.raises(RunError, match="'a'"):
-        ours.run()
-    with pytest.raises(GraphError, match="'gone'"):
-        DAG.from_dask(Delayed("gone", {"c": (inc, 1)}, layer="c"), optimize=False)
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,6 @@ class Named(Step):
     outputs = property(lambda self: [self.name])
 
 
-class Odd(Step):
-    def __getattribute__(self, name):
-        return [self.name] if name == "outputs" else super().__getattribute__(name)
-
-
 class Slotted(Step):
     __slots__ = ("outputs",)
 
@@ -60,7 +55,7 @@ class Slotted(Step):
         self.outputs = [name]
 
 
-@pytest.mark.parametrize("kind", [Named, Odd, Slotted])
+@pytest.mark.parametrize("kind", [Named, Slotted])
 def test_a_class_whose_instances_may_differ_is_asked_for_each(kind):
     assert outputs_of(kind("a"), kind("b"), kind("a")) == [["a"], ["b"], ["a"]]
 

@@ -144,15 +144,6 @@ def test_hooks_are_closed_even_if_nothing_could_start_or_closing_is_interrupted(
     assert notes.calls == [("close",)]
 
 
-def test_a_task_named_like_a_method_of_a_hook_keeps_its_key():
-    error = failure(DAG({"Notes.close": FAILS}), hooks=[Notes(fails_in="close")])
-    assert error.task == "Notes.close"
-    assert {name: type(cause) for name, cause in error.failures.items()} == {
-        "Notes.close": ValueError,
-        "hook Notes.close": OSError,
-    }
-
-
 @pytest.mark.parametrize("name", ["task_finish", "on_task_end", "before_task", "after_run"])
 def test_a_method_that_no_hook_has_is_refused_with_those_that_hooks_have(name):
     kind = type("Log", (Notes,), {name: lambda self, record: None})

@@ -95,16 +95,6 @@ def test_of_tasks_that_run_concurrently_the_first_is_named(drawn):
     assert lines[2] == "[............] 0 of 3 tasks | T | a for T and 2 more"
 
 
-def test_the_line_fits_any_width(drawn, monkeypatch):
-    dag = DAG({"a name that is longer than most": source})
-    for width in range(20, 90):
-        monkeypatch.setenv("COLUMNS", str(width))
-        lines = drawn(dag)
-        assert max(map(len, lines)) < width
-        assert "0 of 1 tasks" in lines[0]
-    assert "a name that is longer than most for T" in lines[0]
-
-
 def test_what_tasks_print_stands_above_the_line(drawn, monkeypatch):
     @task(outputs=["x"])
     def prints():
@@ -157,17 +147,6 @@ def test_a_terminal_that_is_gone_ends_no_run():
 
     profile = TWO.run(hooks=[Progress(stream=Gone())])
     assert profile.sections["run"]["state"] == "complete"
-
-
-def test_no_thread_is_left_after_any_end(monkeypatch):
-    monkeypatch.setattr(module._Terminal, "pause_s", 0.001)
-    for dag in (TWO, FAILING):
-        with suppress(RunError):
-            dag.run(hooks=[Progress(stream=Terminal())])
-    for thread in threading.enumerate():
-        if thread.name == "dagprofiler progress":
-            thread.join(30)
-            assert not thread.is_alive()
 
 
 def test_two_runs_that_are_compared_share_a_line(drawn, monkeypatch):

@@ -1,7 +1,5 @@
 """compare_runs: two DAGs, or two configs, measured in turns."""
 
-import gc
-import os
 import pickle
 import sys
 
@@ -177,35 +175,6 @@ def test_a_failure_or_an_interrupt_in_one_ends_both_and_keeps_what_both_measured
         assert str(again).startswith(f"{again.of}: task 't' failed")
 
 
-def test_an_interrupt_while_a_profile_is_made_tells_which_rounds_it_has_cost(monkeypatch):
-    _, dag_a, dag_b = two(fails_at=3, error=KeyboardInterrupt())
-    module = sys.modules["dagprofiler.engine.log"]
-    environment, calls = module.environment, []
-
-    def interrupted(**how):
-        calls.append(how)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-        return environment(**how)
-
-    monkeypatch.setattr(module, "environment", interrupted)
-    with pytest.raises(KeyboardInterrupt) as caught:
-        compare_runs(dag_a, dag_b, rounds=Rounds(6, warmup=0))
-    assert caught.value.unfinished == {"base": 2}
-    assert [profile.sections["run"]["rounds"] for profile in caught.value.profiles] == [2]
-
-
-@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
-def test_what_either_froze_is_thawed_when_one_fails(thawed):
-    said, dag_a, dag_b = two(fails_at=2)
-    with pytest.raises(RunError):
-        compare_runs(dag_a, dag_b, rounds=Rounds(6, warmup=0, collect_garbage="tasks"))
-    assert gc.get_freeze_count() <= thawed
-    said.clear()
-    compare_runs(dag_a, dag_b, rounds=Rounds(1, collect_garbage="tasks"))
-    assert gc.get_freeze_count() <= thawed
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "problem"),
     [
@@ -225,15 +194,3 @@ def test_bad_arguments_are_refused_before_anything_runs(arguments, error, proble
     with pytest.raises(error, match=problem):
         compare_runs(**{"base": dag_a, "new": dag_b, "rounds": 2, **arguments})
     assert said == []
-
-
-@pytest.mark.skipif(
-    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
-    reason="there is no core to keep busy beside this one",
-)
-def test_one_set_of_cores_is_kept_busy_for_both():
-    cores, seen = os.sched_getaffinity(0), []
-    looks = task(outputs=[])(lambda: seen.append(len(os.sched_getaffinity(0))) or {})
-    compare_runs(DAG({"t": looks}), DAG({"t": looks}), rounds=Rounds(2, warmup=0, busy_cores=1))
-    assert seen == [len(cores) - 1] * 4
-    assert os.sched_getaffinity(0) == cores

@@ -201,37 +201,3 @@ def test_a_graph_has_an_order_or_its_error_tells_a_cycle_that_is_there(pairs):
     else:
         place = dag.execution_order.index
         assert all(place(source) < place(target) for source, target in pairs)
-
-
-class Counted(str):
-    """A name that counts how often names are hashed or compared."""
-
-    __slots__ = ()
-    uses = 0
-
-    def __hash__(self):
-        Counted.uses += 1
-        return super().__hash__()
-
-    def __eq__(self, other):
-        Counted.uses += 1
-        return super().__eq__(other)
-
-
-def uses_of(size):
-    """Return how often names are used by a DAG that spreads to `size` tasks and comes together."""
-    xs = [Counted(f"x{i}") for i in range(size)]
-    ys = [Counted(f"y{i}") for i in range(size)]
-    tasks = {"source": Node(outputs=xs), "sink": Node(inputs=ys)}
-    tasks.update((f"w{i}", Node([xs[i]], [ys[i]])) for i in range(size))
-    edges = [edge for i in range(size) for edge in (("source", f"w{i}"), (f"w{i}", "sink"))]
-    Counted.uses = 0
-    dag = DAG(tasks, edges)
-    uses = Counted.uses
-    assert dag.edge_fields["source", "w1"] == ["x1"]
-    assert dag.edge_fields["w1", "sink"] == ["y1"]
-    return uses
-
-
-def test_a_stage_is_wired_in_linear_time_however_wide_it_is():
-    assert 0 < uses_of(200) < 2.5 * uses_of(100)

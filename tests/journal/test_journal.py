@@ -108,28 +108,6 @@ def test_a_run_of_several_rounds_goes_on_in_the_round_where_it_stopped(tmp_path,
     assert (resumed["round"], resumed["tasks"]) == (number, tasks)
 
 
-@pytest.mark.parametrize(
-    ("late_ms", "rounds", "ended_by"), [(9e5, 8, "max_rounds"), (19e5, 7, "max_time_s")]
-)
-def test_rounds_until_they_are_precise_go_on(tmp_path, late_ms, rounds, ended_by):
-    auto = Rounds("auto", warmup=0, max_rounds=8, max_time_s=950, precision=1e-9)
-    program().run(**ASKED, rounds=auto, hooks=[Journal(tmp_path)])
-    cut_after(tmp_path, 5 * 6 + 2)
-    kept = parsed(tmp_path)
-    kept[0]["timestamp"] = "2199-01-01T00:00:00.000000Z"
-    for line in kept[1:]:
-        line["at_ms"] += late_ms
-        if "kind" in line:
-            line["began_ms"] += 9e5
-        if "task" in line:
-            line["times_ms"] = [ms + late_ms for ms in line["times_ms"]]
-    rewrite(tmp_path, kept)
-    run = resume(tmp_path).sections["run"]
-    assert (run["rounds"], run["ended_by"]) == (rounds, ended_by)
-    assert run["resumed"][0]["gap_ms"] == 0
-    assert ran == Counter([*TASKS] * (rounds - 6)) - Counter(["source", "twice"])
-
-
 class Fails(twice):
     def compute(self, data, offset):
         raise ValueError("not yet")
@@ -216,13 +194,6 @@ def test_what_earlier_attempts_spent_and_lost_is_in_the_profile_of_the_next(tmp_
     (resumed,) = run["resumed"]
     # Years.
     assert resumed["gap_ms"] > 1e11
-
-
-def test_an_empty_dag_can_be_resumed_beside_files_of_others(tmp_path):
-    (tmp_path / "notes").write_text("mine")
-    DAG({}).run(hooks=[Journal(tmp_path)])
-    assert DAG({}).resume(tmp_path).outputs == {}
-    assert (tmp_path / "notes").read_text() == "mine"
 
 
 def test_a_plain_run_with_a_journal_has_no_samples(tmp_path):
@@ -408,7 +379,7 @@ quickly = settings(
 )
 
 
-@pytest.mark.parametrize("whole", range(-1, 8))
+@pytest.mark.parametrize("whole", [-1, 0, 1, 2, 5, 7])
 @quickly
 @given(st.data())
 def test_what_is_finished_is_not_run_again_wherever_lines_were_cut_off(made, tmp_path, whole, data):
@@ -511,9 +482,9 @@ def attempt(directory, executor, rounds, kill_after_s):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("executor", "rounds", "kills"),
-    [("serial", 1, 9), ("pool", 1, 9), ("serial", 3, 6), ("pool", 3, 6), ("dask", 2, 5)],
+    [("serial", 1, 6), ("pool", 1, 6), ("pool", 3, 4), ("dask", 2, 4)],
 )
-def test_nothing_is_lost_to_35_kills_at_random_moments(tmp_path, executor, rounds, kills):
+def test_nothing_is_lost_to_kills_at_random_moments(tmp_path, executor, rounds, kills):
     if executor == "dask":
         pytest.importorskip("distributed")
     dag = journal_programs.grid(os.devnull)

@@ -15,7 +15,7 @@ from platforms import posix
 from processes import umask
 
 from dagprofiler import DAG
-from dagprofiler._util.files import check_writable, second_place, write
+from dagprofiler._util.files import second_place, write
 from dagprofiler._util.json import parse, read
 
 
@@ -82,50 +82,6 @@ def test_a_pipe_is_written_to(writer, tmp_path):
         writer(path)
         assert len(reader.stdout.read()) > 100
     assert stat.S_ISFIFO(os.stat(path).st_mode)
-
-
-def unprivileged(function):
-    """Call a function as a user who may not write everything; return its error.
-
-    That user may not be able to read the checkout, so the function has to import nothing.
-    """
-    receiver, sender = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            if os.geteuid() == 0:
-                os.setgroups([])
-                os.setgid(65534)
-                os.setuid(65534)
-            function()
-            os.write(sender, b"none")
-        except BaseException as error:  # noqa: BLE001  (the parent looks at it)
-            os.write(sender, f"{type(error).__name__}: {error}".encode())
-        finally:
-            os._exit(0)
-    os.close(sender)
-    os.waitpid(child, 0)
-    with open(receiver, encoding="utf-8") as said:
-        return said.read()
-
-
-@posix
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_its_user_may_not_write_is_refused_before_there_is_content(kind):
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, kind)
-        check_writable(path)
-        if kind == "file":
-            Path(path).write_text("old")
-            os.chmod(path, 0o444)
-        os.chmod(folder, 0o555 if kind == "folder" else 0o777)
-        for call in (check_writable, partial(write, pieces=["new"])):
-            error = unprivileged(lambda call=call: call(path))
-            assert error.startswith("PermissionError")
-            assert path in error
-        os.chmod(folder, 0o700)
-        assert contents(folder) == ({"file": "old"} if kind == "file" else {})
 
 
 def test_what_is_written_is_on_the_disk_before_it_takes_its_place(tmp_path, monkeypatch):
