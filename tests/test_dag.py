@@ -87,7 +87,7 @@ Needs = type("Needs", (Sink,), {"__init__": lambda self, size: None})
         ([Sink()], "tasks must be {name: task}, got [<Sink 'Sink'>]"),
     ],
 )
-def test_what_are_no_tasks_or_edges_is_refused(tasks, message):
+def test_dag_refuses_wrong_tasks_and_edges(tasks, message):
     assert refused(tasks, error=DeclarationError).startswith(message)
     for edges in ({}, {"a": "b"}):
         said = refused({"a": Sink, "b": Sink}, edges)
@@ -123,7 +123,7 @@ def test_an_edge_cannot_feed_what_is_no_keyword_argument(name, problem):
     ],
     ids=repr,
 )
-def test_an_argument_of_run_that_is_none_is_refused(arguments, message):
+def test_run_refuses_wrong_arguments(arguments, message):
     with pytest.raises(ValidationError, match=message):
         DAG({"sink": Sink}).run(**arguments)
 
@@ -131,7 +131,7 @@ def test_an_argument_of_run_that_is_none_is_refused(arguments, message):
 Gather = make("Gather", ["got"], ["x"], ["x"])
 
 
-def test_gathered_inputs_arrive_in_the_order_of_the_edges_as_lists_of_their_own():
+def test_gathered_inputs_keep_the_order_of_edges():
     tasks = {"a": constant(x=1), "b": constant(x=2), "c": constant(x=3), "z": Gather}
     assert received(DAG(tasks, [("c", "z"), ("a", "z"), ("b", "z")])) == {"x": [3, 1, 2]}
     renamed = [("a", "z", {"q": "x"}), ("b", "z"), ("a", "z", {"p": "x"})]
@@ -252,7 +252,7 @@ def test_all_problems_are_found_at_once():
     assert DAG({"a": make("A", ["x"], compute=lambda self: 1 / 0)}).validate() is None
 
 
-def test_the_message_holds_ten_problems_and_the_number_of_the_others():
+def test_the_message_holds_ten_problems():
     dag = DAG({f"t{i:04d}": NEEDS_X for i in range(2000)})
     with pytest.raises(ValidationError, match=r"^2,000 problems:\n  - task 't0000'") as caught:
         dag.validate()

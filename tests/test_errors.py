@@ -45,9 +45,7 @@ def test_no_error_is_left_out_here():
 
 
 @pytest.mark.parametrize(("error", "builtin"), INSTANCES, ids=NAMES)
-def test_every_error_is_public_derives_from_the_root_and_from_its_builtin_and_pickles(
-    error, builtin
-):
+def test_errors_are_public_and_pickle(error, builtin):
     assert isinstance(error, DagProfilerError)
     assert isinstance(error, builtin)
     assert isinstance(error, GraphError) or not isinstance(error, (ValidationError, CycleError))
@@ -81,7 +79,7 @@ NEEDS = {
 
 
 @pytest.mark.parametrize("case", NEEDS)
-def test_a_package_that_is_missing_is_an_error_that_names_the_extra(monkeypatch, case):
+def test_a_missing_package_names_its_extra(monkeypatch, case):
     feature, (package, needs, *extra) = case.partition(",")[0], NEEDS[case]
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(errors.MissingExtraError) as caught:
@@ -107,7 +105,7 @@ def test_a_package_that_is_missing_is_an_error_that_names_the_extra(monkeypatch,
         (None, ["Beside.task_finished"], "hook Beside.task_finished failed: OSError: x"),
     ],
 )
-def test_a_run_error_names_what_failed_and_five_further_failures_at_most(task, failed, message):
+def test_a_run_error_names_six_failures_at_most(task, failed, message):
     profile, failures = DAG({}).run(), dict.fromkeys(failed, OSError("x"))
     error = RunError(task, failures, profile)
     assert str(error) == message
@@ -169,7 +167,7 @@ def with_its_cause(message, cause):
     return error
 
 
-def test_an_error_from_another_process_keeps_its_class_though_its_cause_cannot_travel(monkeypatch):
+def test_errors_keep_their_class_without_their_cause(monkeypatch):
     # So does tblib, which comes with Dask.
     whole = lambda error: (with_its_cause, (*error.args, error.__cause__))  # noqa: E731
     monkeypatch.setitem(copyreg.dispatch_table, ValueError, whole)

@@ -44,9 +44,7 @@ growing = load("growing_graphs")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_example_writes_a_profile_into_the_current_folder_or_where_it_is_told_and_prints_it(
-    name, tmp_path
-):
+def test_examples_write_and_print_a_profile(name, tmp_path):
     printed = run(name, tmp_path)
     profile = Profile.load(str(tmp_path / f"{name}_profile.json"))
     assert profile.dag_structure["execution_order"] == TASKS[name]
@@ -58,7 +56,7 @@ def test_example_writes_a_profile_into_the_current_folder_or_where_it_is_told_an
     assert list(Profile.load(str(folder / "here.json")).metrics.node_weights) == TASKS[name]
 
 
-def test_every_example_is_tested_and_the_quickstart_has_the_weights_of_its_readme():
+def test_every_example_is_tested():
     # These are in tests/executors/test_own.py, and below.
     others = {"own_executor", "growing_graphs", "word_counts"}
     assert {file.stem for file in EXAMPLES.glob("*.py")} == {*TASKS, *others}
@@ -75,7 +73,7 @@ def outcome(seed=1, **size):
     return {field: value for task in dag.tasks for field, value in outputs[task].items()}
 
 
-def test_the_same_seed_schedules_the_same_window_and_another_seed_another():
+def test_a_seed_schedules_the_same_window():
     weights = slices.build_dag(N_UE=100).run(seed=1).metrics.node_weights
     assert weights["collect"] == 100 * 5 + 100 * 5 * 5 + 100 * 3
     assert all(weight > 0 for weight in weights.values())
@@ -84,7 +82,7 @@ def test_the_same_seed_schedules_the_same_window_and_another_seed_another():
     assert not np.array_equal(first["Q"], other["Q"])
 
 
-def test_text_index_finds_the_files_that_are_about_the_query_and_none_for_other_words():
+def test_text_index_finds_files_about_the_query():
     dag = index.build_dag(max_files=10_000, query="JSON decoder", top=5)
     ranking = dag.run().final_outputs["ranking"]
     assert len(ranking) == 5
@@ -101,7 +99,7 @@ def edges(profile):
     return {(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]}
 
 
-def test_files_are_processed_as_they_are_found_and_merged_when_no_more_can_come():
+def test_graphs_of_the_page_on_rules_grow():
     profile = growing.files(3).run()
     assert profile.final_outputs == {"text": "file 0 file 1 file 2"}
     names = profile.dag_structure["nodes"]
@@ -115,7 +113,7 @@ def test_files_are_processed_as_they_are_found_and_merged_when_no_more_can_come(
         assert edges(growing.branches(quality).run()) == {("check", branch)}
 
 
-def test_a_recursion_unrolls_down_to_one_and_a_late_merge_has_all_producers():
+def test_recursions_and_late_merges_grow():
     profile = growing.recursion(6).run(keep=["start", *[f"step {i}" for i in range(1, 9)]])
     results = [profile.outputs[name]["n"] for name in profile.dag_structure["nodes"]]
     assert results == [6, 3, 10, 5, 16, 8, 4, 2, 1]

@@ -49,7 +49,7 @@ def subschemas(schema):
             yield from subschemas(child)
 
 
-def test_the_schema_is_a_valid_draft_2020_12_schema_that_describes_every_field_with_its_unit():
+def test_the_schema_describes_fields_with_units():
     assert PROFILE_SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     Draft202012Validator.check_schema(PROFILE_SCHEMA)
     assert json.loads(json.dumps(PROFILE_SCHEMA, allow_nan=False)) == PROFILE_SCHEMA
@@ -169,9 +169,7 @@ def test_a_missing_field_is_named(document, path):
 
 
 @pytest.mark.parametrize("version", [2, 99, 2.0])
-def test_a_newer_schema_version_is_refused_with_a_clear_word_unlike_one_that_is_none(
-    document, version
-):
+def test_newer_schema_versions_ask_for_an_upgrade(document, version):
     for none in (True, "2", None, math.nan):
         document["metadata"]["schema_version"] = none
         error = refusal(document)
@@ -184,7 +182,7 @@ def test_a_newer_schema_version_is_refused_with_a_clear_word_unlike_one_that_is_
     assert re.search(rf"version {version}, .* up to {SCHEMA_VERSION}; upgrade", error.message)
 
 
-def test_messages_and_tracebacks_are_short_however_large_the_document_is(document):
+def test_messages_are_short_for_large_documents(document):
     document["node_weights"] = {f"task{i}": i for i in range(10_000)}
     document["node_weights"]["k" * 10_000] = "x"
     document["edge_weights"]["->" * 10_000] = 0

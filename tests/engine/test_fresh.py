@@ -170,7 +170,7 @@ def test_every_round_has_another_process_and_none_warms_up(measured):
     assert [0, *moments, run["elapsed_ms"]] == sorted([0, *moments, run["elapsed_ms"]])
 
 
-def test_samples_statistics_and_file_are_as_of_rounds_in_one_process(measured, tmp_path):
+def test_fresh_rounds_have_samples_and_statistics(measured, tmp_path):
     profile = measured[1]
     document = profile.to_dict()
     samples, statistics = document["samples"], document["statistics"]
@@ -185,7 +185,7 @@ def test_samples_statistics_and_file_are_as_of_rounds_in_one_process(measured, t
 
 
 @pytest.mark.slow
-def test_the_same_seed_and_inputs_give_the_same_outputs_there_as_here(tasks):
+def test_a_seed_gives_the_same_outputs_in_processes(tasks):
     dag = DAG({"a": tasks.returns.bind(expression=DRAWS), "b": tasks.adds}, [("a", "b")])
     rounds = Rounds(2, fresh_process=True, check_outputs=True)
     inputs = {"b": {"y": 1}}
@@ -263,7 +263,7 @@ def test_an_error_that_cannot_travel_is_told_in_words(program):
         ("die", DagProfilerError, "ended with code -9 "),
     ],
 )
-def test_what_ends_a_process_ends_the_run_with_the_rounds_before(program, action, error, words):
+def test_a_process_that_ends_leaves_earlier_rounds(program, action, error, words):
     with pytest.raises(error) as caught:
         program.dag(at=2, action=action).run(rounds=FRESH)
     profile = caught.value.profile
@@ -275,7 +275,7 @@ def test_what_ends_a_process_ends_the_run_with_the_rounds_before(program, action
     assert Profile.loads(profile.dumps()) == profile
 
 
-def test_what_cannot_travel_is_refused_before_anything_runs(program, tasks):
+def test_fresh_rounds_refuse_what_does_not_pickle(program, tasks):
     notes, local = Notes(), task(outputs=["x"])(lambda: {"x": 1})
     with pytest.raises(SerializationError, match=r"fresh_process=True.*to a new process.*module"):
         DAG({"a": local}).run(rounds=FRESH, hooks=[notes])
@@ -287,7 +287,7 @@ def test_what_cannot_travel_is_refused_before_anything_runs(program, tasks):
     assert not program.log.exists()
 
 
-def test_outputs_that_cannot_travel_back_are_an_error_that_says_so(tasks):
+def test_outputs_that_do_not_pickle_are_an_error(tasks):
     with pytest.raises(SerializationError, match=r"fresh_process=True.*back by pickle"):
         DAG({"a": tasks.Cannot}).run(rounds=FRESH)
 
@@ -315,7 +315,7 @@ def test_tasks_of_the_program_itself_go_to_new_processes(start):
 
 
 @pytest.mark.slow
-def test_a_program_without_a_guard_gets_an_error_that_says_what_to_do(start, tmp_path):
+def test_fresh_rounds_ask_for_a_main_guard(start, tmp_path):
     told = 'import os\nprint(os.getpid(), file=open("imports", "a"))\n'
     process = start(told + GUARDED.replace('__name__ == "__main__"', "True"))
     out, err = process.communicate(timeout=30)
@@ -327,7 +327,7 @@ def test_a_program_without_a_guard_gets_an_error_that_says_what_to_do(start, tmp
 
 
 @pytest.mark.slow
-def test_tasks_that_a_new_process_cannot_find_are_an_error_that_says_what_to_do(start):
+def test_tasks_no_process_can_import_are_an_error(start):
     process = start("", command=(sys.executable, "-c", GUARDED))
     last = process.communicate(timeout=30)[1].splitlines()[-1]
     assert process.returncode == 1

@@ -67,7 +67,7 @@ def test_rounds_are_counted_without_the_warm_up(drawn):
     assert lines[0] == "0 of 2 tasks | round 1 | T | first for T"
 
 
-def test_an_expected_profile_says_from_the_beginning_when_the_run_will_end(drawn):
+def test_an_expected_profile_gives_the_time_left(drawn):
     expected = TWO.run()
     for metrics, time_ms in zip(expected.metrics.task_metrics, (1.0, 3.0)):
         metrics.compute_time_ms = time_ms
@@ -78,7 +78,7 @@ def test_an_expected_profile_says_from_the_beginning_when_the_run_will_end(drawn
     assert unknown[1].startswith("[######......] 1 of 2 tasks")
 
 
-def test_tasks_that_a_rule_adds_are_counted_as_they_come_and_those_that_fail_as_done(drawn):
+def test_added_and_failed_tasks_are_counted(drawn):
     many = task(outputs=["x"])(lambda: {"x": [1, 2]})(name="many")
     lines = drawn(DAG({"many": many}, rules=[map_over("many", "x", sink)]))
     assert lines[1].startswith("[############] 1 of 1 tasks")
@@ -125,7 +125,7 @@ def test_a_line_moves_while_one_long_task_runs(monkeypatch):
     assert moved.is_set()
 
 
-def test_where_there_is_no_terminal_lines_come_now_and_then_and_in_a_dumb_one_none(monkeypatch):
+def test_without_a_terminal_lines_come_now_and_then(monkeypatch):
     log, dumb = io.StringIO(), Terminal()
     TWO.run(hooks=[Progress(stream=log)])
     assert log.getvalue() == ""

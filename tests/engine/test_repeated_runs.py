@@ -40,7 +40,7 @@ def kinds(measured, warmup=2):
 
 
 @pytest.mark.parametrize("arguments", [{}, {"rounds": 1}, {"rounds": Rounds(1)}])
-def test_a_plain_run_is_one_round_without_samples_unless_it_is_metered(arguments):
+def test_a_plain_run_has_no_samples_unless_metered(arguments):
     document = chain().run(**arguments).to_dict()
     assert not {"samples", "statistics"} & set(document)
     assert set(document["run"]) == {"state", "overhead", "executor", "rounds"}
@@ -58,7 +58,7 @@ def test_a_plain_run_is_one_round_without_samples_unless_it_is_metered(arguments
     assert set(wall) == {"wall_ms", "serialize_ms", "deserialize_ms"}
 
 
-def test_all_samples_are_kept_and_the_figures_are_the_medians_of_the_measured_ones(clock):
+def test_figures_are_medians_of_measured_rounds(clock):
     first = Timed(clock, [50, 20, 3, 9, 2, 8, 4, 100])
     second = Timed(clock, [60, 30, 5, 5, 5, 7, 7, 7], inputs=["x"], outputs=[])
     profile = DAG({"a": first, "b": second}, [("a", "b")]).run(rounds=6)
@@ -81,7 +81,7 @@ def test_all_samples_are_kept_and_the_figures_are_the_medians_of_the_measured_on
     assert document["statistics"]["tasks"]["a"]["wall_ms"] == summary
 
 
-def test_six_rounds_come_after_a_cold_one_and_a_warm_up_and_survive_the_file(tmp_path):
+def test_six_rounds_survive_the_file(tmp_path):
     profile = chain().run(rounds=6, seed=3, meters="full")
     document = profile.to_dict()
     samples, run = document["samples"], document["run"]
@@ -100,7 +100,7 @@ def test_six_rounds_come_after_a_cold_one_and_a_warm_up_and_survive_the_file(tmp
     Draft202012Validator(PROFILE_SCHEMA).validate(document)
 
 
-def test_sizes_that_change_from_round_to_round_have_a_whole_median():
+def test_sizes_that_change_have_a_whole_median():
     # Of 10, 20, 30 and 40 bytes, the sizes of the measured rounds, the lower median.
     sizes = [1000, 2000, 40, 10, 30, 20]
     tasks = {"a": Calls(lambda k: {"x": b"." * sizes[k]}), "b": Calls(always(y=1), "y", "x")}
@@ -202,9 +202,7 @@ def test_every_second_of_several_rounds_is_in_one_figure(clock):
     ],
     ids=str,
 )
-def test_garbage_is_collected_as_asked_and_its_time_is_in_no_tasks_time_and_shown(
-    clock, rounds, collections
-):
+def test_garbage_is_collected_outside_of_tasks(clock, rounds, collections):
     seen = []
 
     def note(phase, info):
@@ -240,7 +238,7 @@ def no_collector():
 
 @pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
 @pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
-def test_what_is_alive_is_frozen_while_a_task_runs_and_thawed_afterwards(error, thawed):
+def test_objects_are_frozen_only_while_a_task_runs(error, thawed):
     counts = []
 
     def count(_):
@@ -255,7 +253,7 @@ def test_what_is_alive_is_frozen_while_a_task_runs_and_thawed_afterwards(error, 
     assert gc.get_freeze_count() <= thawed
 
 
-def test_outputs_are_those_of_the_last_round_and_of_the_others_gone_before_the_next_begins():
+def test_outputs_are_those_of_the_last_round():
     made, alive = [], []
 
     def makes(_):
@@ -280,7 +278,7 @@ def draws(drawn):
     return Calls(draw)
 
 
-def test_the_same_seed_gives_the_same_outputs_in_each_round_and_in_each_run():
+def test_a_seed_gives_the_same_outputs_in_every_round():
     drawn = []
     dag = three_tasks(draws(drawn))
     random.seed(1)
@@ -307,7 +305,7 @@ def three_tasks(first):
     return DAG(tasks, [("a", "b")])
 
 
-def test_tasks_whose_outputs_differ_between_rounds_are_flagged_and_no_others():
+def test_outputs_that_differ_between_rounds_are_flagged():
     dag = three_tasks(Calls(lambda k: {"x": k}))
     for rounds in (Rounds(3, check_outputs=True), Rounds(1, warmup=1, check_outputs=True)):
         assert differing(dag.run(rounds=rounds)) == {"a"}
@@ -333,7 +331,7 @@ def test_the_full_set_measures_or_says_why_not():
     assert {"process_cpu_ms", "gc_ms", "instructions"} <= set(sections["samples"]["tasks"]["a"])
 
 
-def test_allocations_are_counted_in_a_pass_of_their_own_whose_times_are_not_used():
+def test_allocations_are_counted_in_their_own_round():
     tasks = {"a": Calls(always(x=1)), "b": Calls(lambda _: {"x": np.ones(1_000_000).nbytes})}
     profile = DAG(tasks).run(rounds=3, meters=["default", "allocation"])
     samples = profile.sections["samples"]
@@ -356,7 +354,7 @@ def test_allocations_are_counted_in_a_pass_of_their_own_whose_times_are_not_used
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_the_time_of_the_pass_that_counts_allocations_is_in_no_figure(clock, rounds):
+def test_allocation_rounds_are_in_no_figure(clock, rounds):
     task = Timed(clock, [*[2] * (1 if rounds == 1 else 5), 1000], outputs=[])
     profile = DAG({"a": task}).run(rounds=rounds, meters="allocation")
     assert profile.metrics.task_metrics[0].compute_time_ms == 2000.0
@@ -437,7 +435,7 @@ BOOM, STOPPED = ValueError("boom"), KeyboardInterrupt()
         (STOPPED, "finish", "interrupted by KeyboardInterrupt in round 3 of 6"),
     ],
 )
-def test_what_ends_round_3_of_6_leaves_rounds_1_and_2(clock, error, on_error, reason):
+def test_a_failure_in_round_3_leaves_rounds_1_and_2(clock, error, on_error, reason):
     with pytest.raises((RunError, type(error))) as caught:
         failing(clock, error, at=4).run(rounds=6, meters="wall", on_error=on_error)
     if error is BOOM:
@@ -488,9 +486,7 @@ def test_what_ends_round_3_of_6_leaves_rounds_1_and_2(clock, error, on_error, re
         (4, {"rounds": 2, "meters": "allocation"}, " in the allocation round", 2),
     ],
 )
-def test_the_reason_says_in_which_round_and_the_conditions_are_told(
-    clock, at, asked, where, measured
-):
+def test_the_reason_names_the_round(clock, at, asked, where, measured):
     profile = failure(failing(clock, BOOM, at=at), **{"meters": "wall", **asked}).profile
     run = profile.sections["run"]
     reason = f"task 'b' failed{where}: ValueError: boom"
@@ -541,7 +537,7 @@ def test_nothing_that_measures_is_left_behind(clock, error):
     ],
     ids=repr,
 )
-def test_what_cannot_be_measured_is_refused_before_anything_runs(arguments, words):
+def test_run_refuses_wrong_rounds_and_meters(arguments, words):
     task, notes = Calls(always(x=1)), Notes()
     with pytest.raises(ValidationError, match=words):
         DAG({"a": task}).run(**arguments, hooks=[notes])
@@ -550,7 +546,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_runs(arguments, word
 
 @needs_two_cores
 @pytest.mark.parametrize("fails", [False, True])
-def test_other_cores_are_busy_while_rounds_are_taken_and_idle_afterwards(fails):
+def test_other_cores_are_busy_during_rounds_only(fails):
     cores, before = os.sched_getaffinity(0), children()
     seen = []
 

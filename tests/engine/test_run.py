@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from steps import Calls, Slow, Timed, always, spent_ms
 
 from dagprofiler import DAG, Hook, Profile, RunError, Task, ValidationError
-from dagprofiler.executors.serial import SerialExecutor
 
 # A brute-force reference in plain dicts, and random programs for it.
 
@@ -229,44 +228,6 @@ def test_random_failures_leave_the_states_that_brute_force_finds(program, data, 
     assert_that_it_survives_its_document(profile)
 
 
-class LastFirst(SerialExecutor):
-    """Holds three tasks at once, and runs the last one first."""
-
-    serial = False
-
-    def __init__(self, config, streams):
-        super().__init__(config, streams, capacity=3)
-        self._held = []
-
-    def submit(self, number, work, handles):
-        self._held.append((number, work, handles))
-        assert len(self._held) <= self.capacity
-
-    def next(self):
-        super().submit(*self._held.pop())
-        return super().next()
-
-
-@given(programs(), st.data())
-def test_where_several_tasks_are_held_at_once_the_results_are_the_same(program, data):
-    nodes, edges = program
-    failing = data.draw(some_of(sorted(nodes)))
-    expected = Reference(nodes, edges, failing)
-    if expected.ambiguous:
-        return
-    dag = dag_of(nodes, edges, failing_in(failing, []))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dagprofiler.engine.run.SerialExecutor", LastFirst)
-        failed = set()
-        try:
-            profile = dag.run(on_error="finish", keep=nodes)
-        except RunError as error:
-            failed, profile = set(error.failures), error.profile
-    assert failed == {name for name, state in expected.states.items() if state == "failed"}
-    assert repr(profile.outputs) == repr(expected.values)
-    assert [one.task for one in profile.metrics.task_metrics] == list(expected.values)
-
-
 class Frame(bytearray):
     """Serialized data that can be counted while it lives."""
 
@@ -414,7 +375,7 @@ def gives(value, kind=Calls, **attributes):
     ids=["plain", "own serializer", "own methods"],
 )
 @pytest.mark.parametrize("serializer", [None, Marked("dag")])
-def test_the_producer_decides_on_the_format_and_its_decoder_decodes(serializer, consumer):
+def test_the_producer_decides_on_the_format(serializer, consumer):
     tasks = {
         "p": gives("p"),
         "q": gives("q", serializer=Marked("task")),
@@ -434,7 +395,7 @@ def test_the_producer_decides_on_the_format_and_its_decoder_decodes(serializer, 
     assert weighed["r"] == (len(Own.serialize("r")),) * 2
 
 
-def test_inputs_from_outside_travel_in_the_format_of_the_task_that_takes_them():
+def test_run_inputs_use_the_format_of_their_task():
     profile = DAG({"b": sees(serializer=Marked("consumer"))}).run(inputs={"b": {"x": "v"}})
     assert profile.final_outputs == {"seen": {"x": "v by consumer"}}
     assert profile.metrics.task_metrics[0].bytes_in == len(Marked("consumer").dumps("v"))
@@ -469,9 +430,7 @@ def chain(error):
     ],
     ids=repr,
 )
-def test_whatever_ends_a_run_takes_along_a_partial_profile_that_saves_and_loads(
-    on_error, error, words
-):
+def test_errors_carry_a_partial_profile(on_error, error, words):
     hook, closed = Hook(), []
     hook.close = lambda: closed.append(True)
     with pytest.raises((RunError, type(error))) as caught:

@@ -62,7 +62,7 @@ def test_rounds_and_warm_up_alternate_and_so_does_who_goes_first(rounds, order):
     assert "".join(said) == order
 
 
-def test_the_pass_for_allocations_comes_in_turn_and_more_rounds_of_one_are_run_alone(monkeypatch):
+def test_allocation_rounds_alternate_too(monkeypatch):
     said, dag_a, dag_b = two()
     found = compare_runs(dag_a, dag_b, rounds=Rounds(2, warmup=0), meters="allocation")
     assert "".join(said) == "abbaab"
@@ -79,7 +79,7 @@ def test_the_pass_for_allocations_comes_in_turn_and_more_rounds_of_one_are_run_a
     assert ended_by == ["precision", "max_rounds"]
 
 
-def test_a_mapping_changes_parameters_of_the_same_dag_which_is_as_it_was():
+def test_compare_runs_takes_changed_parameters():
     said = []
     dag = DAG({"t": Says(said, "a")}, [], {"says": "one", "N": 3})
     found = compare_runs(dag, {"says": "other"}, rounds=Rounds(2, warmup=0))
@@ -90,7 +90,7 @@ def test_a_mapping_changes_parameters_of_the_same_dag_which_is_as_it_was():
     assert said[-1] == "one"
 
 
-def test_both_profiles_are_whole_and_have_the_meters_given_one_by_one():
+def test_both_profiles_are_whole_and_metered():
     _, dag_a, dag_b = two()
     found = compare_runs(dag_a, dag_b, rounds=6, seed=7, meters=iter(["cpu", "delay"]))
     assert isinstance(found, RunComparison)
@@ -120,7 +120,7 @@ def chain(**config):
     return DAG({"spins": spins, "passes": passes}, [("spins", "passes")], config)
 
 
-def test_a_hundred_times_the_work_is_slower_and_a_hundredth_of_it_faster():
+def test_compare_runs_tells_slower_from_faster():
     # So much that no other program can hide it.
     found = compare_runs(chain(N=100_000), {"N": 1_000}, rounds=20)
     entry = found.task_times["spins"]
@@ -154,9 +154,7 @@ def test_too_few_rounds_cannot_say(rounds):
         ("b", "abbaab", SystemExit(), "SystemExit", [3, 2]),
     ],
 )
-def test_a_failure_or_an_interrupt_in_one_ends_both_and_keeps_what_both_measured(
-    who, order, error, reason, rounds
-):
+def test_a_failure_in_one_ends_both_and_keeps_samples(who, order, error, reason, rounds):
     said = []
     dags = [DAG({"t": Says(said, name, 3 if name == who else None, error)}) for name in "ab"]
     with pytest.raises((RunError, KeyboardInterrupt, SystemExit)) as caught:

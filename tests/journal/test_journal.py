@@ -57,7 +57,7 @@ def resume(directory, count=None):
     return program().resume(directory)
 
 
-def test_a_journal_that_is_complete_gives_the_profile_and_runs_nothing(tmp_path):
+def test_resuming_a_complete_journal_runs_nothing(tmp_path):
     closed = ThreadPoolExecutor(1)
     closed.shutdown()
     asked = {**ASKED, "rounds": Rounds(3, warmup=1, check_outputs=True), "meters": "full"}
@@ -90,7 +90,7 @@ def test_a_journal_is_not_resumed_while_its_run_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("count", [11, 27])
-def test_a_run_of_several_rounds_goes_on_in_the_round_where_it_stopped(tmp_path, count):
+def test_resume_continues_in_the_unfinished_round(tmp_path, count):
     asked = {**ASKED, "rounds": Rounds(4, warmup=1), "meters": ["cpu", "allocation"]}
     first = program().run(**asked, hooks=[Journal(tmp_path)])
     profile = resume(tmp_path, count)
@@ -113,7 +113,7 @@ class Fails(twice):
         raise ValueError("not yet")
 
 
-def test_tasks_that_failed_run_again_and_what_was_to_be_done_on_errors_still_is(tmp_path):
+def test_failed_tasks_run_again(tmp_path):
     tasks = {**TASKS, "twice": Fails, "zz": last}
     with pytest.raises(RunError):
         program(tasks=tasks).run(**ASKED, on_error="finish", hooks=[Journal(tmp_path)])
@@ -154,7 +154,7 @@ def test_another_executor_may_go_on(journal, pool):
     assert Profile.loads(profile.dumps()) == profile
 
 
-def test_the_timeline_is_on_one_clock_across_the_restart_and_times_add_up(journal):
+def test_resumed_timelines_are_on_one_clock(journal):
     profile = resume(journal, 2)
     timeline, metrics, run = profile.sections["timeline"], profile.metrics, profile.sections["run"]
     rows = [dict(zip(timeline["columns"], row)) for row in timeline["records"]]
@@ -172,7 +172,7 @@ def test_the_timeline_is_on_one_clock_across_the_restart_and_times_add_up(journa
     assert spent + sum(run["overhead"].values()) == pytest.approx(metrics.total_time_ms, abs=1e-3)
 
 
-def test_what_earlier_attempts_spent_and_lost_is_in_the_profile_of_the_next(tmp_path):
+def test_resumed_profiles_hold_what_attempts_spent(tmp_path):
     asked = {**ASKED, "rounds": Rounds(2, warmup=0), "meters": "cpu"}
     program().run(**asked, hooks=[Journal(tmp_path)])
     cut_after(tmp_path, 7)
@@ -275,7 +275,7 @@ def test_source_that_changed_warns_and_is_in_the_profile(tmp_path):
     assert profile.sections["run"]["resumed"][0]["changed"] == ["step"]
 
 
-def test_what_cannot_be_compared_is_said(tmp_path):
+def test_resume_lists_what_it_cannot_compare(tmp_path):
     scope = {"__name__": "nowhere"}
     exec(STEP % 1, scope)
     dag = DAG({"step": scope["step"]}, [], {"key": lambda: 0})
@@ -327,9 +327,7 @@ def test_two_journals_and_what_no_journal_can_hold_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("pool", [None, ProcessPoolExecutor])
-def test_a_worker_that_does_not_reach_the_directory_is_an_error_before_the_first_task(
-    tmp_path, pool
-):
+def test_workers_without_the_directory_are_an_error(tmp_path, pool):
     directory, hook = tmp_path / "journal", Hook()
     hook.run_started = lambda run: directory.rename(tmp_path / "elsewhere")
     with nullcontext() if pool is None else pool(1) as executor, pytest.raises(RunError) as caught:
@@ -342,7 +340,7 @@ def test_a_worker_that_does_not_reach_the_directory_is_an_error_before_the_first
 
 
 @posix
-def test_what_there_is_no_room_for_is_an_error_that_can_be_gone_on_from(tmp_path):
+def test_a_journal_on_a_full_disk_can_be_resumed(tmp_path):
     def fills(task):
         if task == "total":
             stack.enter_context(limited_files((directory / "journal.jsonl").stat().st_size + 100))
@@ -382,7 +380,7 @@ quickly = settings(
 @pytest.mark.parametrize("whole", [-1, 0, 1, 2, 5, 7])
 @quickly
 @given(st.data())
-def test_what_is_finished_is_not_run_again_wherever_lines_were_cut_off(made, tmp_path, whole, data):
+def test_finished_tasks_do_not_run_again_after_any_cut(made, tmp_path, whole, data):
     directory = copied(made[0], tmp_path / "copy")
     ends = [*accumulate(map(len, lines(directory))), None]
     torn_bytes = 0

@@ -107,7 +107,7 @@ def test_rounds_are_gone_on_with(tmp_path):
         assert samples["tasks"][name]["wall_ms"][:2] == pytest.approx(columns["wall_ms"][:2])
 
 
-def test_outputs_that_were_cut_off_are_made_again_and_all_that_was_made_of_them(journal):
+def test_lost_outputs_are_made_again(journal):
     whole = program().run(**ASKED)
     ran.clear()
     cut_after(journal, TASKS)

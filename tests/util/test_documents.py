@@ -77,7 +77,7 @@ def test_what_json_cannot_hold_is_stored_as_text_and_listed(value):
     assert jsonable({"n": 1, "parameter": value}) == (stored, ["parameter"])
 
 
-def test_values_are_copied_so_that_documents_share_nothing_with_the_config():
+def test_documents_share_nothing_with_the_config():
     inner = [1]
     values, _ = jsonable({"inner": {"list": inner}})
     inner.append(2)
@@ -87,13 +87,13 @@ def test_values_are_copied_so_that_documents_share_nothing_with_the_config():
 @pytest.mark.parametrize(
     "text", ["", "  ", "{", "[1,]", '{"a": }', "nul", "\x00", "{}x", b"\xff{}"]
 )
-def test_what_is_no_json_is_refused_with_the_reason(text):
+def test_parse_refuses_text_that_is_not_json(text):
     with pytest.raises(ProfileError, match="not JSON") as caught:
         parse(text)
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_a_file_is_read_by_name_path_or_stream_in_any_encoding_that_json_knows(tmp_path):
+def test_json_is_read_from_names_paths_and_streams(tmp_path):
     path = tmp_path / "file.json"
     path.write_bytes(b"{}\r\n")
     assert parse(read(str(path))) == parse(read(path)) == {}

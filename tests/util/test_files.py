@@ -59,7 +59,7 @@ def test_a_file_is_replaced_behind_links_and_keeps_its_mode(writer, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["file.json/", "", ".", "nowhere/new"])
-def test_what_names_no_file_is_the_systems_error(writer, tmp_path, monkeypatch, name):
+def test_writers_raise_the_systems_error(writer, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     Path("file.json").write_text("old")
     with pytest.raises((NotADirectoryError, IsADirectoryError, FileNotFoundError)) as caught:
@@ -84,7 +84,7 @@ def test_a_pipe_is_written_to(writer, tmp_path):
     assert stat.S_ISFIFO(os.stat(path).st_mode)
 
 
-def test_what_is_written_is_on_the_disk_before_it_takes_its_place(tmp_path, monkeypatch):
+def test_files_are_synced_before_they_are_replaced(tmp_path, monkeypatch):
     def noted(name, function):
         monkeypatch.setattr(os, name, lambda *its: (calls.append(name), function(*its))[1])
 
@@ -127,7 +127,7 @@ def test_an_error_halfway_leaves_the_old_file_and_nothing_else(tmp_path, monkeyp
     assert contents(tmp_path) == {"file.json": "old"}
 
 
-def test_a_second_place_is_a_new_file_in_the_folder_for_temporary_files(tmp_path, monkeypatch):
+def test_a_second_place_is_a_temporary_file(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     first, second = (second_place(lambda stream: stream.write(b"x")) for _ in range(2))
     assert first != second
@@ -135,7 +135,7 @@ def test_a_second_place_is_a_new_file_in_the_folder_for_temporary_files(tmp_path
     assert Path(first).read_bytes() == b"x"
 
 
-def test_a_new_file_holds_exactly_the_text_and_its_name_is_returned(tmp_path, monkeypatch):
+def test_write_returns_the_name_of_the_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / ("n" * 250 + ".json")
     assert write(path, ["a\n", "b\n"]) == str(path)
