@@ -163,9 +163,7 @@ class ThroughTheBroker(CeleryExecutor):
         self.folder = None
 
 
-def test_large_outputs_go_through_files_where_the_workers_share_a_folder(
-    celery_executor, server, tmp_path
-):
+def test_large_outputs_go_through_a_shared_folder(celery_executor, server, tmp_path):
     dag = program(100_000)
     expected = dag.run(**ASKED)
     payload = sum(expected.metrics.edge_weights.values()) / 8
@@ -247,7 +245,7 @@ def test_other_backends_and_pools_of_threads_do_as_well(server, tmp_path, pool):
     assert limited.outputs == profile.outputs
 
 
-def test_workers_that_do_not_know_the_task_are_an_error_at_the_start(server):
+def test_workers_that_do_not_know_the_task_are_named(server):
     server.start("ignorant", "-P", "solo", CELERY_TEST_INCLUDE="")
     executor = CeleryExecutor(server.app(), queue="ignorant")
     with pytest.raises(ValidationError) as caught:
@@ -266,7 +264,7 @@ def test_workers_that_do_not_know_the_task_are_an_error_at_the_start(server):
         ({}, {"folder": "/nowhere"}, "executor: folder ./nowhere.: FileNotFoundError"),
     ],
 )
-def test_what_jobs_need_and_is_not_there_is_an_error_at_the_start(server, app, options, words):
+def test_what_jobs_need_and_is_not_there_is_named(server, app, options, words):
     app = server.app(**app)
     app.conf.broker_transport_options = {"max_retries": 0}
     with pytest.raises(ValidationError, match=words):
