@@ -441,9 +441,11 @@ class GrowingGraph:
         current.log.extend(len(names), more)
         current.tasks.extend(tasks)
         current.contracts.extend(contracts)
+        words = {ALL, *names}
         for name, new in draft.new_tasks.items():
             self._enter(name, new)
-            self._rules.wake((ALL, name, *new.tags))
+            words.update(new.tags)
+        self._rules.wake(words)
 
     def _wire(self, rule: OpenRule, draft: GraphEditor) -> list[Contract]:
         """Add the tasks of a body to the wiring, each after its sources; return their contracts."""
@@ -586,17 +588,21 @@ class GrowingGraph:
 
     def _decode_exits(self) -> None:
         """Return the outputs of the tasks that no other task follows."""
-        graph, outputs = self._graph, self._round.results.outputs
-        for i, state in enumerate(graph.states):
-            if state != SUCCEEDED or i in outputs or i in self.wiring.after:
+        wiring, current, outputs = self.wiring, self._round, self._round.results.outputs
+        handles = current.slots.handles
+        for i, state in enumerate(self._graph.states):
+            if state != SUCCEEDED or i in wiring.after or i in outputs:
                 continue
-            fields = self.wiring.outputs[i]
-            try:
-                outputs[i] = {
-                    field: graph.value(i, slot) for field, slot in zip(fields, graph.slots_of(i))
-                }
-            except Exception as error:
-                raise SerializationError(
-                    f"outputs of task {graph.names[i]!r} cannot be decoded: {describe(error)}"
-                ) from error
-            self._hold(i, -1)
+            values: dict[str, Any] = {}
+            for slot, field in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+                try:
+                    values[field] = current.executor.value(
+                        handles[slot], current.contracts[i].decode
+                    )
+                except Exception as error:
+                    raise SerializationError(
+                        f"output {field!r} of task {wiring.names[i]!r} cannot be decoded: "
+                        f"{describe(error)}"
+                    ) from error
+                handles[slot] = None
+            outputs[i] = values

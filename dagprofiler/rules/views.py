@@ -140,16 +140,6 @@ class GraphSoFar:
             raise GraphError(f"there is no task {name!r}{did_you_mean(name, [*self.index])}")
         return self.index[name]
 
-    def slots_of(self, number: int) -> range:
-        """Return the slots of the outputs of a task."""
-        first = self.wiring.first_slot[number]
-        return range(first, first + len(self.wiring.outputs[number]))
-
-    def value(self, number: int, slot: int) -> Any:
-        """Return the value of an output, decoded anew."""
-        current = self.current
-        return current.executor.value(current.slots.handles[slot], current.contracts[number].decode)
-
     def read(self, rule: OpenRule, number: int, field: str) -> Any:
         """Return the value of an output that a rule reads.
 
@@ -165,9 +155,10 @@ class GraphSoFar:
                 f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"
                 f"{did_you_mean(field, outputs)}"
             )
-        slot = self.slots_of(number)[outputs.index(field)]
+        slot = self.wiring.first_slot[number] + outputs.index(field)
         self.check_kept(rule, number, slot, f"it reads output {field!r} of")
-        return self.value(number, slot)
+        current = self.current
+        return current.executor.value(current.slots.handles[slot], current.contracts[number].decode)
 
     def check_kept(self, rule: OpenRule, number: int, slot: int, what: str) -> None:
         """Raise a GraphError unless an output is kept for a rule."""
@@ -431,30 +422,29 @@ class GraphEditor(GraphView):
         GraphError, DeclarationError
             If the name exists already, or an argument is not valid.
         """
+        check_names([name])
         tags = tags if tags == () else check_tags(tags, f"tags of task {name!r}")
-        return self._add(name, task, edges_of(after, name), tags)
+        self._add(name, check_task(name, task), edges_of(after, name), tags)
+        return TaskView(self, name)
 
     def _add(
         self,
         name: str,
-        task: Task | type[Task],
+        task: Task,
         edges: list[tuple[str, Any]],
         tags: tuple[str, ...],
         item: tuple[int, int, str] | None = None,
-    ) -> TaskView:
-        check_names([name])
+    ) -> None:
         if name in self._graph.index or name in self.new_tasks:
             raise GraphError(f"task {name!r} exists already")
-        checked = check_task(name, task)
-        checked.config = self._graph.config
-        if checked.tags:
-            words = check_tags(checked.tags, f"tags of task {name!r}")
+        task.config = self._graph.config
+        if task.tags:
+            words = check_tags(task.tags, f"tags of task {name!r}")
             tags = tuple(dict.fromkeys((*words, *tags)))
         self._check_open(tags)
-        self.new_tasks[name] = NewTask(checked, tags, edges, item)
-        if grows(type(checked)):
-            self.add_rule(GrowRule(name, checked))
-        return TaskView(self, name)
+        self.new_tasks[name] = NewTask(task, tags, edges, item)
+        if grows(type(task)):
+            self.add_rule(GrowRule(name, task))
 
     def add_edge(self, source: Named, target: Named, fields: Any = None) -> None:
         """Add an edge to a new task; `fields` as for :class:`~dagprofiler.DAG`.
@@ -513,17 +503,20 @@ class GraphEditor(GraphView):
         """
         source, edges = _name_of(source), edges_of(after, name)
         tags = check_tags(tags, f"map {name!r}: tags")
-        into = _item_input(check_task(name, task), field, name) if into is None else into
+        check_names([name])
+        first = check_task(name, task)
+        into = _item_input(first, field, name) if into is None else into
         problem = field_problem(into)
         if problem is not None:
             raise GraphError(f"tasks {name!r}: input {into!r} {problem}")
         encoded = self._encoded_items(source, field)
-        which = len(self.items)
+        names = [f"{name}[{i}]" for i in range(len(encoded))]
+        for i, item_name in enumerate(names):
+            # Items share a task, or have an instance of a class each.
+            item_task = first if first is task else check_task(item_name, task)
+            self._add(item_name, item_task, [*edges], tags, (len(self.items), i, into))
         self.items.append(Items(source, field, encoded))
-        return [
-            self._add(f"{name}[{i}]", task, [*edges], tags, (which, i, into)).name
-            for i in range(len(encoded))
-        ]
+        return names
 
     def _encoded_items(self, source: str, field: str) -> list[tuple[Any, int, int]]:
         """Encode each item of an output apart; return for each its handle, payload and length."""
