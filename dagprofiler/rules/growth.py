@@ -37,7 +37,6 @@ from dagprofiler.rules.views import (
     GraphSoFar,
     GraphView,
     GrowRule,
-    NewTask,
     NotYet,
     OpenRule,
 )
@@ -411,7 +410,7 @@ class GrowingGraph:
         """
         wiring, current = self.wiring, self._round
         first, first_slot, limit = len(wiring.names), len(wiring.owner), self._settings.max_tasks
-        grown, tasks = first - wiring.given, [new.task for new in draft.new_tasks.values()]
+        grown, tasks = first - wiring.given, [*draft.new_tasks.values()]
         if grown + len(tasks) > limit:
             raise GraphError(
                 f"rules may add {limit} tasks (Rules(max_tasks=...)), and this one adds "
@@ -435,38 +434,30 @@ class GrowingGraph:
                     self._graph.index.pop(name, None)
         # From here on nothing is refused.
         self._growth.estimates.update(estimates)
-        self._enter_items(draft)
-        more = len(wiring.owner) - len(current.slots.handles)
-        current.slots.handles.extend([None] * more)
-        current.log.extend(len(names), more)
         current.tasks.extend(tasks)
         current.contracts.extend(contracts)
-        words = {ALL, *names}
-        for name, new in draft.new_tasks.items():
-            self._enter(name, new)
-            words.update(new.tags)
-        self._rules.wake(words)
+        self._enter_slots(draft, first)
+        for name in names:
+            self._enter(name, draft.new_tags.get(name, ()))
+        self._rules.wake({ALL, *names}.union(*draft.new_tags.values()))
 
     def _wire(self, rule: OpenRule, draft: GraphEditor) -> list[Contract]:
         """Add the tasks of a body to the wiring, each after its sources; return their contracts."""
         wiring, index = self.wiring, self._graph.index
         contracts = []
         first = len(wiring.names)
-        first_items = [
-            wiring.add_items(index[items.source], items.field, len(items.encoded))
-            for items in draft.items
-        ]
-        for name, new in draft.new_tasks.items():
-            contract = self._reader.read(name, new.task)
+        slot_of = self._slots_of_items(draft) if draft.maps else {}
+        for name, task in draft.new_tasks.items():
+            contract = self._reader.read(name, task)
             contracts.append(contract)
             sources: dict[int, tuple[Route, ...]] = {}
             slots, fields = [], []
-            if new.item is not None:
-                which, i, field = new.item
-                slots.append(first_items[which] + i)
+            if name in slot_of:
+                slot, field = slot_of[name]
+                slots.append(slot)
                 fields.append(field)
-                sources[wiring.owner[slots[0]]] = ()
-            for source, spec in new.edges:
+                sources[wiring.owner[slot]] = ()
+            for source, spec in draft.new_edges.get(name, ()):
                 if source not in index:
                     raise self._no_source(draft, source, name)
                 number = index[source]
@@ -487,6 +478,16 @@ class GrowingGraph:
             wiring.add_task(name, contract.outputs, [*sources], slots, inputs)
         return contracts
 
+    def _slots_of_items(self, draft: GraphEditor) -> dict[str, tuple[int, str]]:
+        """Add the slots of the items of maps; return for each task its slot and its input."""
+        slot_of = {}
+        for items in draft.maps:
+            source = self._graph.index[items.source]
+            first = self.wiring.add_items(source, items.field, len(items.encoded))
+            for slot, name in enumerate(items.names, first):
+                slot_of[name] = slot, items.into
+        return slot_of
+
     def _no_source(self, draft: GraphEditor, source: str, target: str) -> GraphError:
         """Return the error for an edge whose source is not there when its target is added."""
         if source == target:
@@ -497,19 +498,29 @@ class GrowingGraph:
             why = f"there is no task {source!r}{did_you_mean(source, [*self._graph.index])}"
         return GraphError(f"{edge_text(source, target)}: {why}")
 
-    def _enter_items(self, draft: GraphEditor) -> None:
-        """Enter the items of maps, whose slots come before those of the new tasks."""
-        log, handles = self._round.log, self._round.slots.handles
-        for items in draft.items:
+    def _enter_slots(self, draft: GraphEditor, first: int) -> None:
+        """Enter the items of maps and the outputs of new tasks, and what takes them."""
+        wiring, log, slots = self.wiring, self._round.log, self._round.slots
+        for items in draft.maps:
             for handle, payload, length in items.encoded:
                 if payload != length:
-                    log.payload_bytes[len(handles)] = payload
-                handles.append(handle)
+                    log.payload_bytes[len(slots.handles)] = payload
+                slots.handles.append(handle)
                 log.wire_bytes.append(length)
+        names, first_output = wiring.names[first:], len(slots.handles)
+        more = len(wiring.owner) - first_output
+        slots.handles.extend([None] * more)
+        log.extend(len(names), more)
+        slots.kept.extend([name in self._keep for name in names])
+        for slot in range(first_output, len(wiring.owner)):
+            # No task follows so far.
+            slots.uses[slot] += 1
+        for slot in wiring.slots[wiring.first_input[first] :]:
+            slots.uses[slot] += 1
 
-    def _enter(self, name: str, new: NewTask) -> None:
-        """Enter a new task: its predecessors, tags and readers; skip it after a failure."""
-        wiring, states, slots = self.wiring, self._graph.states, self._round.slots
+    def _enter(self, name: str, tags: tuple[str, ...]) -> None:
+        """Enter a new task behind its predecessors; skip it if one of them failed."""
+        wiring, states = self.wiring, self._graph.states
         i = self._graph.index[name]
         left, state = 0, PENDING
         for source in wiring.sources[wiring.first_source[i] : wiring.first_source[i + 1]]:
@@ -525,18 +536,13 @@ class GrowingGraph:
                 state = SKIPPED
         states.append(state)
         self._left.append(left)
-        slots.kept.append(name in self._keep)
-        feeds = wiring.slots[wiring.first_input[i] : wiring.first_input[i + 1]]
-        for slot in feeds:
-            slots.uses[slot] += 1
-        self._hold(i, 1)
         if state == SKIPPED:
             self._round.log.skipped.add(i)
-            slots.release(feeds)
+            self._round.slots.release(slot for _, slot in wiring.feeds(i))
         elif not left:
             heappush(self._ready, i)
-        if new.tags:
-            self._enter_tags(i, new.tags)
+        if tags:
+            self._enter_tags(i, tags)
 
     def _enter_tags(self, i: int, tags: tuple[str, ...]) -> None:
         """Enter a task under its tags."""

@@ -333,31 +333,23 @@ class GraphView:
 
 
 class Items(NamedTuple):
-    """An output whose items a map serializes apart: for each its handle, payload and length."""
+    """The items of an output that a map serializes apart.
+
+    Attributes
+    ----------
+    source, field
+        The task, and its output.
+    encoded
+        For each item its handle, payload and length.
+    names, into
+        For each item the task that receives it, and the input of these tasks.
+    """
 
     source: str
     field: str
     encoded: list[tuple[Any, int, int]]
-
-
-class NewTask(NamedTuple):
-    """A task that a body adds.
-
-    Attributes
-    ----------
-    task, tags
-        The task, and its tags.
-    edges
-        Its sources, and the fields of each edge as the body passed them.
-    item
-        Of a map: which of the editor's `items`, which item of these, and the input that
-        receives it.
-    """
-
-    task: Task
-    tags: tuple[str, ...]
-    edges: list[tuple[str, Any]]
-    item: tuple[int, int, str] | None
+    names: list[str]
+    into: str
 
 
 class GraphEditor(GraphView):
@@ -371,9 +363,12 @@ class GraphEditor(GraphView):
         self._graph = graph
         self._rule = rule
         self.words = {}
-        self.new_tasks: dict[str, NewTask] = {}
+        self.new_tasks: dict[str, Task] = {}
+        #: New tasks to their tags, and to the sources and fields of their edges.
+        self.new_tags: dict[str, tuple[str, ...]] = {}
+        self.new_edges: dict[str, list[tuple[str, Any]]] = {}
         self.new_rules: list[Any] = []
-        self.items: list[Items] = []
+        self.maps: list[Items] = []
         #: Whether the body has returned.
         self.ended = False
 
@@ -428,12 +423,7 @@ class GraphEditor(GraphView):
         return TaskView(self, name)
 
     def _add(
-        self,
-        name: str,
-        task: Task,
-        edges: list[tuple[str, Any]],
-        tags: tuple[str, ...],
-        item: tuple[int, int, str] | None = None,
+        self, name: str, task: Task, edges: list[tuple[str, Any]], tags: tuple[str, ...]
     ) -> None:
         if name in self._graph.index or name in self.new_tasks:
             raise GraphError(f"task {name!r} exists already")
@@ -442,7 +432,11 @@ class GraphEditor(GraphView):
             words = check_tags(task.tags, f"tags of task {name!r}")
             tags = tuple(dict.fromkeys((*words, *tags)))
         self._check_open(tags)
-        self.new_tasks[name] = NewTask(task, tags, edges, item)
+        self.new_tasks[name] = task
+        if tags:
+            self.new_tags[name] = tags
+        if edges:
+            self.new_edges[name] = edges
         if grows(type(task)):
             self.add_rule(GrowRule(name, task))
 
@@ -460,7 +454,7 @@ class GraphEditor(GraphView):
                     "same rule adds"
                 )
             raise GraphError(f"{edge_text(source, target)}: {problem}")
-        self.new_tasks[target].edges.append((source, fields))
+        self.new_edges[target] = [*self.new_edges.get(target, ()), (source, fields)]
 
     def add_rule(self, rule: Any) -> None:
         """Add a rule; it is first evaluated after this body has been applied."""
@@ -511,11 +505,11 @@ class GraphEditor(GraphView):
             raise GraphError(f"tasks {name!r}: input {into!r} {problem}")
         encoded = self._encoded_items(source, field)
         names = [f"{name}[{i}]" for i in range(len(encoded))]
-        for i, item_name in enumerate(names):
+        for item_name in names:
             # Items share a task, or have an instance of a class each.
             item_task = first if first is task else check_task(item_name, task)
-            self._add(item_name, item_task, [*edges], tags, (len(self.items), i, into))
-        self.items.append(Items(source, field, encoded))
+            self._add(item_name, item_task, edges, tags)
+        self.maps.append(Items(source, field, encoded, names, into))
         return names
 
     def _encoded_items(self, source: str, field: str) -> list[tuple[Any, int, int]]:
@@ -566,7 +560,7 @@ class GraphEditor(GraphView):
 
     def tags_of(self, name: str) -> tuple[str, ...]:
         """Return the tags of a task, which may be a new one."""
-        return self.new_tasks[name].tags if name in self.new_tasks else super().tags_of(name)
+        return self.new_tags.get(name, ()) if name in self.new_tasks else super().tags_of(name)
 
     def state_of(self, name: str) -> int:
         """Return the state of a task; a new one becomes part of the graph after the body."""
