@@ -55,6 +55,9 @@ class RuleQueue:
         The rules that have neither fired nor been closed, by number.
     readers
         Name or tag to the number of open rules that may read outputs of its tasks.
+    waiting
+        Name or tag to the numbers of the rules that wait for a change of it; some of these may
+        be closed.
     awake
         A heap of the numbers of the rules to evaluate; some of them may be closed.
     """
@@ -62,9 +65,7 @@ class RuleQueue:
     def __init__(self) -> None:
         self.open: dict[int, OpenRule] = {}
         self.readers: dict[str, int] = {}
-        #: Name or tag to the numbers of the rules that wait for a change of it; some of these
-        #: may be closed by now.
-        self._waiting: dict[str, set[int]] = {}
+        self.waiting: dict[str, set[int]] = {}
         self.awake: list[int] = []
         self._admitted = 0
         self._names: dict[str, int] = {}
@@ -94,12 +95,12 @@ class RuleQueue:
     def wait(self, rule: OpenRule) -> None:
         """Let a rule wait for a change of what it looked at."""
         for word in rule.words:
-            self._waiting.setdefault(word, set()).add(rule.number)
+            self.waiting.setdefault(word, set()).add(rule.number)
 
     def wake(self, words: Iterable[str]) -> None:
         """Queue the rules that wait for a change of a name or a tag."""
         for word in words:
-            for number in self._waiting.pop(word, ()):
+            for number in self.waiting.pop(word, ()):
                 self._awaken(number)
 
     def _awaken(self, number: int) -> None:
@@ -439,7 +440,8 @@ class GrowingGraph:
         self._enter_slots(draft, first)
         for name in names:
             self._enter(name, draft.new_tags.get(name, ()))
-        self._rules.wake({ALL, *names}.union(*draft.new_tags.values()))
+        if self._rules.waiting:
+            self._rules.wake({ALL, *names}.union(*draft.new_tags.values()))
 
     def _wire(self, rule: OpenRule, draft: GraphEditor) -> list[Contract]:
         """Add the tasks of a body to the wiring, each after its sources; return their contracts."""
