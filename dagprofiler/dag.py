@@ -15,8 +15,8 @@ from dagprofiler._util import grouped
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config, no_parameter
+from dagprofiler.engine.contracts import ContractReader, check_names, check_task, problems_of
 from dagprofiler.engine.hooks import NO_HOOKS, Hook, hooks_of
-from dagprofiler.engine.options import ContractReader, check_names, check_task, problems_of
 from dagprofiler.errors import (
     DeclarationError,
     GraphError,

@@ -248,17 +248,7 @@ def simulate(
     True
     """
     counts = _counts(workers)
-    if not isinstance(profile, Profile):
-        raise refused(f"simulate: expected a Profile, got {short_repr(profile)}")
-    if not (engine is None or isinstance(engine, Engine)):
-        raise refused(f"simulate: engine must be an Engine, got {short_repr(engine)}")
-    if engine is None and "engine" in profile.sections:
-        engine = Engine.from_dict(profile.sections["engine"])
-    if profile.sections.get("prediction", {}).get("kind") == "simulation":
-        raise refused(
-            "simulate: this profile was simulated, and its times contain what workers share; "
-            "expected the profile that it was made from"
-        )
+    engine = _engine_of(profile, engine)
     graph = graph_of(profile)
     orders = transfers = ranked = None
     if schedule is not None:
@@ -266,10 +256,7 @@ def simulate(
         if priorities is not None:
             raise refused("priorities: a schedule has the order of the tasks already")
     else:
-        sources = profile.sections.get("weight_sources", {})
-        known = [sources.get(name, {}).get("estimated_instructions") for name in graph.names]
-        estimates = {i: value for i, value in enumerate(known) if value is not None}
-        _, ranked = ranking(graph, estimates, priorities)
+        ranked = _ranked(profile, graph, priorities)
     nodes = [_nodes(count, speeds, schedule, engine) for count in counts]
     if bandwidth is not None:
         if orders is None:
@@ -305,6 +292,32 @@ def simulate(
         for several in nodes
     ]
     return _simulated(cases[-1], tuple(map(_simulated, cases[:-1])))
+
+
+def _engine_of(profile: Profile, engine: Engine | None) -> Engine | None:
+    """Return the engine that counts; refuse profiles that cannot be simulated."""
+    if not isinstance(profile, Profile):
+        raise refused(f"simulate: expected a Profile, got {short_repr(profile)}")
+    if not (engine is None or isinstance(engine, Engine)):
+        raise refused(f"simulate: engine must be an Engine, got {short_repr(engine)}")
+    if profile.sections.get("prediction", {}).get("kind") == "simulation":
+        raise refused(
+            "simulate: this profile was simulated, and its times contain what workers share; "
+            "expected the profile that it was made from"
+        )
+    if engine is None and "engine" in profile.sections:
+        return Engine.from_dict(profile.sections["engine"])
+    return engine
+
+
+def _ranked(profile: Profile, graph: NumberedGraph, priorities: Any) -> Sequence[int] | None:
+    """Return the tasks by decreasing priority, as a run would; None for Kahn's order."""
+    sources, estimates = profile.sections.get("weight_sources", {}), {}
+    for i, name in enumerate(graph.names):
+        estimate = sources.get(name, {}).get("estimated_instructions")
+        if estimate is not None:
+            estimates[i] = estimate
+    return ranking(graph, estimates, priorities)[1]
 
 
 def _simulated(case: _Case, others: tuple[Simulation, ...] = ()) -> Simulation:

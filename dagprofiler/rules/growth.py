@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dagprofiler.config import Config
+from dagprofiler.engine.contracts import ContractReader, problems_of
 from dagprofiler.engine.log import Firing, Growth
-from dagprofiler.engine.options import ContractReader, problems_of
 from dagprofiler.engine.run import Round
 from dagprofiler.engine.setup import check_limits, estimates_of
 from dagprofiler.errors import (

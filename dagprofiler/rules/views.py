@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, Union
 
 from dagprofiler.config import Config
-from dagprofiler.engine.options import check_names, check_task
+from dagprofiler.engine.contracts import check_names, check_task
 from dagprofiler.engine.run import Round
 from dagprofiler.errors import (
     DeclarationError,

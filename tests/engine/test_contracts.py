@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from dagprofiler import DeclarationError, Task
-from dagprofiler.engine.options import ContractReader
+from dagprofiler.engine.contracts import ContractReader
 
 
 class Step(Task):

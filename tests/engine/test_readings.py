@@ -49,7 +49,7 @@ METERED = st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=
 def test_the_note_of_a_task_is_the_same_after_it_was_written_and_read(
     zero_s, spent, undeclared, meters, digest, spans
 ):
-    read = readings(spent[:2], {"r": spent[2]}, meters=meters, digest=digest)
+    read = readings(spent[:2], spent[2:], meters=meters, digest=digest)
     there = TaskNote(read, spans, undeclared)
     here = TaskNote.from_dict(json.loads(json.dumps(there.to_dict(zero_s))), zero_s)
     assert here._replace(spans=None) == there._replace(spans=None)

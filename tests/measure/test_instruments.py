@@ -17,7 +17,7 @@ def perform(instruments, encoded=None):
     instruments.begin([], bytes)
     instruments.start()
     instruments.stop("a")
-    return instruments.readings(encoded or {})
+    return instruments.readings(encoded or {}, list(encoded or {}))
 
 
 def test_what_was_read_of_one_task_is_no_part_of_the_next():
@@ -26,11 +26,11 @@ def test_what_was_read_of_one_task_is_no_part_of_the_next():
     assert [decode(b"") for decode in decoders] == [b""]
     instruments.start()
     instruments.stop("a")
-    assert encode(b"x") == b"x"
-    first = instruments.readings({"x": b"x"})
+    assert (encode(b"y"), encode(b"x")) == (b"y", b"x")
+    first = instruments.readings({"y": b"y", "x": b"x"}, ["x"])
     second = perform(instruments)
-    assert (len(first.decode_s), list(first.encode_s), first.meters) == (1, ["x"], [1])
-    assert (second.decode_s, second.encode_s, second.meters) == ([], {}, [2])
+    assert (len(first.decode_s), len(first.encode_s), first.meters) == (1, 1, (1,))
+    assert (second.decode_s, second.encode_s, second.meters) == ((), (), (2,))
 
 
 def test_meters_are_stopped_once_and_only_if_they_started():
