@@ -641,8 +641,7 @@ class Profile(Shown):
             ``total_time``, ``task_times`` and ``edge_times``: for the DAG, the tasks of both
             profiles and the edges with samples in both, the times, their ratio, self / other,
             its interval and a verdict on this profile, as
-            :func:`dagprofiler.analysis.compare.compare_profiles` explains them; with ``scale``
-            if machines differ in speed.
+            :func:`dagprofiler.analysis.compare.compare_profiles` explains them.
             ``only_in_self``, ``only_in_other``: tasks that the other profile lacks,
             in the order of the graph; absent if there are none.
             ``prediction``: only if one of the profiles is predicted, how far off its makespan
