@@ -665,7 +665,6 @@ class Profile(Shown):
         self,
         source: str = "best",
         statistic: str = "median",
-        rate: float | None = None,
         *,
         fill: float | None = None,
     ) -> Weights:
@@ -679,9 +678,6 @@ class Profile(Shown):
             the time that tables show.
         statistic
             ``"median"``, ``"mean"``, ``"min"`` or ``"max"`` of the measured samples.
-        rate
-            Reference units a second, finite and above 0; by default the calibration
-            score of the machine.
         fill
             Weight of the tasks without a value, in the unit of the source,
             finite and at least 0; by default such tasks raise a WeightError.
@@ -698,7 +694,7 @@ class Profile(Shown):
         """
         from dagprofiler.analysis.weights import weights_of
 
-        return weights_of(self, source, statistic, rate, fill=fill)
+        return weights_of(self, source, statistic, fill=fill)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Profile):
