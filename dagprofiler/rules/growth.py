@@ -385,7 +385,7 @@ class GrowingGraph:
     def _why(self, rule: OpenRule) -> str:
         """Return why a rule has not fired."""
         if rule.missing is not None:
-            return f"it waited in vain for task {rule.missing!r}"
+            return f"it still waited for task {rule.missing!r}"
         for word in rule.words:
             state = self._state(word)
             if state in (PENDING, FAILED, SKIPPED):
