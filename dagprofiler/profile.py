@@ -21,6 +21,7 @@ from dagprofiler._util.files import FOREIGN, write
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.json import (
+    MAX_UNPACKED_BYTES,
     check_plain,
     collector_paused,
     file_name,
@@ -474,10 +475,21 @@ class Profile(Shown):
         return name
 
     @classmethod
-    def load(cls, path: PathLike | IO[Any]) -> Profile:
-        """Return the profile in a file or an open stream; errors as :meth:`from_dict`."""
+    def load(
+        cls, path: PathLike | IO[Any], *, max_unpacked_bytes: int | None = MAX_UNPACKED_BYTES
+    ) -> Profile:
+        """Return the profile in a file or an open stream; errors as :meth:`from_dict`.
+
+        Parameters
+        ----------
+        path
+            A file, decompressed if its name ends in ``.gz``, or an open stream.
+        max_unpacked_bytes
+            A compressed file that unpacks to more bytes is refused; by default 1 GiB.
+            None reads it whatever its size.
+        """
         with collector_paused():
-            return cls._of_document(load(path))
+            return cls._of_document(load(path, max_unpacked_bytes))
 
     def dag_structure_at(self, moment_ms: float, *, round: int = 0) -> dict[str, Any]:  # noqa: A002
         """Return the graph at a moment: ``nodes``, ``edges`` and ``execution_order``.
@@ -641,8 +653,7 @@ class Profile(Shown):
             ``total_time``, ``task_times`` and ``edge_times``: for the DAG, the tasks of both
             profiles and the edges with samples in both, the times, their ratio, self / other,
             its interval and a verdict on this profile, as
-            :func:`dagprofiler.analysis.compare.compare_profiles` explains them; with ``scale``
-            if machines differ in speed.
+            :func:`dagprofiler.analysis.compare.compare_profiles` explains them.
             ``only_in_self``, ``only_in_other``: tasks that the other profile lacks,
             in the order of the graph; absent if there are none.
             ``prediction``: only if one of the profiles is predicted, how far off its makespan
@@ -666,7 +677,6 @@ class Profile(Shown):
         self,
         source: str = "best",
         statistic: str = "median",
-        rate: float | None = None,
         *,
         fill: float | None = None,
     ) -> Weights:
@@ -680,9 +690,6 @@ class Profile(Shown):
             the time that tables show.
         statistic
             ``"median"``, ``"mean"``, ``"min"`` or ``"max"`` of the measured samples.
-        rate
-            Reference units a second, finite and above 0; by default the calibration
-            score of the machine.
         fill
             Weight of the tasks without a value, in the unit of the source,
             finite and at least 0; by default such tasks raise a WeightError.
@@ -699,7 +706,7 @@ class Profile(Shown):
         """
         from dagprofiler.analysis.weights import weights_of
 
-        return weights_of(self, source, statistic, rate, fill=fill)
+        return weights_of(self, source, statistic, fill=fill)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Profile):

@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -398,6 +399,23 @@ def test_a_file_whose_name_ends_in_gz_is_compressed(tmp_path):
         small.write_bytes(content)
         with pytest.raises(ProfileError, match=re.escape("p.json.gz")):
             Profile.load(small)
+
+
+def test_load_refuses_a_file_that_unpacks_to_too_much(tmp_path):
+    bomb = tmp_path / "bomb.json.gz"
+    with gzip.open(bomb, "wb") as file:
+        for _ in range(64):
+            file.write(b" " * 2**20)
+        file.write(by_hand().dumps().encode())
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProfileError, match=r"than 8,388,608 bytes.*gunzip.*bomb\.json\.gz"):
+            Profile.load(bomb, max_unpacked_bytes=8 * 2**20)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 20 * 2**20
+    assert Profile.load(bomb) == Profile.load(bomb, max_unpacked_bytes=None) == by_hand()
 
 
 def test_the_file_has_one_record_a_line():

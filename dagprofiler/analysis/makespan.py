@@ -196,6 +196,7 @@ class _TimedRun:
         self.workers, self.found = workers, found
         self.paths = found.with_communication or found.without_communication
         self.profile = profile
+        self._on_path = {*self.paths.critical_path}
         #: In the order in which they are numbered.
         self.names = sorted(profile.dag_structure["nodes"])
         self.computing = [float(found.weights.values[name]) for name in self.names]
@@ -271,16 +272,12 @@ class _TimedRun:
             computing[i] = 0.0
         return computing
 
-    @cached_property
-    def _gains_on_path(self) -> dict[str, float]:
-        return {item.name: item.gain for item in self.paths.bottlenecks if item.kind == "task"}
-
     def _enough_ms(self, tasks: Sequence[int]) -> float:
         """Return how much shorter the critical path is without tasks."""
-        path = self._gains_on_path
-        on_path = [self.names[i] for i in tasks if self.names[i] in path]
-        if len(tasks) == 1 or not on_path:
-            return path[on_path[0]] if on_path else 0.0
+        if not any(self.names[i] in self._on_path for i in tasks):
+            return 0.0
+        if len(tasks) == 1:
+            return self.paths.gain(self.names[tasks[0]])
         computing = self._without(tasks)
         _, order, targets, first_target = self.graph
         communication = self.found.communication or {}

@@ -5,8 +5,7 @@ from steps import Calls, a_round, always, log_of, readings
 
 from dagprofiler import DAG, Profile
 from dagprofiler._document.rounds import COLD, WARM_UP
-from dagprofiler.engine.samples import differing_outputs, is_precise, samples_of
-from dagprofiler.engine.sections import Tables
+from dagprofiler.engine.sections import Tables, differing_outputs, is_precise, samples_of
 
 
 def tables(*rounds, reason=None, calibration=None):

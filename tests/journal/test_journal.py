@@ -432,7 +432,7 @@ def test_outputs_that_are_gone_are_made_again_for_good(journal):
 def test_a_journal_of_another_format_is_refused(journal):
     header, *others = parsed(journal)
     rewrite(journal, [{**header, "format": 99}, *others])
-    with pytest.raises(JournalError, match="format is 99, this version reads 4"):
+    with pytest.raises(JournalError, match="format is 99, this version reads 5"):
         program().resume(journal)
     (journal / "journal.jsonl").rename(journal / "journal")
     with pytest.raises(JournalError, match=r"another version .* resume it with that version"):
