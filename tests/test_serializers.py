@@ -2,7 +2,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dagprofiler import DAG, Task, task
@@ -44,6 +44,7 @@ SERIALIZERS = [PickleSerializer, OutOfBandPickle, CloudpickleSerializer, Msgpack
 
 @pytest.mark.parametrize("kind", SERIALIZERS)
 @given(value=plain_values)
+@example(value={1: ["text", b"", None], "a": {-5: 0.5}})
 def test_plain_data_comes_back_as_it_was(kind, value):
     serializer = kind()
     frames = serializer.dumps(value)

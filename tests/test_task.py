@@ -370,6 +370,8 @@ def test_bind_returns_another_task():
     for name in ("factr", "cfg"):
         with pytest.raises(DeclarationError, match=f"'scale'.*'{name}'.*'factor'"):
             scale.bind(**{name: 1})
+    with pytest.raises(DeclarationError, match=r"'any'.*'cfg'"):
+        task(inputs=[], outputs=[])(lambda **fields: {})(name="any").bind(cfg=1)
     dag = DAG(
         {"a": scale.bind(factor=1, x=1), "b": scale.bind(factor=1)}, [("a", "b", {"y": "factor"})]
     )

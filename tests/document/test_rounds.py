@@ -46,7 +46,7 @@ def test_two_rounds_warm_up_unless_there_is_nothing_to_warm(rounds, warmup):
 
 
 INTEGER, HUGE = "must be an integer of at least", 10**400
-NO_NUMBERS = [0, -1, True, False, 2.5, 6.0, "six", "", None, [6], math.nan, np.array([6, 7])]
+NO_NUMBERS = [0, True, 2.5, "six", None, np.array([6, 7])]
 
 
 @pytest.mark.parametrize(

@@ -82,16 +82,10 @@ REFUSED = [
     ({"a": 1, "b": 2}, "edge {'a': 1, 'b': 2}: expected (source, target) or "),
     # Unknown tasks.
     (("a", "x"), "edge 'a' -> 'x': there is no task 'x'"),
-    (("x", "a"), "edge 'x' -> 'a': there is no task 'x'"),
-    (("x", "y"), "edge 'x' -> 'y': there is no task 'x'"),
     (("a", 5), "edge 'a' -> 5: there is no task 5"),
     ((["a"], "b"), "edge ['a'] -> 'b': there is no task ['a']"),
-    (("a", ["b"], []), "edge 'a' -> ['b']: there is no task ['b']"),
-    (("a", None), "edge 'a' -> None: there is no task None"),
     (("a", "lasst"), "edge 'a' -> 'lasst': there is no task 'lasst'; did you mean 'last'?"),
     (("a", "a"), "edge 'a' -> 'a': a task cannot feed itself"),
-    (("a", "a", []), "edge 'a' -> 'a': a task cannot feed itself"),
-    (("a", "a", {"data": "x"}), "edge 'a' -> 'a': a task cannot feed itself"),
     (("b", "a", ["x"]), "edge 'b' -> 'a': field 'x' is not an output of 'b' (outputs: none)"),
 ]
 WRONG_FIELDS = [
