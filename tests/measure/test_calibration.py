@@ -68,6 +68,13 @@ print("numpy" in sys.modules, reported(1)[0])
     assert shown.stdout.split() == ["False", "False", "True", "True", "True", "True"]
 
 
+def test_windows_whose_cpu_clock_is_coarse_is_timed_by_the_wall(monkeypatch):
+    ticks = iter([1_000_000, 4_500_000])
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(calibration.time, "perf_counter_ns", lambda: next(ticks))
+    assert calibration._time_ms(lambda: None) == 3.5
+
+
 def test_a_disturbed_round_moves_neither_score_nor_spread():
     found = calibration._judged(ROUNDS)
     assert found.parts == {"python": 1.0, "matrix": 2.0, "memory": 1.0}
