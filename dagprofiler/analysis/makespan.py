@@ -261,6 +261,9 @@ class _TimedRun:
                 rows.append({"name": name, "tasks": tasks, **figures})
 
         for name in sorted(costs, key=lambda name: -costs[name])[:most]:
+            if costs[name] <= _SHOWN * whole_ms:
+                # The rest costs less than a gain that is shown.
+                break
             tasks = members[name]
             without_ms = whole_ms - costs[name]
             if workers > 1:
