@@ -15,8 +15,8 @@ from dagprofiler._util import grouped
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config, no_parameter
+from dagprofiler.engine.contracts import ContractReader, check_names, check_task, problems_of
 from dagprofiler.engine.hooks import NO_HOOKS, Hook, hooks_of
-from dagprofiler.engine.options import ContractReader, check_names, check_task, problems_of
 from dagprofiler.errors import (
     DeclarationError,
     GraphError,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dagprofiler.adapters import Converted
     from dagprofiler.engine.setup import Workflow
     from dagprofiler.journal.replay import PastRun
-    from dagprofiler.rules.dynamic import Rules
+    from dagprofiler.rules import Rules
 
 Inputs = Mapping[str, Mapping[str, Any]]
 Edge = Union[tuple[str, str], tuple[str, str, Any], Sequence[Any]]
@@ -173,9 +173,9 @@ class DAG(Shown):
         self.tasks = _with_config(tasks, config)
         self._rules: Rules | None = None
         if rules or any(task_grows(kind) for kind in {type(task) for task in self.tasks.values()}):
-            from dagprofiler.rules.dynamic import as_rules
+            from dagprofiler.rules import Rules
 
-            self._rules = as_rules(rules)
+            self._rules = rules if isinstance(rules, Rules) else Rules(rules)
         self._nodes, self._given = list(self.tasks), list(self.tasks.values())
         names = sorted(self.tasks)
         self._wired = [self.tasks[name] for name in names]
@@ -451,11 +451,11 @@ class DAG(Shown):
         """Return what a run takes of this DAG."""
         tasks, dynamic, rules = self._current_tasks(), None, []
         if self._rules is not None:
-            from dagprofiler.rules.dynamic import DynamicGraph
+            from dagprofiler.rules.growth import GrowingGraph
 
             rules = [rule.name for rule in self._rules.rules]
             reader = ContractReader(self.serializer)
-            dynamic = partial(DynamicGraph, self._wiring, self._rules, reader, self.config)
+            dynamic = partial(GrowingGraph, self._wiring, self._rules, reader, self.config)
         from dagprofiler.engine.setup import Workflow
 
         return Workflow(

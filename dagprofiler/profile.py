@@ -21,6 +21,7 @@ from dagprofiler._util.files import FOREIGN, write
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.json import (
+    MAX_UNPACKED_BYTES,
     check_plain,
     collector_paused,
     file_name,
@@ -474,10 +475,21 @@ class Profile(Shown):
         return name
 
     @classmethod
-    def load(cls, path: PathLike | IO[Any]) -> Profile:
-        """Return the profile in a file or an open stream; errors as :meth:`from_dict`."""
+    def load(
+        cls, path: PathLike | IO[Any], *, max_unpacked_bytes: int | None = MAX_UNPACKED_BYTES
+    ) -> Profile:
+        """Return the profile in a file or an open stream; errors as :meth:`from_dict`.
+
+        Parameters
+        ----------
+        path
+            A file, decompressed if its name ends in ``.gz``, or an open stream.
+        max_unpacked_bytes
+            A compressed file that unpacks to more bytes is refused; by default 1 GiB.
+            None reads it whatever its size.
+        """
         with collector_paused():
-            return cls._of_document(load(path))
+            return cls._of_document(load(path, max_unpacked_bytes))
 
     def dag_structure_at(self, moment_ms: float, *, round: int = 0) -> dict[str, Any]:  # noqa: A002
         """Return the graph at a moment: ``nodes``, ``edges`` and ``execution_order``.

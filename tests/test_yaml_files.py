@@ -61,9 +61,7 @@ def test_config_tasks_and_edges_are_read(path):
         ("{source: collect, target: classify, data: {labels: data}}", ["labels"], {"data": "x"}),
     ],
 )
-def test_an_edge_has_the_forms_of_the_constructor_and_that_of_a_mapping(
-    path, edge, fields, received
-):
+def test_edges_in_yaml_are_lists_or_mappings(path, edge, fields, received):
     dag = read(path, f"{HEAD}edges: [{edge}]\n")
     assert dag.edge_fields == {("collect", "classify"): fields}
     assert dag.run().final_outputs == {"result": received}
@@ -118,7 +116,7 @@ ENDS = "edge 2: expected 'source' and 'target', got {"
         ),
     ],
 )
-def test_what_is_no_dag_is_refused_with_the_place_in_the_file(path, text, expected):
+def test_from_yaml_names_the_place_in_the_file(path, text, expected):
     with pytest.raises(GraphError) as caught:
         read(path, text)
     assert str(caught.value).startswith(f"{path}: {expected}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gc
 import json
 import math
@@ -150,10 +151,16 @@ def _plain_text(name: str, section: Any) -> str:
         raise ProfileError("nested too deep", json_path([name])) from error
 
 
-def load(path: Any) -> Any:
+#: What a compressed document may unpack to: a thousandth of it on disk fills the memory.
+MAX_UNPACKED_BYTES = 2**30
+
+_PIECE_BYTES = 2**20
+
+
+def load(path: Any, max_unpacked_bytes: int | None = MAX_UNPACKED_BYTES) -> Any:
     """Return the document in a file or an open stream; errors as :func:`parse`, naming the file."""
     try:
-        return parse(read(path))
+        return parse(read(path, max_unpacked_bytes))
     except ProfileError as error:
         name = file_name(path)
         if not name:
@@ -168,14 +175,14 @@ def file_name(path: Any) -> str:
     return "" if isinstance(name, int) else os.fsdecode(name)
 
 
-def read(path: Any) -> str | bytes:
+def read(path: Any, max_unpacked_bytes: int | None = MAX_UNPACKED_BYTES) -> str | bytes:
     """Return the content of an open stream or a file; that of one named ``*.gz`` decompressed."""
     try:
         if hasattr(path, "read"):
             content: str | bytes = path.read()
             return content
         if os.fsdecode(path).endswith(COMPRESSED):
-            return _decompressed(path)
+            return _decompressed(path, max_unpacked_bytes)
         # Directly as text: bytes in addition would double the memory of a large file.
         with open(path, encoding="utf-8-sig") as file:
             return file.read()
@@ -183,13 +190,25 @@ def read(path: Any) -> str | bytes:
         raise ProfileError(f"not JSON: {error}") from error
 
 
-def _decompressed(path: Any) -> str:
+def _decompressed(path: Any, max_bytes: int | None) -> str:
     import gzip
     import zlib
 
+    def pieces() -> Iterator[bytes]:
+        """Yield the file piece by piece, so that one that is too large never fills the memory."""
+        size_bytes = 0
+        with gzip.open(path) as file:
+            for piece in iter(lambda: file.read(_PIECE_BYTES), b""):
+                size_bytes += len(piece)
+                if max_bytes is not None and size_bytes > max_bytes:
+                    raise ProfileError(
+                        f"unpacks to more than {max_bytes:,} bytes; if you trust its origin, use "
+                        "gunzip first, or Profile.load(path, max_unpacked_bytes=None)"
+                    )
+                yield piece
+
     try:
-        with gzip.open(path, "rt", encoding="utf-8-sig") as file:
-            return file.read()
+        return "".join(codecs.iterdecode(pieces(), "utf-8-sig"))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ProfileError(f"cannot be decompressed: {error}") from error
 

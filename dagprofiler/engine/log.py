@@ -329,40 +329,20 @@ class RoundLog:
             readings = readings._replace(decode_s=decode_s)
         self.note(i, readings=readings)
 
-    def _values(self, name: str) -> dict[int, Any]:
-        """Return one fact of all tasks that have it."""
+    def facts(self, name: str) -> dict[int, Any]:
+        """Return one field of the notes, of all tasks that have it."""
         place = TaskNote._fields.index(name)
         return {i: note[place] for i, note in self.tasks.items() if note[place]}
 
     @property
     def errors(self) -> dict[int, str]:
         """The error of each task that failed, as text."""
-        return self._values("error")
-
-    @property
-    def tracebacks(self) -> dict[int, Sequence[dict[str, Any]]]:
-        """The frames of the errors."""
-        return self._values("traceback")
-
-    @property
-    def spans(self) -> dict[int, TaskSpans]:
-        """The spans inside each task."""
-        return self._values("spans")
-
-    @property
-    def undeclared_bytes(self) -> dict[int, int]:
-        """The length of outputs that a task does not declare."""
-        return self._values("undeclared_bytes")
-
-    @property
-    def attempts(self) -> dict[int, Sequence[str]]:
-        """The failed attempts at each task."""
-        return self._values("attempts")
+        return self.facts("error")
 
     @property
     def readings(self) -> dict[int, Readings]:
         """The readings of the instruments for each task."""
-        return self._values("readings")
+        return self.facts("readings")
 
     def meters_of(self, i: int) -> dict[str, Number]:
         """Return the readings of the meters for task number `i`, by column."""
@@ -370,43 +350,14 @@ class RoundLog:
         return {} if readings is None else dict(zip(self.columns, readings.meters))
 
     @property
-    def digests(self) -> dict[int, bytes]:
-        """The hash of the serialized outputs of each task."""
-        hashes = {i: readings.digest for i, readings in self.readings.items()}
-        return {i: digest for i, digest in hashes.items() if digest is not None}
-
-    @property
     def reasons(self) -> dict[str, str]:
         """Why a meter has no reading, by column."""
         return {column: why for column, why in self.columns.items() if why}
 
-    @property
-    def versions(self) -> dict[str, str]:
-        """The versions of the packages that the workers had loaded, as far as they were read."""
-        loaded: dict[str, str] = {}
-        for readings in self.readings.values():
-            loaded.update(readings.versions or {})
-        return loaded
-
-    @property
-    def meters_s(self) -> float:
-        """Time of the meters, in seconds, summed over the workers."""
-        return sum(readings.meters_s for readings in self.readings.values())
-
-    @property
-    def garbage_s(self) -> float:
-        """Time of collecting garbage before tasks, in seconds, summed over the workers."""
-        return sum(readings.garbage_s for readings in self.readings.values())
-
-    @property
-    def store_s(self) -> float:
-        """Time of storing outputs, in seconds, summed over the workers."""
-        return sum(readings.store_s for readings in self.readings.values())
-
-    @property
-    def aside_s(self) -> float:
-        """Time of measuring itself, in seconds, summed over the workers."""
-        return self.meters_s + self.garbage_s + self.store_s
+    def spent_s(self, *names: str) -> float:
+        """Return the time of these fields of the readings, in seconds, summed over the workers."""
+        times: list[float] = [getattr(read, n) for read in self.readings.values() for n in names]
+        return sum(times)
 
     @cached_property
     def encode_s(self) -> Column:
@@ -414,8 +365,8 @@ class RoundLog:
         wiring, spent = self.wiring, self.readings
         column: Column = [None] * len(wiring.owner) if spent else []
         for i, readings in spent.items():
-            for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
-                column[slot] = readings.encode_s.get(name)
+            first = wiring.first_slot[i]
+            column[first : first + len(readings.encode_s)] = readings.encode_s
         return column
 
     @cached_property
@@ -447,7 +398,7 @@ class RoundLog:
                 None if moment is None else moment - ahead_s[k // 6]
                 for k, moment in enumerate(self.times)
             ]
-            for i, spans in self.spans.items():
+            for i, spans in self.facts("spans").items():
                 self.note(i, spans=spans.shifted(-ahead_s[i]))
 
     @property
@@ -529,7 +480,7 @@ def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
     phases = [[phase_s(round_log, start) for round_log in rounds] for start in (0, 2, 4)]
     if len(rounds) == 1:
         only, ((decode_s,), (compute_s,), (encode_s,)) = rounds[0], phases
-        sizes = only.wire_bytes, only.payload_bytes, only.undeclared_bytes
+        sizes = only.wire_bytes, only.payload_bytes, only.facts("undeclared_bytes")
         return Figures(decode_s, compute_s, encode_s, *sizes)
     wire_bytes: list[int] = []
     payload_bytes: dict[int, int] = {}
@@ -543,7 +494,7 @@ def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
         wire_bytes.append(wire)
         if payload != wire:
             payload_bytes[slot] = payload
-    undeclared = [round_log.undeclared_bytes for round_log in rounds]
+    undeclared = [round_log.facts("undeclared_bytes") for round_log in rounds]
     for task in {task for sizes in undeclared for task in sizes}:
         undeclared_bytes[task] = _middle(
             [
@@ -764,7 +715,8 @@ class RunLog:
         for calibration in calibrations:
             self.environment["calibration"] = calibration.to_dict()
         for round_log in self.rounds:
-            self.environment["versions"].update(round_log.versions)
+            for readings in round_log.readings.values():
+                self.environment["versions"].update(readings.versions or {})
 
     def measured(self) -> list[RoundLog]:
         """Return the measured rounds."""
@@ -785,8 +737,8 @@ class RunLog:
                 compute_time_ms=duration_ms(t3 - t2),
                 serialize_time_ms=duration_ms(t5 - t4),
                 deserialize_time_ms=duration_ms(t1 - t0),
-                bytes_in=self.bytes_in(i, round_log.wire_bytes),
-                bytes_out=self.bytes_out(i, round_log.wire_bytes, round_log.undeclared_bytes),
+                bytes_in=self.bytes_in(i, round_log),
+                bytes_out=self.bytes_out(i, round_log),
                 loop_idx=number,
             )
         return TaskRecord(
@@ -811,17 +763,17 @@ class RunLog:
         added_s = round_log.growth.added_s[i] if round_log.growth is not None else 0.0
         return max([*ends, added_s] if added_s else ends, default=round_log.started_s)
 
-    def bytes_in(self, i: int, wire_bytes: Sequence[int]) -> int:
+    def bytes_in(self, i: int, round_log: RoundLog) -> int:
         """Return the serialized length of all inputs of task number `i`."""
-        wiring = self.wiring
+        wiring, wire_bytes = self.wiring, round_log.wire_bytes
         slots = wiring.slots[wiring.first_input[i] : wiring.first_input[i + 1]]
         return sum([wire_bytes[slot] for slot in slots]) + self.given_bytes.get(i, 0)
 
-    def bytes_out(self, i: int, wire_bytes: Sequence[int], undeclared: Mapping[int, int]) -> int:
+    def bytes_out(self, i: int, round_log: RoundLog) -> int:
         """Return the serialized length of all outputs of task number `i`."""
         first = self.wiring.first_slot[i]
-        slots = slice(first, first + len(self.wiring.outputs[i]))
-        return sum(wire_bytes[slots]) + undeclared.get(i, 0)
+        declared = round_log.wire_bytes[first : first + len(self.wiring.outputs[i])]
+        return sum(declared) + round_log.tasks.get(i, _NO_NOTE).undeclared_bytes
 
     def since_start_ms(self, times: Iterable[float | None]) -> list[float | None]:
         """Return readings of the clock as milliseconds since the run began."""

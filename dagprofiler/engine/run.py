@@ -696,7 +696,7 @@ class Run:
         round_log = log.adopt(kind, result.log, result.worker)
         self._results = result.results
         if not is_traced(kind, self._instruments):
-            for i in round_log.spans:
+            for i in round_log.facts("spans"):
                 round_log.note(i, spans=None)
         self._keep_results(round_log, self._setup.workflow.contracts)
         if self._hooks.hooks:
@@ -820,7 +820,7 @@ def _enough(log: RunLog, measured: int, seconds: float, earlier: Sequence[str]) 
         return "n" if measured == rounds.n else None
     if measured < max(MIN_ROUNDS, earlier.count(MEASURED)):
         return None
-    from dagprofiler.engine.samples import is_precise
+    from dagprofiler.engine.sections import is_precise
 
     if is_precise(log, rounds.precision):
         return "precision"

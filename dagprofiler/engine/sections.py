@@ -13,12 +13,27 @@ from functools import cached_property
 from itertools import accumulate, chain
 from typing import Any
 
-from dagprofiler._document.rounds import MEASURED, MOMENTS, measured_of, statistics_of
-from dagprofiler.engine.log import Figures, RoundLog, RunLog, duration_ms, figures, since_ms
-from dagprofiler.engine.samples import differing_outputs, samples_of
+from dagprofiler._document.rounds import (
+    ALLOCATION,
+    MEASURED,
+    MOMENTS,
+    PLAIN,
+    measured_of,
+    rounded,
+    statistics_of,
+)
+from dagprofiler.engine.log import (
+    Figures,
+    RoundLog,
+    RunLog,
+    duration_ms,
+    figures,
+    phase_s,
+    since_ms,
+)
 from dagprofiler.graph.edges import Route
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.stats import median
+from dagprofiler.stats import corrected, median, summarize
 
 
 def origins_of(log: RunLog) -> dict[str, Any]:
@@ -49,7 +64,7 @@ def spans_of(log: RunLog) -> dict[str, Any]:
     records: list[list[Any]] = []
     dropped: dict[str, int] = {}
     for number, round_log in enumerate(log.rounds):
-        for i, spans in round_log.spans.items():
+        for i, spans in round_log.facts("spans").items():
             task, worker = log.wiring.names[i], round_log.ran_on[i]
             if spans.dropped:
                 dropped[task] = dropped.get(task, 0) + spans.dropped
@@ -142,7 +157,7 @@ class Tables:
                 )
             ),
         }
-        if any(round_log.spans for round_log in log.rounds):
+        if any(round_log.facts("spans") for round_log in log.rounds):
             sections["spans"] = spans_of(log)
         if any(round_log.growth is not None for round_log in log.rounds):
             sections["origins"] = origins_of(log)
@@ -270,7 +285,7 @@ class Tables:
                 section["ended_by"] = log.ended_by
         attempts: dict[str, list[dict[str, Any]]] = {}
         for number, round_log in enumerate(log.rounds):
-            for i, lost in round_log.attempts.items():
+            for i, lost in round_log.facts("attempts").items():
                 errors = [{"round": number, "error": why} for why in lost]
                 attempts.setdefault(log.wiring.names[i], []).extend(errors)
         known: dict[str, Any] = {"attempts": attempts, "resumed": log.resumed, "bound": log.bound}
@@ -288,7 +303,8 @@ class Tables:
         costs, rounds = self.log.costs, self.log.rounds
         in_tasks_s = sum([_in_tasks_s(round_log) for round_log in rounds])
         # Where tasks run elsewhere, measuring them delays no loop.
-        measuring_s = sum([entry.aside_s for entry in rounds if entry.waited_s is None])
+        here = [round_log for round_log in rounds if round_log.waited_s is None]
+        measuring_s = sum(one.spent_s("meters_s", "garbage_s", "store_s") for one in here)
         spent_s = {"prepare_ms": costs.prepare_s, "loop_ms": 0.0, "hooks_ms": costs.hooks_s}
         growths = [round_log.growth for round_log in rounds if round_log.growth is not None]
         if growths:
@@ -297,11 +313,12 @@ class Tables:
         aside_s = in_tasks_s + measuring_s + costs.garbage_s + sum(spent_s.values())
         spent_s["loop_ms"] = max(0.0, costs.total_s - aside_s)
         if self._samples is not None:
-            spent_s["meters_ms"] = sum(round_log.meters_s for round_log in rounds)
-            garbage_s = sum(round_log.garbage_s for round_log in rounds)
+            spent_s["meters_ms"] = sum(round_log.spent_s("meters_s") for round_log in rounds)
+            garbage_s = sum(round_log.spent_s("garbage_s") for round_log in rounds)
             spent_s["garbage_ms"] = costs.garbage_s + garbage_s
-        if any(round_log.store_s for round_log in rounds):
-            spent_s["journal_ms"] = sum(round_log.store_s for round_log in rounds)
+        store_s = sum(round_log.spent_s("store_s") for round_log in rounds)
+        if store_s:
+            spent_s["journal_ms"] = store_s
         if self._samples is not None:
             in_rounds_s = max(0.0, sum(round_log.total_s for round_log in rounds) - in_tasks_s)
             spent_s["between_rounds_ms"] = max(0.0, spent_s["loop_ms"] - in_rounds_s)
@@ -314,15 +331,16 @@ class Tables:
         if not log.rounds:
             return {name: {"state": "cancelled"} for name in log.wiring.names}
         last, number = log.rounds[-1], len(log.rounds) - 1
+        failed = last.errors
         states: dict[str, Any] = {}
         for i in log.wiring.order:
             if last.succeeded(i):
                 continue
             state: dict[str, Any]
-            if i in last.errors:
-                state = {"state": "failed", "error": last.errors[i]}
-                if i in last.tracebacks:
-                    state["traceback"] = last.tracebacks[i]
+            if i in failed:
+                state = {"state": "failed", "error": last.tasks[i].error}
+                if last.tasks[i].traceback:
+                    state["traceback"] = last.tasks[i].traceback
             else:
                 state = {"state": "skipped" if i in last.skipped else "cancelled"}
             states[log.wiring.names[i]] = {**state, "round": number} if number else state
@@ -419,3 +437,143 @@ def _typical(values: Sequence[Any]) -> Any:
     """Return the median; for integers an integer."""
     middle = median(values)
     return round(middle) if all(type(value) is int for value in values) else round(middle, 6)
+
+
+#: Least share of the total time of a task whose precision decides the number of rounds.
+_WEIGHTY = 0.01
+
+#: Column of samples to the first of the two readings of the clock around that phase.
+_PHASES = {"deserialize_ms": 0, "wall_ms": 2, "serialize_ms": 4}
+
+
+def samples_of(log: RunLog) -> dict[str, Any] | None:
+    """Return the section ``samples``: every measured value, in the order of the rounds.
+
+    None for a plain run: a single round without meters and conditions.
+    """
+    metered = any(round_log.columns for round_log in log.rounds)
+    if not log.rounds or not (metered or len(log.rounds) > 1 or log.conditions not in PLAIN):
+        return None
+    rounds, names = log.rounds, log.wiring.names
+    phases = {
+        column: [_phase_ms(round_log, start, len(names)) for round_log in rounds]
+        for column, start in _PHASES.items()
+    }
+    tasks = {}
+    for i in log.wiring.order:
+        columns = {column: [times[i] for times in by_round] for column, by_round in phases.items()}
+        columns.update(_metered(rounds, i))
+        if "delay_ms" in columns:
+            cpu_ms = columns.get("cpu_ms", [None] * len(rounds))
+            columns["corrected_ms"] = [
+                None if wall is None else rounded(corrected(wall, delay, cpu))
+                for wall, delay, cpu in zip(columns["wall_ms"], columns["delay_ms"], cpu_ms)
+            ]
+        tasks[names[i]] = columns
+    return {
+        "rounds": [round_log.kind for round_log in rounds],
+        "total_ms": [
+            rounded(round_log.total_s * 1e3)
+            if _is_timed(round_log) and round_log.complete
+            else None
+            for round_log in rounds
+        ],
+        "tasks": tasks,
+        "edges": _edge_samples(log),
+    }
+
+
+def _is_timed(round_log: RoundLog) -> bool:
+    """Tell whether the times of a round count: tracing allocations slows all tasks down."""
+    return round_log.kind != ALLOCATION
+
+
+def _phase_ms(round_log: RoundLog, start: int, count: int) -> list[float | None]:
+    if not _is_timed(round_log):
+        return [None] * count
+    return [None if s is None else rounded(s * 1e3) for s in phase_s(round_log, start)]
+
+
+def _metered(rounds: Sequence[RoundLog], i: int) -> dict[str, list[Any]]:
+    """Return the meters' columns of task number `i`."""
+    names = dict.fromkeys(column for round_log in rounds for column in round_log.columns)
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for round_log in rounds:
+        readings = round_log.meters_of(i) if round_log.succeeded(i) else {}
+        for name, column in columns.items():
+            value = readings.get(name)
+            column.append(rounded(value) if name.endswith("_ms") else value)
+    return columns
+
+
+def _edge_samples(log: RunLog) -> dict[str, Any]:
+    """Return for each edge its times and sizes, with one entry a round."""
+    wiring, names = log.wiring, log.wiring.names
+    inputs_of: dict[tuple[int, int], list[int]] = {}
+    for target in range(len(names)):
+        for k in range(wiring.first_input[target], wiring.first_input[target + 1]):
+            inputs_of.setdefault((wiring.owner[wiring.slots[k]], target), []).append(k)
+    edges = {}
+    for source, target, routes in wiring.edges():
+        slots = [wiring.first_slot[source] + position for position, _ in routes]
+        inputs = inputs_of.get((source, target), [])
+        columns: dict[str, list[Any]] = {
+            name: [] for name in ("serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes")
+        }
+        for round_log in log.rounds:
+            if not _is_timed(round_log) or not round_log.succeeded(source):
+                for column in columns.values():
+                    column.append(None)
+                continue
+            wire, payload = round_log.wire_bytes, round_log.payload_bytes
+            arrived = round_log.succeeded(target)
+            columns["serialize_ms"].append(_sum_ms(round_log.encode_s, slots))
+            columns["deserialize_ms"].append(
+                _sum_ms(round_log.decode_s, inputs) if arrived else None
+            )
+            columns["size_bytes"].append(sum(payload.get(slot, wire[slot]) for slot in slots))
+            columns["wire_bytes"].append(sum(wire[slot] for slot in slots))
+        edges[f"{names[source]}->{names[target]}"] = columns
+    return edges
+
+
+def _sum_ms(seconds: Sequence[float | None], positions: Sequence[int]) -> float | None:
+    """Return the sum of some entries; None if one is missing or the round did not time them."""
+    if positions and not seconds:
+        return None
+    values = [seconds[position] for position in positions]
+    return None if None in values else rounded(sum(values) * 1e3)  # type: ignore[arg-type]
+
+
+def differing_outputs(log: RunLog) -> list[str]:
+    """Return the tasks whose serialized outputs differed between rounds."""
+    digests_of: dict[int, set[bytes]] = {}
+    for round_log in log.rounds:
+        for i, readings in round_log.readings.items():
+            if readings.digest is not None:
+                digests_of.setdefault(i, set()).add(readings.digest)
+    return [log.wiring.names[i] for i in sorted(digests_of) if len(digests_of[i]) > 1]
+
+
+def is_precise(log: RunLog, precision: float) -> bool:
+    """Tell whether the medians of all weighty tasks are known to plus or minus `precision`."""
+    rounds = log.measured()
+    by_task = []
+    for i, walls in enumerate(zip(*(phase_s(round_log, 2) for round_log in rounds))):
+        by_task.append([_corrected_s(log, i, wall) for log, wall in zip(rounds, walls)])
+    medians = [median(times) for times in by_task]
+    # If no task has that share, the longest tasks decide.
+    least = min(_WEIGHTY * sum(medians), max(medians, default=0.0))
+    return all(
+        summarize(times).half_width <= precision
+        for times, middle in zip(by_task, medians)
+        if middle >= least
+    )
+
+
+def _corrected_s(round_log: RoundLog, i: int, wall_s: float | None) -> float:
+    """Return a time in compute() without run-queue delay, if that was metered."""
+    readings = round_log.meters_of(i)
+    wall_ms = (wall_s or 0.0) * 1e3
+    without = corrected(wall_ms, readings.get("delay_ms"), readings.get("cpu_ms"))
+    return (wall_ms if without is None else without) / 1e3

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dagprofiler._document.rounds import PLAIN, Rounds, rounds_of
 from dagprofiler._util.checks import choice, integer, names, number
 from dagprofiler.config import Config
-from dagprofiler.engine.options import problems_of
+from dagprofiler.engine.contracts import problems_of
 from dagprofiler.errors import (
     CostModelError,
     CycleError,

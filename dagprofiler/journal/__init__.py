@@ -36,8 +36,8 @@ from dagprofiler.journal.replay import (
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import FrameList, picklable
 
-#: Version of the format; the first three were those of development versions.
-FORMAT = 4
+#: Version of the format; the others were those of development versions.
+FORMAT = 5
 
 #: The records of a journal of format 1 or 2.
 _OLD = "journal"
@@ -241,7 +241,7 @@ class Journal(Hook):
             "total_s": round_log.total_s,
             "waited_s": round_log.waited_s,
             "legacy_generators": round_log.legacy_generators,
-            "attempts": {names[i]: list(lost) for i, lost in round_log.attempts.items()},
+            "attempts": {names[i]: list(lost) for i, lost in round_log.facts("attempts").items()},
         }
         self._append({"ended": ended})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
@@ -29,8 +29,8 @@ class Readings(NamedTuple):
     Attributes
     ----------
     decode_s, encode_s
-        How long each input took to decode, in the order of the work, and each
-        output to encode, in seconds.
+        How long each input took to decode, in the order of the work, and each declared output to
+        encode, in seconds; None for what was not timed.
     meters
         The value of each meter; None if it has none.
     digest
@@ -48,9 +48,9 @@ class Readings(NamedTuple):
         for the task before.
     """
 
-    decode_s: list[float]
-    encode_s: dict[str, float]
-    meters: list[Number]
+    decode_s: Sequence[float]
+    encode_s: Sequence[float | None]
+    meters: Sequence[Number]
     digest: bytes | None
     reasons: Mapping[str, str]
     meters_s: float
@@ -149,11 +149,14 @@ class Instruments:
         if self._tracing is not None:
             self._tracing.stop()
 
-    def readings(self, encoded: Mapping[str, Any], why: str | None = None) -> Readings:
-        """Return the readings of the task with the outputs `encoded`.
+    def readings(
+        self, encoded: Mapping[str, Any], declared: Sequence[str], why: str | None = None
+    ) -> Readings:
+        """Return the readings of the task with the outputs `encoded`, some of them `declared`.
 
         `why` is the reason if the meters did not run.
         """
+        encode_s = dict(zip(encoded, self._encode_s))
         already_s, self._meters_s = self._meters_s, self._meters.cost_s
         stored = None
         if self._store is not None:
@@ -162,9 +165,9 @@ class Instruments:
             self._store_s += perf_counter() - begun
         loaded, self._modules = self._modules, len(sys.modules)
         return Readings(
-            self._decode_s,
-            dict(zip(encoded, self._encode_s)),
-            self._read,
+            tuple(self._decode_s),
+            tuple([encode_s.get(field) for field in declared]),
+            tuple(self._read),
             _digest(encoded) if self._hashes else None,
             self._meters.reasons if why is None else dict.fromkeys(self._meters.columns, why),
             self._meters_s - already_s,

@@ -252,7 +252,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             if streams is not None:
                 leave_stream()
             if instruments is not None:
-                readings = instruments.readings(record[3], why=_not_metered(name))
+                readings = instruments.readings(record[3], declared, _not_metered(name))
             return (*record[:6], readings, None)
         if instruments is not None:
             decoders, encode = instruments.begin(decoders, encode)
@@ -329,7 +329,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         if payload is not wire:
             payload = _payload(outputs, wire)
         if instruments is not None:
-            readings = instruments.readings(encoded)
+            readings = instruments.readings(encoded, declared)
     except BaseException as error:  # noqa: BLE001  (whatever a user's code raises is its result)
         # Tracebacks of failures would hold on to them.
         arguments = {}  # noqa: F841

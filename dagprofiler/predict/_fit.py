@@ -607,17 +607,6 @@ class _Prediction:
                 ends = self.interval(name, quantity, entry, task)
                 if ends is not None:
                     intervals[key][name] = ends
-        section = {
-            "kind": "cost_models",
-            "sources": sources_of(self.models.profiles),
-            "beyond": round(self.beyond(), 6),
-            "models": {
-                f"{model.of}: {model.quantity}, {model.unit}": model.formula
-                for model in self.models.models
-            },
-            **intervals,
-            "reasons": [*self.reasons(), *self.doubts],
-        }
         ran_on, kept = self.base.run.executor, ("environment", "engine")
         executor = {} if ran_on is None else {"executor": ran_on}
         unknown: Any = None  # the total time, which depends on the workers
@@ -635,10 +624,24 @@ class _Prediction:
             sections={
                 "run": {"state": "complete", **executor},
                 "weight_sources": sources,
-                "prediction": section,
+                "prediction": self.section(intervals),
                 **{n: self.base.sections[n] for n in kept if n in self.base.sections},
             },
         )
+
+    def section(self, intervals: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the section ``prediction``."""
+        return {
+            "kind": "cost_models",
+            "sources": sources_of(self.models.profiles),
+            "beyond": round(self.beyond(), 6),
+            "models": {
+                f"{model.of}: {model.quantity}, {model.unit}": model.formula
+                for model in self.models.models
+            },
+            **intervals,
+            "reasons": [*self.reasons(), *self.doubts],
+        }
 
     def entries(self) -> dict[str, TaskMetrics]:
         """Return the figures of each task, and of one of each class, in the nearest profile.

@@ -6,19 +6,20 @@ rule can fire, and a body, which then appends to the graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Callable, NamedTuple
 
-from dagprofiler._util.checks import integer
+from dagprofiler._util.checks import boolean, integer
 from dagprofiler.errors import DeclarationError, short_repr
-from dagprofiler.rules.dynamic import (
+from dagprofiler.rules.views import (
+    SUCCEEDED,
     GraphEditor,
     GraphView,
-    Rules,
     TaskView,
+    check_rule,
     edges_of,
-    have_succeeded,
     names_of,
 )
 from dagprofiler.task import Task, check_tags
@@ -133,39 +134,90 @@ def rule(
     return lambda then: Rule(when, then, name, adds, reads)
 
 
-class Predicate(partial[bool]):
-    """A predicate, and the names and tags of the tasks that it waits for."""
+@dataclass(frozen=True)
+class Rules:
+    """Rules of a graph, and the settings that they share.
 
-    reads: tuple[str, ...]
+    Parameters
+    ----------
+    rules
+        The rules, evaluated in this order.
+    strict
+        Whether a rule that never fires is an error.
+    max_tasks, max_firings
+        How many tasks rules may add, and how often they may fire, in one
+        round; these limits end rules that trigger themselves.
+    """
+
+    rules: Iterable[Any] = ()
+    strict: bool = False
+    max_tasks: int = 1_000_000
+    max_firings: int = 100_000
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rules, Iterable) or isinstance(self.rules, (str, Mapping)):
+            raise DeclarationError(
+                f"Rules: rules must be a list of rules, got {short_repr(self.rules)}"
+            )
+        object.__setattr__(self, "rules", tuple(self.rules))
+        for rule in self.rules:
+            check_rule(rule)
+        boolean("Rules: strict", self.strict, error=DeclarationError)
+        for name in ("max_tasks", "max_firings"):
+            limit = integer(f"Rules: {name}", getattr(self, name), error=DeclarationError)
+            object.__setattr__(self, name, limit)
 
 
-def _waiting(reads: tuple[str, ...], holds: Callable[..., bool], *arguments: Any) -> Predicate:
-    predicate = Predicate(holds, *arguments)
-    predicate.reads = reads
-    return predicate
+class Predicate:
+    """A predicate, and the names and tags of the tasks that it waits for.
+
+    Parameters
+    ----------
+    reads
+        These names and tags: a rule with the predicate may read the outputs of the tasks.
+    holds, arguments
+        A function, and what it takes after the view of the graph.
+    """
+
+    def __init__(self, reads: tuple[str, ...], holds: Callable[..., bool], *arguments: Any) -> None:
+        self.reads = reads
+        self._holds = holds
+        self._arguments = arguments
+
+    def __call__(self, graph: GraphView) -> bool:
+        return self._holds(graph, *self._arguments)
 
 
 def after(*tasks: str | TaskView) -> Predicate:
     """Wait until these tasks, given by name or as views, have succeeded."""
     names = check_tags(names_of(tasks), "after()")
-    return _waiting(names, have_succeeded, names)
+    return Predicate(names, _have_succeeded, names)
+
+
+def _have_succeeded(graph: GraphView, names: Iterable[str]) -> bool:
+    succeeded = True
+    for name in names:
+        succeeded = graph.state_of(name) == SUCCEEDED
+        if not succeeded:
+            break
+    return succeeded
 
 
 def complete(tag: str) -> Predicate:
     """Wait until no rule can add a task with this tag; existing ones may still be pending."""
-    return _waiting(check_tags([tag], "complete()"), _complete, tag)
+    return Predicate(check_tags([tag], "complete()"), _complete, tag)
 
 
-def _complete(tag: str, graph: GraphView) -> bool:
+def _complete(graph: GraphView, tag: str) -> bool:
     return not graph.can_come(tag)
 
 
 def all_succeeded(tag: str) -> Predicate:
     """Wait until no rule can add a task with this tag, and all existing ones have succeeded."""
-    return _waiting(check_tags([tag], "all_succeeded()"), _all_succeeded, tag)
+    return Predicate(check_tags([tag], "all_succeeded()"), _all_succeeded, tag)
 
 
-def _all_succeeded(tag: str, graph: GraphView) -> bool:
+def _all_succeeded(graph: GraphView, tag: str) -> bool:
     if graph.can_come(tag) or not graph.all_ended(tag):
         return False
     return all(task.succeeded for task in graph.tasks(tag))
@@ -178,20 +230,20 @@ def when_output(task: str | TaskView, field: str, condition: Callable[[Any], boo
             f"when_output(): condition must be callable, got {short_repr(condition)}"
         )
     names = check_tags(names_of([task]), "when_output()")
-    return _waiting(names, _when_output, names[0], field, condition)
+    return Predicate(names, _when_output, names[0], field, condition)
 
 
-def _when_output(task: str, field: str, condition: Callable[[Any], bool], graph: GraphView) -> bool:
+def _when_output(graph: GraphView, task: str, field: str, condition: Callable[[Any], bool]) -> bool:
     return condition(graph[task].output(field))
 
 
 def count(tag: str, n: int) -> Predicate:
     """Wait until there are `n` tasks with this tag; they may still be pending."""
     least = integer("count(): n", n, error=DeclarationError)
-    return _waiting(check_tags([tag], "count()"), _count, tag, least)
+    return Predicate(check_tags([tag], "count()"), _count, tag, least)
 
 
-def _count(tag: str, n: int, graph: GraphView) -> bool:
+def _count(graph: GraphView, tag: str, n: int) -> bool:
     return graph.count(tag) >= n
 
 
@@ -310,7 +362,7 @@ def reduce(
     tags = check_tags(tags, f"reduce {name!r}: tags")
     edges = edges_of(after, name)
     return Rule(
-        _waiting(check_tags([source], "reduce()"), _can_reduce, source, edges),
+        Predicate(check_tags([source], "reduce()"), _can_reduce, source, edges),
         partial(_reduce, source, name, task, fields, edges, tags),
         name=f"reduce {name}",
         adds=tags,
@@ -318,7 +370,7 @@ def reduce(
     )
 
 
-def _can_reduce(source: str, after: list[tuple[str, Any]], graph: GraphView) -> bool:
+def _can_reduce(graph: GraphView, source: str, after: list[tuple[str, Any]]) -> bool:
     _see(after, graph)
     return not graph.can_come(source)
 

@@ -130,7 +130,7 @@ X, XY = "there is no task 'x'", "there is no edge 'x->y'"
         ("spans.records", [["a", 0, 0, 1, 1, 2, None, None]], "there is no label 1, only 1"),
     ],
 )
-def test_a_reference_to_what_is_not_there_is_refused_with_its_section(where, value, message):
+def test_dangling_references_name_their_section(where, value, message):
     document = whole()
     *sections, last = where.split(".")
     reduce(getitem, sections, document)[last] = value
@@ -224,7 +224,7 @@ def test_metrics_of_tasks_in_any_order_stay_as_they_are():
     assert upgraded(of_0_1_0("ab", ["ab"], execution_metrics=named))["execution_metrics"] == named
 
 
-def test_repeated_edges_and_weights_of_any_size_are_brought_up_to_date():
+def test_repeated_edges_and_large_weights_are_upgraded():
     weights = {"a": -1, "b": 2**63, "c": 7}
     document = upgraded(of_0_1_0("abc", ["ab", "ab", "bc"], node_weights=weights))
     assert document["dag_structure"]["edges"] == edges("ab", "bc")
@@ -232,7 +232,7 @@ def test_repeated_edges_and_weights_of_any_size_are_brought_up_to_date():
 
 
 @pytest.mark.parametrize("part", ["metadata", "dag_structure", "node_weights"])
-def test_what_is_not_of_the_standards_shape_is_left_for_the_schema_to_refuse(part):
+def test_upgrade_leaves_wrong_shapes_to_the_schema(part):
     for wrong in (None, [], "x", 3):
         document = {**of_0_1_0("ab", ["ab"]), part: wrong}
         before = copy.deepcopy(document)

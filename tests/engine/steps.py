@@ -104,10 +104,10 @@ def log_of(*rounds, tasks="ab"):
     return log
 
 
-def readings(decode_s=(), encode_s=None, **others):
+def readings(decode_s=(), encode_s=(), **others):
     """Return what instruments read of a task."""
     fields = {"meters": [], "digest": None, "reasons": {}, "meters_s": 0.0, "garbage_s": 0.0}
-    return Readings(list(decode_s), encode_s or {}, **{**fields, **others})
+    return Readings(list(decode_s), list(encode_s), **{**fields, **others})
 
 
 def a_round(*walls_s, kind=MEASURED, total_s=0.0, **metered):

@@ -46,7 +46,7 @@ _MASKED = {
 _FORMATS = ("csv", "dot", "graphml", "mermaid", "node_link", "saga", "chrome_trace")
 _STAMP = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.]*(Z|[+]00:00)?|(?<=, Python )3[.][\d.]+"
-    r"|(?<=  )/\S+[.]py, line \d+|(?<=, pid )\d+|(?<=: \"thread )\d+"
+    r"|(?<=  )/[^\n]+[.]py, line \d+|(?<=, pid )\d+|(?<=: \"thread )\d+"
 )
 
 

@@ -39,7 +39,7 @@ def check_names(names: Iterable[Any]) -> None:
 def check_task(name: Any, given: Any) -> Task:
     """Return the task `name`; for a class, an instance of it."""
     if isinstance(given, type) and issubclass(given, Task):
-        return instance_of(given, f"task {short_repr(name)}")
+        return instance_of(given, f"task {name!r}")
     if not isinstance(given, Task):
         raise DeclarationError(
             f"task {short_repr(name)}: expected a Task or a class of them, got {short_repr(given)}"
@@ -128,6 +128,7 @@ def problems_of(
     contracts: Sequence[Contract],
     outside: Mapping[int, Collection[str]],
     first: int = 0,
+    wrong: dict[tuple[Contract, tuple[str, ...]], bool] | None = None,
 ) -> list[DagProfilerError]:
     """Return the problems with the inputs of the tasks from number `first` on.
 
@@ -137,9 +138,11 @@ def problems_of(
         Of these tasks.
     outside
         Task number to its inputs from outside the graph.
+    wrong
+        Remembers which contracts and inputs do not fit together, for the next call.
     """
     # Many tasks are alike: their inputs are bound once for all of them.
-    wrong: dict[tuple[Contract, tuple[str, ...]], bool] = {}
+    wrong = {} if wrong is None else wrong
     problems: list[DagProfilerError] = []
     for i, contract in enumerate(contracts, first):
         kind = contract, wiring.inputs[i]

@@ -1,0 +1,651 @@
+"""Views of a graph that grows: predicates of rules read through them, bodies also add to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple, Union
+
+from dagprofiler.config import Config
+from dagprofiler.engine.contracts import check_names, check_task
+from dagprofiler.engine.run import Round
+from dagprofiler.errors import (
+    DeclarationError,
+    GraphError,
+    SerializationError,
+    describe,
+    did_you_mean,
+    short_repr,
+)
+from dagprofiler.graph.edges import edge_text, field_problem
+from dagprofiler.measure.pipeline import encoded_size
+from dagprofiler.task import Task, check_tags, grows
+
+#: A task by its name, or as a view of it.
+Named = Union[str, "TaskView"]
+
+PENDING, SUCCEEDED, FAILED, SKIPPED = range(4)
+#: Names of the states, by number.
+STATES = ("pending", "succeeded", "failed", "skipped")
+
+#: What stands for all tasks among the names and tags that were looked at.
+ALL = ""
+
+_NUMBER = re.compile(r"\[(\d+)\]")
+
+
+class NotYet(Exception):  # noqa: N818  (a signal, not an error)
+    """A predicate looked at a task or an output that does not exist yet; internal.
+
+    Attributes
+    ----------
+    name
+        The task that does not exist; None for an output.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class OpenRule:
+    """A rule that may still fire in a round.
+
+    Attributes
+    ----------
+    rule
+        The rule itself.
+    name
+        Its unique name; the second rule of a name is ``name (2)``.
+    number
+        Its place in the order in which rules are evaluated.
+    adds, reads
+        Tags that it may add; names and tags of the tasks whose outputs it reads.
+    words
+        Names and tags that its predicate looked at last, as in :class:`GraphView`.
+    missing
+        The name of a task which its predicate needs, and which does not exist; None for none.
+    awake
+        Whether it is queued for evaluation.
+    """
+
+    def __init__(self, rule: Any, name: str, number: int) -> None:
+        self.rule = rule
+        self.name = name
+        self.number = number
+        self.adds = frozenset(rule.adds)
+        self.reads = frozenset(rule.reads)
+        self.words: dict[str, None] = {}
+        self.missing: str | None = None
+        self.awake = True
+
+
+class Tag:
+    """A tag: its tasks, how many of them have not ended, and how many open rules may add more."""
+
+    def __init__(self) -> None:
+        self.tasks: list[int] = []
+        self.unfinished = 0
+        self.adders = 0
+
+
+class GraphSoFar:
+    """A growing graph as far as it has come, which views show to rules.
+
+    Attributes
+    ----------
+    current, wiring
+        The round, and its graph.
+    config
+        Parameters of the run.
+    names, index
+        Task names by number, and numbers by name.
+    states
+        For each task its state.
+    tags, by_tag
+        Task number to its tags, of tasks that have some; and each tag that tasks have or can get.
+    """
+
+    def __init__(self, current: Round, config: Config) -> None:
+        self.current = current
+        self.config = config
+        self.wiring = current.log.wiring
+        self.names = self.wiring.names
+        self.index = {name: i for i, name in enumerate(self.names)}
+        self.states = bytearray(len(self.names))
+        self.tags: dict[int, tuple[str, ...]] = {}
+        self.by_tag: dict[str, Tag] = {}
+
+    def tag(self, word: str) -> Tag:
+        """Return a tag, new or not."""
+        tag = self.by_tag.get(word)
+        if tag is None:
+            tag = self.by_tag[word] = Tag()
+        return tag
+
+    def known_tag(self, word: Any) -> Tag:
+        """Return a tag; raise a GraphError if no task can ever have it."""
+        if word not in self.by_tag:
+            known = sorted(self.by_tag)
+            raise GraphError(
+                f"no task is tagged {word!r}, and no rule adds such tasks "
+                f"(tags: {', '.join(map(repr, known)) or 'none'}){did_you_mean(word, known)}"
+            )
+        return self.by_tag[word]
+
+    def number(self, name: Any) -> int:
+        """Return the number of a task; raise a GraphError if there is none."""
+        if name not in self.index:
+            raise GraphError(f"there is no task {name!r}{did_you_mean(name, [*self.index])}")
+        return self.index[name]
+
+    def read(self, rule: OpenRule, number: int, field: str) -> Any:
+        """Return the value of an output that a rule reads.
+
+        Raises
+        ------
+        GraphError
+            If there is no such output, or it is not kept for the rule.
+        """
+        outputs, name = self.wiring.outputs[number], self.names[number]
+        if field not in outputs:
+            raise GraphError(
+                f"{field!r} is not an output of task {name!r} "
+                f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"
+                f"{did_you_mean(field, outputs)}"
+            )
+        slot = self.wiring.first_slot[number] + outputs.index(field)
+        self.check_kept(rule, number, slot, f"it reads output {field!r} of")
+        current = self.current
+        return current.executor.value(current.slots.handles[slot], current.contracts[number].decode)
+
+    def check_kept(self, rule: OpenRule, number: int, slot: int, what: str) -> None:
+        """Raise a GraphError unless an output is kept for a rule."""
+        name = self.names[number]
+        if name not in rule.reads and rule.reads.isdisjoint(self.tags.get(number, ())):
+            raise GraphError(
+                f"rule {rule.name!r}: {what} task {name!r}; the rule must declare it, so that it "
+                f"is kept: reads=[{name!r}], or a tag of that task"
+            )
+        if self.current.slots.handles[slot] is None and self.states[number] == SUCCEEDED:
+            raise GraphError(
+                f"outputs of task {name!r} are no longer kept: it ended before the rule that "
+                "reads them was added; name it in reads= of the rule that adds that rule too"
+            )
+
+
+def natural(name: str) -> list[Any]:
+    """Return a sort key for a name: numbers in brackets count by their value."""
+    parts: list[Any] = _NUMBER.split(name)
+    parts[1::2] = [int(digits) for digits in parts[1::2]]
+    return parts
+
+
+class TaskView:
+    """A task of a growing graph, as rules see it.
+
+    Attributes
+    ----------
+    name
+        Its name in the graph.
+    """
+
+    __slots__ = ("_view", "name")
+
+    def __init__(self, view: GraphView, name: str) -> None:
+        self._view = view
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<task {self.name!r}>"
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags."""
+        return self._view.tags_of(self.name)
+
+    @property
+    def state(self) -> str:
+        """``"pending"`` until the task ends; ``"succeeded"``, ``"failed"`` or ``"skipped"``."""
+        return STATES[self._view.state_of(self.name)]
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the task has ended without an error."""
+        return self._view.state_of(self.name) == SUCCEEDED
+
+    @property
+    def ended(self) -> bool:
+        """Whether the task has succeeded, failed or been skipped."""
+        return self._view.state_of(self.name) != PENDING
+
+    def output(self, field: str) -> Any:
+        """Return a copy of an output of the task.
+
+        A predicate that calls this before the task has succeeded does not hold.
+
+        Raises
+        ------
+        GraphError
+            If the task has no such output, or the rule does not declare it in ``reads``.
+        """
+        return self._view.output_of(self.name, field)
+
+
+class GraphView:
+    """A read-only view of a growing graph, for predicates.
+
+    The view records what a predicate looks at; the predicate is evaluated
+    again when some of that has changed. Other sources, such as a clock or a
+    file, do not cause another evaluation.
+
+    Attributes
+    ----------
+    words
+        Names and tags that were looked at, in order, and :data:`ALL`.
+    """
+
+    def __init__(self, graph: GraphSoFar, rule: OpenRule) -> None:
+        self._graph = graph
+        self._rule = rule
+        self.words: dict[str, None] = {}
+
+    @property
+    def config(self) -> Config:
+        """Parameters of the run."""
+        return self._graph.config
+
+    def __contains__(self, name: object) -> bool:
+        name = name.name if isinstance(name, TaskView) else name
+        if isinstance(name, str):
+            self.words[name] = None
+        return name in self._graph.index
+
+    def __getitem__(self, name: Named) -> TaskView:
+        """Return the task `name`.
+
+        A predicate that looks up a task which does not exist yet, but which a
+        rule may still add, does not hold.
+        """
+        name = name.name if isinstance(name, TaskView) else name
+        if name not in self._graph.index:
+            self.words[name] = None
+            raise NotYet(name)
+        return TaskView(self, name)
+
+    def tasks(self, tag: str | None = None) -> list[TaskView]:
+        """Return the existing tasks, all or those with a tag, in the order of their names.
+
+        Numbers in brackets count by their value: ``p[2]`` is before ``p[10]``.
+        """
+        names = self._graph.names
+        if tag is None:
+            self.words[ALL] = None
+        else:
+            names = [names[i] for i in self._look(tag).tasks]
+        return [TaskView(self, name) for name in sorted(names, key=natural)]
+
+    def count(self, tag: str | None = None) -> int:
+        """Return the number of existing tasks, of all or of those with a tag."""
+        if tag is None:
+            self.words[ALL] = None
+            return len(self._graph.names)
+        return len(self._look(tag).tasks)
+
+    def count_ended(self, tag: str) -> int:
+        """Return the number of tasks with a tag that have ended."""
+        looked_at = self._look(tag)
+        return len(looked_at.tasks) - looked_at.unfinished
+
+    def is_tag(self, word: str) -> bool:
+        """Tell whether tasks can have a word as a tag, and no task has it as its name."""
+        return word not in self._graph.index and word in self._graph.by_tag
+
+    def all_ended(self, tag: str) -> bool:
+        """Tell whether all existing tasks with a tag have ended."""
+        return not self._look(tag).unfinished
+
+    def can_come(self, tag: str) -> bool:
+        """Tell whether another rule may still add tasks with a tag."""
+        return self._look(tag).adders > (tag in self._rule.adds)
+
+    def _look(self, tag: str) -> Tag:
+        self.words[tag] = None
+        return self._graph.known_tag(tag)
+
+    def tags_of(self, name: str) -> tuple[str, ...]:
+        """Return the tags of a task."""
+        return self._graph.tags.get(self._graph.index[name], ())
+
+    def state_of(self, name: str) -> int:
+        """Return the state of a task; raise NotYet if there is none of that name."""
+        self.words[name] = None
+        if name not in self._graph.index:
+            raise NotYet(name)
+        return self._graph.states[self._graph.index[name]]
+
+    def output_of(self, name: str, field: str) -> Any:
+        """Return a copy of an output of a task; raise NotYet until it has succeeded."""
+        if self.state_of(name) != SUCCEEDED:
+            raise NotYet
+        return self._graph.read(self._rule, self._graph.index[name], field)
+
+
+class Items(NamedTuple):
+    """The items of an output that a map serializes apart.
+
+    Attributes
+    ----------
+    source, field
+        The task, and its output.
+    encoded
+        For each item its handle, payload and length.
+    names, into
+        For each item the task that receives it, and the input of these tasks.
+    """
+
+    source: str
+    field: str
+    encoded: list[tuple[Any, int, int]]
+    names: list[str]
+    into: str
+
+
+class GraphEditor(GraphView):
+    """A view of a growing graph to which the body of a rule appends.
+
+    What the body appends becomes part of the graph, and of the view, after
+    the body has returned: all of it, or nothing.
+    """
+
+    def __init__(self, graph: GraphSoFar, rule: OpenRule) -> None:
+        self._graph = graph
+        self._rule = rule
+        self.words = {}
+        self.new_tasks: dict[str, Task] = {}
+        #: New tasks to their tags, and to the sources and fields of their edges.
+        self.new_tags: dict[str, tuple[str, ...]] = {}
+        self.new_edges: dict[str, list[tuple[str, Any]]] = {}
+        self.new_rules: list[Any] = []
+        self.maps: list[Items] = []
+        #: Whether the body has returned.
+        self.ended = False
+
+    @property
+    def this(self) -> TaskView:
+        """The task whose ``grow()`` is running.
+
+        One task object may have several names in a graph; this is the current one.
+        """
+        rule = self._rule.rule
+        if not isinstance(rule, GrowRule):
+            raise GraphError(
+                "graph.this is available only in grow() of a task, not in the body of a rule"
+            )
+        return self[rule.task]
+
+    def add_task(
+        self,
+        name: str,
+        task: Task | type[Task],
+        after: Iterable[Any] | Named = (),
+        tags: Iterable[str] = (),
+    ) -> TaskView:
+        """Add a task.
+
+        Parameters
+        ----------
+        name
+            Its name in the graph; must be unique.
+        task
+            A task, or a task class, to make an instance of.
+        after
+            Sources of edges to the task, which exist already or were added before it: names or
+            views of tasks, or pairs of one of these and the fields of the edge, as for
+            :class:`~dagprofiler.DAG`.
+        tags
+            Further tags, in addition to those of the task itself.
+
+        Returns
+        -------
+        TaskView
+            The new task, pending, to use as a source or target of edges.
+
+        Raises
+        ------
+        GraphError, DeclarationError
+            If the name exists already, or an argument is not valid.
+        """
+        check_names([name])
+        tags = tags if tags == () else check_tags(tags, f"tags of task {name!r}")
+        self._add(name, check_task(name, task), edges_of(after, name), tags)
+        return TaskView(self, name)
+
+    def _add(
+        self, name: str, task: Task, edges: list[tuple[str, Any]], tags: tuple[str, ...]
+    ) -> None:
+        if name in self._graph.index or name in self.new_tasks:
+            raise GraphError(f"task {name!r} exists already")
+        task.config = self._graph.config
+        if task.tags:
+            words = check_tags(task.tags, f"tags of task {name!r}")
+            tags = tuple(dict.fromkeys((*words, *tags)))
+        self._check_open(tags)
+        self.new_tasks[name] = task
+        if tags:
+            self.new_tags[name] = tags
+        if edges:
+            self.new_edges[name] = edges
+        if grows(type(task)):
+            self.add_rule(GrowRule(name, task))
+
+    def add_edge(self, source: Named, target: Named, fields: Any = None) -> None:
+        """Add an edge to a new task; `fields` as for :class:`~dagprofiler.DAG`.
+
+        The source exists already, or was added before the target.
+        """
+        source, target = _name_of(source), _name_of(target)
+        if target not in self.new_tasks:
+            problem = f"there is no task {target!r}"
+            if target in self._graph.index:
+                problem = (
+                    f"{target!r} existed before; the target of an edge must be a task that the "
+                    "same rule adds"
+                )
+            raise GraphError(f"{edge_text(source, target)}: {problem}")
+        self.new_edges[target] = [*self.new_edges.get(target, ()), (source, fields)]
+
+    def add_rule(self, rule: Any) -> None:
+        """Add a rule; it is first evaluated after this body has been applied."""
+        check_rule(rule)
+        self._check_open(rule.adds)
+        self.new_rules.append(rule)
+
+    def map(
+        self,
+        source: Named,
+        field: str,
+        task: Task | type[Task],
+        name: str,
+        *,
+        into: str | None = None,
+        after: Iterable[Any] | Named = (),
+        tags: Iterable[str] = (),
+    ) -> list[str]:
+        """Add one task for each item of an output; ``name[i]`` receives only item i.
+
+        Parameters
+        ----------
+        source, field
+            The source task, and its output, a list or another iterable of items.
+        task
+            A task class, to make an instance for each item, or a task that
+            all items share.
+        name
+            Name of the tasks, without the number.
+        into
+            The input that receives the item; by default the input with the
+            name of the output, or the only input.
+        after, tags
+            For each of the tasks, as for :meth:`add_task`.
+
+        Returns
+        -------
+        list of str
+            The names of the tasks, in the order of the items.
+        """
+        source, edges = _name_of(source), edges_of(after, name)
+        tags = check_tags(tags, f"map {name!r}: tags")
+        check_names([name])
+        first = check_task(name, task)
+        into = _item_input(first, field, name) if into is None else into
+        problem = field_problem(into)
+        if problem is not None:
+            raise GraphError(f"tasks {name!r}: input {into!r} {problem}")
+        encoded = self._encoded_items(source, field)
+        names = [f"{name}[{i}]" for i in range(len(encoded))]
+        for item_name in names:
+            # Items share a task, or have an instance of a class each.
+            item_task = first if first is task else check_task(item_name, task)
+            self._add(item_name, item_task, edges, tags)
+        self.maps.append(Items(source, field, encoded, names, into))
+        return names
+
+    def _encoded_items(self, source: str, field: str) -> list[tuple[Any, int, int]]:
+        """Encode each item of an output apart; return for each its handle, payload and length."""
+        value = self[source].output(field)
+        where = f"output {field!r} of task {source!r}"
+        # An array of no dimensions has __iter__, which raises.
+        if (
+            isinstance(value, (str, bytes, bytearray, Mapping, AbstractSet))
+            or not isinstance(value, Iterable)
+            or getattr(value, "shape", None) == ()
+        ):
+            raise GraphError(
+                f"{where} is {type(value).__name__}, expected a list or another iterable of items"
+            )
+        current = self._graph.current
+        contract = current.contracts[self._graph.index[source]]
+        encoded: list[tuple[Any, int, int]] = []
+        for i, item in enumerate(value):
+            try:
+                frames = contract.encode(item)
+            except Exception as error:
+                raise SerializationError(
+                    f"{where}: item {i} ({type(item).__name__}) cannot be serialized: "
+                    f"{describe(error)}"
+                ) from error
+            handle = current.executor.put(frames)
+            encoded.append((handle, *encoded_size(contract, item, frames)))
+        return encoded
+
+    def _check_open(self, tags: Iterable[str]) -> None:
+        """Refuse what comes after the body has returned, and tags that the rule may not add."""
+        if self.ended:
+            raise GraphError(
+                f"rule {self._rule.name!r}: its body has returned and can add nothing any more"
+            )
+        for tag in tags:
+            if tag not in self._rule.adds:
+                raise GraphError(
+                    f"tag {tag!r} is not one that the rule may add: declare adds=[{tag!r}]"
+                )
+
+    def __getitem__(self, name: Named) -> TaskView:
+        """Return the task `name`."""
+        name = name.name if isinstance(name, TaskView) else name
+        self._graph.number(name)
+        return TaskView(self, name)
+
+    def tags_of(self, name: str) -> tuple[str, ...]:
+        """Return the tags of a task, which may be a new one."""
+        return self.new_tags.get(name, ()) if name in self.new_tasks else super().tags_of(name)
+
+    def state_of(self, name: str) -> int:
+        """Return the state of a task; a new one becomes part of the graph after the body."""
+        return super().state_of(name) if name in self._graph.index else PENDING
+
+    def output_of(self, name: str, field: str) -> Any:
+        """Return a copy of an output of a task; raise a GraphError unless it has succeeded."""
+        if self.state_of(name) != SUCCEEDED:
+            why = "is new" if name in self.new_tasks else "has not succeeded"
+            raise GraphError(f"task {name!r} {why}, so it has no output {field!r} to read")
+        return super().output_of(name, field)
+
+
+class GrowRule:
+    """The rule of a task that defines ``grow()``.
+
+    Attributes
+    ----------
+    task
+        The name of the task in the graph.
+    """
+
+    def __init__(self, name: str, task: Any) -> None:
+        self.name = f"grow of {name}"
+        self.adds = check_tags(task.adds, f"task {name!r}: adds")
+        self.reads = (name,)
+        self.then = task.grow
+        self.task = name
+
+    def when(self, graph: GraphView) -> bool:
+        """Tell whether the task has succeeded."""
+        return graph[self.task].succeeded
+
+
+def check_rule(rule: Any) -> None:
+    """Raise a DeclarationError unless `rule` is a rule."""
+    if not (callable(getattr(rule, "when", None)) and callable(getattr(rule, "then", None))):
+        raise DeclarationError(f"rules: expected a Rule, got {short_repr(rule)}")
+
+
+def edges_of(after: Any, target: str) -> list[tuple[str, Any]]:
+    """Return source and fields of each edge in the argument `after`, or raise a GraphError."""
+    if isinstance(after, str):
+        return [(after, None)]
+    if isinstance(after, TaskView):
+        return [(after.name, None)]
+    if not isinstance(after, Iterable):
+        raise GraphError(f"task {target!r}: after must be a list of tasks, got {short_repr(after)}")
+    edges = []
+    for entry in after:
+        source, fields = entry, None
+        if not isinstance(entry, (str, TaskView)):
+            try:
+                source, fields = entry
+            except (TypeError, ValueError):
+                raise GraphError(
+                    f"task {target!r}: after holds {short_repr(entry)}, expected a task or "
+                    "(task, fields)"
+                ) from None
+        edges.append((_name_of(source), fields))
+    return edges
+
+
+def names_of(tasks: Any) -> Any:
+    """Return tasks or tags with each view replaced by its name."""
+    if not isinstance(tasks, (list, tuple, set, frozenset)):
+        return tasks
+    return [task.name if isinstance(task, TaskView) else task for task in tasks]
+
+
+def _name_of(task: Any) -> str:
+    if isinstance(task, str):
+        return task
+    if isinstance(task, TaskView):
+        return task.name
+    raise GraphError(f"expected a task of the graph or its name, got {short_repr(task)}")
+
+
+def _item_input(task: Task, field: str, name: str) -> str:
+    """Return the input that receives an item of `field`."""
+    if field in task.inputs:
+        return field
+    if len(task.inputs) == 1:
+        return task.inputs[0]
+    raise GraphError(
+        f"tasks {name!r}: into=... must name the input that receives an item of {field!r} "
+        f"(inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
+    )
