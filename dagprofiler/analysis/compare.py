@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from math import inf
 from typing import Any, NamedTuple, Optional
 
 from dagprofiler._document import ProfileData
@@ -233,20 +234,12 @@ def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*first, *second]))
 
 
-def _percent(diff: int, base: int) -> float:
-    try:
-        return diff / base * 100
-    except (ZeroDivisionError, OverflowError):
-        # Version 0.1.0 wrote weights that no float holds.
-        return float("inf") if diff > 0 else float("-inf") if base else float("inf")
-
-
 def _weight_diff(mine: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, Any]:
     differences = {}
     for name in _union(mine, theirs):
         left, right = mine.get(name, 0), theirs.get(name, 0)
         if diff := left - right:
-            pct = _percent(diff, right)
+            pct = diff / right * 100 if right else inf
             differences[name] = {"self": left, "other": right, "diff": diff, "pct": pct}
     return differences
 

@@ -507,18 +507,20 @@ def _critical(
     near = _NEAR * span
     longest = [task for task in graph.entries if bottom[task] >= span - near]
     tasks, edges = sorted(longest, key=lambda task: names[task])[:1], []
-    while tasks and graph.first_edge[tasks[-1]] < graph.first_edge[tasks[-1] + 1]:
-        begin, end = graph.first_edge[tasks[-1]], graph.first_edge[tasks[-1] + 1]
-        lengths = [delays[k] + bottom[graph.edges[k][1]] for k in range(begin, end)]
-        least = max(lengths) - near
-        # Names differ, so that numbers of edges are not compared.
-        _, edge = min(
-            (names[graph.edges[begin + i][1]], begin + i)
-            for i, length in enumerate(lengths)
-            if length >= least
-        )
-        edges.append(edge)
-        tasks.append(graph.edges[edge][1])
+    task = tasks[0] if tasks else -1
+    while task >= 0:
+        length: Number = 0
+        following = edge = -1
+        for k in range(graph.first_edge[task], graph.first_edge[task + 1]):
+            target = graph.edges[k][1]
+            onward = delays[k] + bottom[target]
+            is_first = onward >= length - near and names[target] < names[following]
+            if edge < 0 or onward > length + near or is_first:
+                length, following, edge = onward, target, k
+        if edge >= 0:
+            edges.append(edge)
+            tasks.append(following)
+        task = following
     return tasks, edges
 
 
@@ -567,12 +569,15 @@ def _communication_of(
             "instructions_per_s too, or a time as cost"
         )
         raise WeightError(weights.source, [], reason)
-    metrics = {(edge.source, edge.target): edge for edge in profile.metrics.edge_metrics}
-    edges = [(key, metrics.get(pair)) for pair, key in pairs.items()]
+    carried = {(edge.source, edge.target): edge for edge in profile.metrics.edge_metrics}
     # An order-only edge is known to cost nothing.
-    loaded = {key: edge for key, edge in edges if not edge or edge.data_fields or edge.size_bytes}
-    free: dict[str, Number] = dict.fromkeys(pairs.values(), 0)
+    loaded = {
+        key: edge
+        for pair, key in pairs.items()
+        if (edge := carried.get(pair)) is None or edge.data_fields or edge.size_bytes
+    }
     if not loaded:
+        free: dict[str, Number] = dict.fromkeys(pairs.values(), 0)
         return _Communication(free, "none, since no edge carries anything")
     if instructions:
         return _Communication(
@@ -598,7 +603,8 @@ def _communication_of(
         note = f"{words}{partly}, and {note}" if measured else f"{note}; {words}"
     if not times:
         return _Communication(None, f"unknown: {unknown}")
-    return _Communication({**free, **times}, note, tuple(key for key in loaded if key not in times))
+    every = {key: times.get(key, 0) for key in pairs.values()}
+    return _Communication(every, note, tuple(key for key in loaded if key not in times))
 
 
 def _measured(

@@ -9,7 +9,7 @@ from math import fsum
 from typing import Any, Callable, NamedTuple, Union
 
 from dagprofiler._document import Calibration, ProfileData
-from dagprofiler._document.table import default_times, entries_of_tasks
+from dagprofiler._document.table import entries_of_tasks, medians_ms
 from dagprofiler._util.checks import choice, number
 from dagprofiler.errors import WeightError
 from dagprofiler.stats import median
@@ -147,7 +147,7 @@ class _Reader:
         """Return the value of each task that has one."""
         if source == "time" and self.statistic == "median":
             # The profile's statistics and tables have the same.
-            return {name: time.median_ms for name, time in default_times(self._profile).items()}
+            return medians_ms(self._profile)
         of = STATISTICS[self.statistic]
         values = {name: of(samples) for name, samples in self.samples(source).items()}
         if len(values) < len(self.tasks):
@@ -349,6 +349,8 @@ def weights_of(
 
 def known_values(weights: Weights) -> dict[str, Number]:
     """Return the weights of the tasks that have a value."""
+    if not weights.filled:
+        return weights.values
     filled = set(weights.filled)
     return {name: value for name, value in weights.values.items() if name not in filled}
 
