@@ -75,6 +75,12 @@ def test_windows_whose_cpu_clock_is_coarse_is_timed_by_the_wall(monkeypatch):
     assert calibration._time_ms(lambda: None) == 3.5
 
 
+def test_the_work_of_a_kernel_changes_only_with_its_version():
+    # The sum of the numbers of digits of 0 to 29,999, and of what is left of them by 7.
+    expected = sum(len(str(i)) + i % 7 for i in range(30_000))
+    assert (KERNEL_VERSION, calibration.kernels()["python"]()) == (1, expected)
+
+
 def test_a_disturbed_round_moves_neither_score_nor_spread():
     found = calibration._judged(ROUNDS)
     assert found.parts == {"python": 1.0, "matrix": 2.0, "memory": 1.0}
