@@ -109,74 +109,10 @@ def test_the_version_stands_in_one_place():
     assert holders[0].read_text("utf-8").count(dagprofiler.__version__) == 1
 
 
-OVERRIDES = """
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-
-from dagprofiler import DAG, Config, DAGMetrics, Profile, Task, task
-from dagprofiler.decorators import dag
-
-class NoInput(Task):
-    outputs = ["x"]
-    def compute(self) -> dict[str, int]:
-        return {"x": 1}
-
-class OnlyConfig(Task):
-    outputs = ["x"]
-    config_deps = ["N"]
-    def compute(self, cfg: Config) -> dict[str, Any]:
-        return {"x": cfg.N}
-    @staticmethod
-    def estimate_instructions(cfg: Config) -> int:
-        return int(cfg.N) * 10
-
-class OptionalConfig(Task):
-    inputs = ["x"]
-    outputs = ["y"]
-    def compute(self, x: int, cfg: Config | None = None) -> Mapping[str, float]:
-        return {"y": x / 2}
-    @staticmethod
-    def estimate_instructions(cfg: Config) -> float | None:
-        return None
-
-class KeywordOnly(Task):
-    inputs = ["x", "y"]
-    def compute(self, *, x: int, y: str = "", **rest: object) -> dict[str, object]:
-        return {}
-
-class Static(Task):
-    @staticmethod
-    def compute(x: bytes) -> dict[str, bytes]:
-        return {}
-    @staticmethod
-    def serialize(data: Any) -> bytes:
-        return bytes(data)
-    @staticmethod
-    def deserialize(data: Any) -> bytes:
-        return bytes(data)
-
-@task(inputs=["y"], outputs=["z"], estimate_fn=lambda cfg: cfg.N * 10)
-def decorated(y: float, cfg: Config) -> dict[str, float]:
-    return {"z": y}
-
-made: DAG = DAG(
-    tasks={"a": NoInput(), "b": OptionalConfig, "c": decorated()},
-    edges=[("a", "b"), ("b", "c", ["y"]), ("a", "c", {"x": "w"})],
-    config=Config(N=1),
-)
-profile: Profile = dag(tasks=[NoInput, decorated], config=Config(N=1)).run(seed=1)
-metrics: DAGMetrics = profile.metrics
-weights: dict[str, int] = metrics.node_weights
-"""
-
-
 @pytest.mark.external
-def test_mypy_strict_accepts_overrides_of_compute_with_any_signature(tmp_path):
+def test_mypy_strict_accepts_a_program_that_uses_the_public_api(tmp_path):
     pytest.importorskip("mypy")
-    program = tmp_path / "program.py"
-    program.write_text(OVERRIDES)
+    program = ROOT / "tests" / "data" / "typed_program.py"
     options = ["--strict", "--cache-dir", str(tmp_path / "cache"), "--config-file", ""]
     command = [sys.executable, "-m", "mypy", *options, str(program)]
     checked = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=False)

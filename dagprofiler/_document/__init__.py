@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dagprofiler._document.rounds import MEASURED, counting, measured_of
@@ -340,14 +341,17 @@ class Origins:
 
 
 class ProfileData(Protocol):
-    """A profile as data; see :class:`~dagprofiler.Profile` for the attributes."""
+    """A profile as data; see :class:`~dagprofiler.Profile` for the attributes.
+
+    What a profile computes once is a cached property here too: pyright takes no other for one.
+    """
 
     config: Config
     seed: int | None
     hostname: str | None
     metadata: dict[str, Any]
 
-    @property
+    @cached_property
     def timestamp(self) -> str | None:
         """When the run started, as ISO 8601 text."""
 
@@ -355,16 +359,16 @@ class ProfileData(Protocol):
     def name(self) -> str | None:
         """What the profile is of, if that is known."""
 
-    @property
+    @cached_property
     def dag_structure(self) -> dict[str, Any]:
         """``nodes``, ``edges`` and ``execution_order``."""
 
-    @property
+    @cached_property
     def metrics(self) -> DAGMetrics:
         """Metrics of tasks and edges."""
 
-    @property
-    def sections(self) -> Mapping[str, Any]:
+    @cached_property
+    def sections(self) -> dict[str, Any]:
         """The sections of the document by name."""
 
     @property
