@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -176,7 +175,7 @@ class DAG(Shown):
             from dagprofiler.rules import Rules
 
             self._rules = rules if isinstance(rules, Rules) else Rules(rules)
-        self._nodes, self._given = list(self.tasks), list(self.tasks.values())
+        self._nodes = list(self.tasks)
         names = sorted(self.tasks)
         self._wired = [self.tasks[name] for name in names]
         reader = ContractReader(serializer)
@@ -688,25 +687,21 @@ class DAG(Shown):
         Programs for version 0.1.0 replace tasks in ``dag.tasks``. The wiring
         does not change, so a replacement must declare the same outputs.
         """
-        current = self.tasks.values()
-        if list(self.tasks) == self._nodes and all(map(operator.is_, current, self._given)):
-            return self._wired
-        for i, (name, wired) in enumerate(zip(self._wiring.names, self._wired)):
+        names, has_new = self._wiring.names, False
+        for i, (name, wired) in enumerate(zip(names, self._wired)):
             if name not in self.tasks:
+                raise refused(f"task {name!r} was taken out of the DAG, which is wired with it")
+            if self.tasks[name] is wired:
+                continue
+            task = self.tasks[name] = check_task(name, self.tasks[name])
+            contract = ContractReader(self.serializer).read(name, task)
+            outputs = self._contracts[i].outputs
+            if contract.outputs != outputs:
                 raise refused(
-                    f"task {short_repr(name)} was taken out of the DAG, which is wired with it"
+                    f"task {name!r} was replaced by one with other outputs: "
+                    f"{short_repr(list(contract.outputs))}, wired are {short_repr(list(outputs))}"
                 )
-            if self.tasks[name] is not wired:
-                task = self.tasks[name] = check_task(name, self.tasks[name])
-                contract = ContractReader(self.serializer).read(name, task)
-                outputs = self._contracts[i].outputs
-                if contract.outputs != outputs:
-                    raise refused(
-                        f"task {short_repr(name)} was replaced by one with other outputs: "
-                        f"{short_repr(list(contract.outputs))}, wired are "
-                        f"{short_repr(list(outputs))}"
-                    )
-                self._contracts[i], self._wired[i] = contract, task
-        self._problems = problems_of(self._wiring, self._contracts, {})
-        self._given = list(map(self.tasks.__getitem__, self._nodes))
+            self._contracts[i], self._wired[i], has_new = contract, task, True
+        if has_new:
+            self._problems = problems_of(self._wiring, self._contracts, {})
         return self._wired

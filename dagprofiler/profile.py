@@ -653,8 +653,7 @@ class Profile(Shown):
             ``total_time``, ``task_times`` and ``edge_times``: for the DAG, the tasks of both
             profiles and the edges with samples in both, the times, their ratio, self / other,
             its interval and a verdict on this profile, as
-            :func:`dagprofiler.analysis.compare.compare_profiles` explains them; with ``scale``
-            if machines differ in speed.
+            :func:`dagprofiler.analysis.compare.compare_profiles` explains them.
             ``only_in_self``, ``only_in_other``: tasks that the other profile lacks,
             in the order of the graph; absent if there are none.
             ``prediction``: only if one of the profiles is predicted, how far off its makespan
@@ -678,7 +677,6 @@ class Profile(Shown):
         self,
         source: str = "best",
         statistic: str = "median",
-        rate: float | None = None,
         *,
         fill: float | None = None,
     ) -> Weights:
@@ -692,9 +690,6 @@ class Profile(Shown):
             the time that tables show.
         statistic
             ``"median"``, ``"mean"``, ``"min"`` or ``"max"`` of the measured samples.
-        rate
-            Reference units a second, finite and above 0; by default the calibration
-            score of the machine.
         fill
             Weight of the tasks without a value, in the unit of the source,
             finite and at least 0; by default such tasks raise a WeightError.
@@ -711,7 +706,7 @@ class Profile(Shown):
         """
         from dagprofiler.analysis.weights import weights_of
 
-        return weights_of(self, source, statistic, rate, fill=fill)
+        return weights_of(self, source, statistic, fill=fill)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Profile):

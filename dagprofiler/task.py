@@ -154,10 +154,11 @@ class Task(ABC):
     {'y': 6}
     """
 
-    inputs: list[str] = []  # noqa: RUF012  (the spec's own form; never changed in place)
-    outputs: list[str] = []  # noqa: RUF012
-    config_deps: list[str] = []  # noqa: RUF012
-    gathers: list[str] = []  # noqa: RUF012
+    # The spec's own form; never changed in place.
+    inputs: list[str] = []
+    outputs: list[str] = []
+    config_deps: list[str] = []
+    gathers: list[str] = []
     serializer: Serializer | None = None
     tags: Sequence[str] = ()
     adds: Sequence[str] = ()

@@ -33,7 +33,7 @@ common = {
     "database": None,
     "print_blob": True,
 }
-settings.register_profile("dev", max_examples=20, **common)
+settings.register_profile("dev", max_examples=10, **common)
 settings.register_profile("ci", max_examples=75, **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
@@ -44,7 +44,7 @@ def _left_behind(tmp_path_factory):
     os.chdir(tmp_path_factory.mktemp("left_behind"))
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def _frozen():
     """Keep the tests themselves out of the garbage collections that come before each round."""
     if hasattr(gc, "freeze"):  # PyPy has none

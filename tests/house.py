@@ -103,16 +103,14 @@ def imports(name: str, tree: ast.Module, known: dict[str, Path]) -> set[str]:
 def in_circles(uses: dict[str, set[str]]) -> list[str]:
     """Return the modules that import themselves by way of others."""
 
-    def reached(module: str) -> set[str]:
-        found: set[str] = set()
-        ahead = [module]
-        while ahead:
-            new = uses.get(ahead.pop(), set()) - found
-            found |= new
-            ahead += new
+    def reached(module: str, found: set[str]) -> set[str]:
+        for other in uses.get(module, set()) - found:
+            if other not in found:
+                found.add(other)
+                reached(other, found)
         return found
 
-    return [module for module in uses if module in reached(module)]
+    return [module for module in uses if module in reached(module, set())]
 
 
 def code_lines(text: str) -> set[int]:
@@ -141,36 +139,32 @@ def function_sizes(tree: ast.Module, lines: set[int]) -> list[int]:
     ]
 
 
-def field_count(node: ast.ClassDef) -> int:
-    """Return how many fields a class has: annotated names, and what its methods store on self."""
-    names = {
-        part.target.id
-        for part in node.body
-        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
-    }
+def stored_on_self(node: ast.ClassDef) -> set[str]:
+    """Return the names that the methods of a class store on their first parameter."""
+    names = set()
     for method in node.body:
         if isinstance(method, ast.FunctionDef) and method.args.args:
             me = method.args.args[0].arg
-            names |= {
-                part.attr
-                for part in ast.walk(method)
-                if isinstance(part, ast.Attribute)
-                and isinstance(part.ctx, ast.Store)
-                and ast.unparse(part.value) == me
-            }
-    return len(names)
+            for part in ast.walk(method):
+                if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+                    names |= {part.attr} if ast.unparse(part.value) == me else set()
+    return names
 
 
-def size_of_run(trees: dict[str, ast.Module]) -> tuple[int, int, int]:
+def field_count(node: ast.ClassDef) -> int:
+    """Return how many fields a class has: annotated names, and what its methods store on self."""
+    annotated = [part.target for part in node.body if isinstance(part, ast.AnnAssign)]
+    names = {target.id for target in annotated if isinstance(target, ast.Name)}
+    return len(names | stored_on_self(node))
+
+
+def size_of_run(classes: list[ast.ClassDef]) -> tuple[int, int, int]:
     """Return how many parameters, attributes and methods ``Run`` has."""
-    classes = (n for tree in trees.values() for n in tree.body if isinstance(n, ast.ClassDef))
     run = next(node for node in classes if node.name == "Run")
     methods = {part.name: part.args for part in run.body if isinstance(part, ast.FunctionDef)}
-    parts = (part for part in ast.walk(run) if isinstance(part, ast.Attribute))
-    stored = {ast.unparse(part) for part in parts if isinstance(part.ctx, ast.Store)}
-    attributes = [name for name in stored if re.fullmatch(r"self\.\w+", name)]
     init = methods["__init__"]
-    return len(init.args) - 1 + len(init.kwonlyargs), len(attributes), len(methods)
+    parameters = len(init.args) - 1 + len(init.kwonlyargs)
+    return parameters, len(stored_on_self(run)), len(methods)
 
 
 def files_printed(program: str) -> list[str]:
@@ -213,7 +207,7 @@ def figures() -> tuple[dict[str, int], list[str]]:
         if text.count("\n") < 40
         and known[name].name not in {"__init__.py", "__main__.py", "_version.py"}
     ]
-    parameters, attributes, methods = size_of_run(trees)
+    parameters, attributes, methods = size_of_run(classes)
     called, imported = files_printed(PLAIN_RUN), files_printed(PLAIN_IMPORT)
     code = {name: code_lines(text) for name, text in texts.items()}
     functions = [size for name, tree in trees.items() for size in function_sizes(tree, code[name])]

@@ -11,7 +11,7 @@ from dagprofiler import Config, DeclarationError
 from dagprofiler.config import same_value
 
 
-def test_a_config_is_a_mapping_in_the_order_given_and_has_attributes():
+def test_a_config_is_an_ordered_mapping_with_attributes():
     cfg = Config(b=1, a=2)
     assert isinstance(cfg, Mapping)
     assert [*cfg.items()] == [*dict(**cfg).items()] == [("b", 1), ("a", 2)]
@@ -44,7 +44,7 @@ def test_a_config_cannot_be_changed():
     assert cfg.to_dict() == {"N": 1}
 
 
-def test_values_are_handed_out_as_they_are_and_a_copy_leaves_the_original():
+def test_a_copy_of_a_config_leaves_the_original():
     cells, array = [1, 2], np.arange(3)
     cfg = Config(cells=cells, array=array)
     assert cfg.cells is cfg.to_dict()["cells"] is cells
@@ -100,7 +100,7 @@ def ragged(last):
         ragged,
     ],
 )
-def test_arrays_inside_are_compared_by_their_elements_and_equal_nothing_but_arrays(make):
+def test_configs_compare_arrays_by_their_elements(make):
     assert Config(a=make(3)) == Config(a=make(3))
     assert Config(a=make(3)) != Config(a=make(4))
     assert Config(a=make(4)) != Config(a=make(3))
@@ -140,7 +140,7 @@ values = st.recursive(
 
 
 @given(values, values, st.dictionaries(st.text(min_size=1, max_size=3), values, max_size=4))
-def test_equality_is_that_of_python_where_it_has_one_and_survives_copying(left, right, parameters):
+def test_equality_of_configs_is_that_of_python(left, right, parameters):
     assert same_value(left, right) == (left == right)
     assert same_value(left, copy.deepcopy(left))
     cfg = Config(**parameters)
@@ -156,7 +156,7 @@ class Radio(Config):
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_config_pickles_with_every_protocol_and_a_subclass_stays_what_it_is(protocol):
+def test_configs_and_subclasses_pickle(protocol):
     cfg = Config(N=1, cells=np.arange(3), inner=Config(M=2))
     loaded = pickle.loads(pickle.dumps(cfg, protocol))
     assert (loaded, type(loaded), loaded.inner.M) == (cfg, Config, 2)
@@ -176,7 +176,7 @@ def test_data_frames_are_comparable_parameters():
     assert Config(a=1) != Config(a=frame)
 
 
-def test_an_unknown_attribute_and_a_mapping_by_position_are_refused_with_what_there_is():
+def test_unknown_attributes_name_the_nearest():
     with pytest.raises(AttributeError, match=r"'N_EU' \(.*'N_UE', 'N_CELL'\); .*'N_UE'"):
         _ = Config(N_UE=1, N_CELL=2).N_EU
     with pytest.raises(AttributeError, match=r"'N' \(.*none\)"):

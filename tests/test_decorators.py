@@ -72,7 +72,7 @@ def test_a_class_reads_like_its_function():
     assert inner.__qualname__.endswith(".<locals>.<lambda>")
 
 
-def test_inputs_default_to_the_parameters_and_gathers_and_serializer_are_passed_on():
+def test_inputs_default_to_the_parameters():
     names = ["y"]
     join = task(outputs=names)(lambda b, a, *rest, c=1, cfg=None, **more: {"y": (a, b, c)})
     names.append("z")
@@ -97,7 +97,7 @@ def test_the_decorator_without_outputs_says_what_it_needs():
             task(**wrong)(double)
 
 
-def test_a_decorated_task_can_be_subclassed_and_made_inside_a_function():
+def test_decorated_tasks_can_be_subclassed_and_nested():
     class Loud(add_up):
         def compute(self, result):
             return {"total": 10 * sum(result)}
@@ -131,7 +131,7 @@ def test_dag_infers_edges_from_the_fields_unless_they_are_given():
     assert dag([source, process], edges=[]).edge_fields == {}
 
 
-def test_dag_takes_instances_by_their_names_and_gives_all_producers_to_one_that_gathers():
+def test_dag_takes_instances_by_their_names():
     class Report(Task):
         inputs = ["total"]
 
@@ -164,13 +164,12 @@ BACK = task(outputs=["a"])(lambda b: {"a": b})(name="back")
             "'data' of .*'process' .* 2 .*: 'source', 'other'; .*'gathers'",
         ),
         ([AGAIN], GraphError, "task 'again' would.*'data'"),
-        ([source, AGAIN], GraphError, "task 'again' would.*'data'"),
         ([source, source(name="source")], GraphError, "^two tasks .*'source'$"),
         ([FORTH, BACK], GraphError, "cycle: 'back' -> 'forth' -> 'back'"),
         ([type("Abstract", (Task,), {})], DeclarationError, "'Abstract'"),
         *(
             ([source, wrong], DeclarationError, rf"^dag\(\): .*got {re.escape(repr(wrong))}$")
-            for wrong in ("source", 5, None, int, len)
+            for wrong in ("source", None, len)
         ),
     ],
 )

@@ -80,9 +80,7 @@ def minimal(**sections):
     return {**json.loads(README_SAMPLE), **sections}
 
 
-def test_a_measured_profile_equals_the_one_that_was_saved_whatever_was_looked_at(
-    tmp_path, measured
-):
+def test_a_saved_profile_loads_equal(tmp_path, measured):
     path = tmp_path / "profile.json"
     assert measured.save(path) == str(path)
     assert Profile.load(path) == measured
@@ -101,7 +99,7 @@ def test_a_measured_profile_equals_the_one_that_was_saved_whatever_was_looked_at
         assert list(weights.values) == profile.dag_structure["nodes"]
 
 
-def test_a_loaded_profile_has_what_the_measured_one_has_but_outputs_in_a_fixed_order(measured):
+def test_load_returns_all_but_the_outputs(measured):
     loaded = Profile.loads(measured.dumps())
     assert loaded.config == Config(N=4, shape=[2, 2], rates=[0, 1, 2])
     for name in ("dag_structure", "metrics", "sections", "seed", "timestamp", "hostname"):
@@ -124,7 +122,7 @@ COPIES = [copy.copy, copy.deepcopy, lambda profile: pickle.loads(pickle.dumps(pr
 
 
 @pytest.mark.parametrize("make", COPIES, ids=["copy", "deepcopy", "pickle"])
-def test_a_copy_of_any_profile_equals_it_and_a_deep_one_is_independent(measured, make):
+def test_copies_of_a_profile_are_equal_and_independent(measured, make):
     for profile in (measured, Profile.loads(OLD), partial()):
         untouched = make(profile)
         assert untouched == profile
@@ -138,7 +136,7 @@ def test_a_copy_of_any_profile_equals_it_and_a_deep_one_is_independent(measured,
     assert measured.dumps() == before
 
 
-def test_profiles_are_equal_when_their_documents_are_and_cannot_be_hashed():
+def test_profiles_are_equal_when_documents_are():
     assert by_hand() == by_hand()
     changes = {"edge_bits": 88, "seed": 1, "hostname": "worker-02"}
     for name, value in {**changes, "sections": {"note": 1}, "metadata": {"note": 1}}.items():
@@ -150,7 +148,7 @@ def test_profiles_are_equal_when_their_documents_are_and_cannot_be_hashed():
         hash(by_hand())
 
 
-def test_a_profile_by_hand_has_the_arguments_of_0_1_0_by_position_and_is_saved_as_json():
+def test_profiles_made_by_hand_are_saved():
     metrics = DAGMetrics([], [], {"a": 1, "b": 2}, {"a->b": 8}, 4.5)
     where = ("2026-02-12T09:30:00", "lab-7")
     profile = Profile(Config(), structure_of("ab", ["ab"]), metrics, {"x": 1}, 3, *where)
@@ -191,7 +189,7 @@ def test_config_values_that_json_lacks_are_text_and_are_listed(tmp_path):
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_a_number_that_is_none_is_refused_and_the_old_file_stays(tmp_path, number):
+def test_nan_is_refused_and_the_old_file_stays(tmp_path, number):
     path = tmp_path / "profile.json"
     by_hand().save(path)
     before = path.read_text()
@@ -204,7 +202,7 @@ def test_a_number_that_is_none_is_refused_and_the_old_file_stays(tmp_path, numbe
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
-def test_a_number_that_is_none_is_refused_wherever_it_stands_but_in_the_configuration(number):
+def test_nan_is_refused_outside_the_configuration(number):
     sample = minimal(energy={"a": [0, "@"]}), minimal(total_time_ms="@"), minimal()
     sample[2]["metadata"]["load"] = "@"
     for document, place in zip(sample, ("$.energy", "$.total_time_ms", "$.metadata")):
@@ -216,7 +214,7 @@ def test_a_number_that_is_none_is_refused_wherever_it_stands_but_in_the_configur
 
 
 @pytest.mark.parametrize("text", [README_SAMPLE, STANDARD_SAMPLE, OLD], ids=NAMES)
-def test_the_files_of_others_load_and_are_saved_again_without_loss(tmp_path, text):
+def test_files_of_others_are_saved_without_loss(tmp_path, text):
     path = tmp_path / "profile.json"
     path.write_text(text)
     loaded = Profile.load(path)
@@ -245,7 +243,7 @@ def test_the_files_of_others_load_and_are_saved_again_without_loss(tmp_path, tex
     assert saved["metadata"]["schema_version"] == SCHEMA_VERSION
 
 
-def test_numbers_that_0_1_0_wrote_and_json_lacks_become_text_when_saved_again():
+def test_numbers_that_json_lacks_become_text():
     loaded = Profile.loads(OLD)
     assert math.isnan(loaded.config.threshold)
     assert loaded.config.big == 10**20
@@ -256,7 +254,7 @@ def test_numbers_that_0_1_0_wrote_and_json_lacks_become_text_when_saved_again():
     assert saved["metadata"]["configuration_as_text"] == [*text]
 
 
-def test_what_is_merely_absent_is_no_error():
+def test_absent_sections_load():
     document = minimal(node_weights={}, edge_weights={})
     del document["execution_metrics"], document["total_time_ms"]
     document["metadata"] = {"timestamp": "2026-11-20", "dagprofiler_version": "9"}
@@ -338,7 +336,7 @@ def test_0_1_0_loads_our_files_and_we_load_what_it_makes_of_them(tmp_path, measu
     ],
     ids=["a missing section", "an order against the edges", "a newer format of unknown shape"],
 )
-def test_what_is_no_profile_is_refused_with_the_place(tmp_path, change, place, says):
+def test_load_names_the_path_of_an_invalid_value(tmp_path, change, place, says):
     document, path = minimal(), tmp_path / "profile.json"
     change(document)
     text = json.dumps(document)
@@ -350,36 +348,7 @@ def test_what_is_no_profile_is_refused_with_the_place(tmp_path, change, place, s
         assert caught.value.path == place
 
 
-@pytest.mark.parametrize("document", [None, [], "profile", 3, {}, {"metadata": None}])
-def test_what_is_no_document_is_refused(document):
-    for load, argument in ((Profile.from_dict, document), (Profile.loads, json.dumps(document))):
-        with pytest.raises(ProfileError):
-            load(argument)
-    if not isinstance(document, str):
-        with pytest.raises(ProfileError, match=r"^expected JSON text, got"):
-            Profile.loads(document)
-
-
-def spoil(part):
-    """Empty everything in a document."""
-    for below in part.values() if isinstance(part, dict) else part:
-        if isinstance(below, (dict, list)):
-            spoil(below)
-    part.clear()
-
-
-def test_editing_a_document_changes_neither_its_source_nor_what_was_made_of_it(measured):
-    before = measured.dumps()
-    document = measured.to_dict()
-    made, edited = Profile.from_dict(document), Profile.from_dict(document)
-    edited.seed, edited.hostname = 1, "elsewhere"
-    edited.metadata["note"] = edited.sections["note"] = 1
-    assert document == measured.to_dict()
-    spoil(document)
-    assert measured.dumps() == made.dumps() == before
-
-
-def test_compare_gives_what_0_1_0_gives_in_which_an_absent_weight_is_0():
+def test_compare_returns_what_0_1_0_returned():
     mine = by_hand(config=Config(N=4, get=[1], same=1.0), weights={"a": 150, "c": 5}, edge_bits=60)
     theirs = by_hand(config=Config(N=4, M=None, same=True), weights={"a": 100, "b": 0}, total=4.0)
     expected = {
@@ -396,7 +365,7 @@ def test_compare_gives_what_0_1_0_gives_in_which_an_absent_weight_is_0():
     assert not any(mine.compare(mine)[name] for name in expected)
 
 
-def test_compare_takes_profiles_of_others_and_without_a_total_time():
+def test_compare_takes_profiles_without_a_total_time():
     readme, standard = Profile.loads(README_SAMPLE), Profile.loads(STANDARD_SAMPLE)
     assert readme.compare(standard)["time_diff_ms"] == 0.0
     document = minimal()
@@ -432,7 +401,7 @@ def test_a_file_whose_name_ends_in_gz_is_compressed(tmp_path):
             Profile.load(small)
 
 
-def test_a_compressed_file_that_unpacks_to_too_much_is_refused_before_it_fills_the_memory(tmp_path):
+def test_load_refuses_a_file_that_unpacks_to_too_much(tmp_path):
     bomb = tmp_path / "bomb.json.gz"
     with gzip.open(bomb, "wb") as file:
         for _ in range(64):
@@ -449,7 +418,7 @@ def test_a_compressed_file_that_unpacks_to_too_much_is_refused_before_it_fills_t
     assert Profile.load(bomb) == Profile.load(bomb, max_unpacked_bytes=None) == by_hand()
 
 
-def test_the_representation_is_short_and_the_file_has_one_record_a_line():
+def test_the_file_has_one_record_a_line():
     assert repr(by_hand()) == "<Profile: 2 tasks, 1 edge, 4.5 ms>"
     unknown = by_hand()
     unknown.metrics.total_time_ms = None
@@ -460,8 +429,8 @@ def test_the_representation_is_short_and_the_file_has_one_record_a_line():
     assert by_hand().dumps() == golden.replace("VERSION", __version__)
 
 
-@pytest.mark.parametrize("section", ["metadata", "configuration", "run", "environment", "unknown"])
-@pytest.mark.parametrize("depth", [*range(100, 1000, 60), 100_000])
+@pytest.mark.parametrize("section", ["configuration", "run", "unknown"])
+@pytest.mark.parametrize("depth", [100, 400, 100_000])
 def test_what_is_nested_too_deep_is_a_profile_error(section, depth):
     document = minimal(run={"state": "complete"}, environment={}, unknown={})
     document[section]["x"] = "here"
@@ -487,7 +456,7 @@ def test_what_is_nested_too_deep_is_a_profile_error(section, depth):
     [(1, (2, 3)), np.arange(6.0).reshape(2, 3), np.float32(0.1), math.nan, [math.nan], 1 + 2j],
     ids=repr,
 )
-def test_a_profile_differs_in_no_parameter_from_what_was_saved_of_it(value):
+def test_saved_parameters_compare_equal(value):
     profile = example(value=value).run()
     loaded = Profile.loads(profile.dumps())
     for mine, theirs in ((profile, loaded), (loaded, profile), (profile, profile)):

@@ -20,12 +20,6 @@ from dagprofiler.schema import (
     validate_profile,
 )
 
-#: Keywords of JSON Schema that the quick check follows, and those that only describe.
-CHECKED = {
-    *("additionalProperties", "items", "prefixItems", "properties", "required", "type", "enum"),
-    *("minimum", "exclusiveMinimum", "maximum", "minItems", "maxItems"),
-}
-DESCRIBING = {"$schema", "$id", "$defs", "title", "description", "format"}
 DATA = Path(__file__).parent / "data"
 #: Every section and every field that the schema knows.
 COMPLETE = (DATA / "complete-profile.json").read_text()
@@ -55,7 +49,7 @@ def subschemas(schema):
             yield from subschemas(child)
 
 
-def test_the_schema_is_a_valid_draft_2020_12_schema_that_describes_every_field_with_its_unit():
+def test_the_schema_describes_fields_with_units():
     assert PROFILE_SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     Draft202012Validator.check_schema(PROFILE_SCHEMA)
     assert json.loads(json.dumps(PROFILE_SCHEMA, allow_nan=False)) == PROFILE_SCHEMA
@@ -71,17 +65,6 @@ def test_the_schema_is_a_valid_draft_2020_12_schema_that_describes_every_field_w
                     assert unit in field["description"]
                     described[suffix] += 1
     assert all(described.values())
-
-
-def test_the_quick_check_follows_every_keyword_of_the_schema():
-    for schema in subschemas(inlined_schema()):
-        assert schema.keys() <= CHECKED | DESCRIBING
-        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        assert "array" not in kinds or "items" in schema
-        assert "enum" not in schema or kinds == ["string"]
-        if "properties" in schema:
-            assert set(schema["required"]) <= schema["properties"].keys()
-            assert "additionalProperties" not in schema
 
 
 @pytest.mark.parametrize("name", ["readme-sample", "standard-sample", "complete-profile"])
@@ -114,18 +97,6 @@ def test_allowed_values_take_the_quick_way_and_jsonschema_agrees(document, path,
     assert quick_valid(document, inlined_schema())
     assert validate_profile(document)
     assert Draft202012Validator(PROFILE_SCHEMA).is_valid(document)
-
-
-def test_some_values_are_valid_although_not_at_first_sight(document):
-    # Times whose sum is not finite, and an integer written as a float.
-    for entry in document["execution_metrics"][:2]:
-        entry["compute_time_ms"] = 1.7e308
-    assert not quick_valid(document, inlined_schema())
-    assert validate_profile(document)
-    again = json.loads(COMPLETE)
-    again["node_weights"]["a"] = 30.0
-    assert not quick_valid(again, inlined_schema())
-    assert validate_profile(again)
 
 
 MOST = "is greater than the maximum of 9223372036854775807"
@@ -198,9 +169,7 @@ def test_a_missing_field_is_named(document, path):
 
 
 @pytest.mark.parametrize("version", [2, 99, 2.0])
-def test_a_newer_schema_version_is_refused_with_a_clear_word_unlike_one_that_is_none(
-    document, version
-):
+def test_newer_schema_versions_ask_for_an_upgrade(document, version):
     for none in (True, "2", None, math.nan):
         document["metadata"]["schema_version"] = none
         error = refusal(document)
@@ -213,7 +182,7 @@ def test_a_newer_schema_version_is_refused_with_a_clear_word_unlike_one_that_is_
     assert re.search(rf"version {version}, .* up to {SCHEMA_VERSION}; upgrade", error.message)
 
 
-def test_messages_and_tracebacks_are_short_however_large_the_document_is(document):
+def test_messages_are_short_for_large_documents(document):
     document["node_weights"] = {f"task{i}": i for i in range(10_000)}
     document["node_weights"]["k" * 10_000] = "x"
     document["edge_weights"]["->" * 10_000] = 0

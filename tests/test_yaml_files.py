@@ -61,9 +61,7 @@ def test_config_tasks_and_edges_are_read(path):
         ("{source: collect, target: classify, data: {labels: data}}", ["labels"], {"data": "x"}),
     ],
 )
-def test_an_edge_has_the_forms_of_the_constructor_and_that_of_a_mapping(
-    path, edge, fields, received
-):
+def test_edges_in_yaml_are_lists_or_mappings(path, edge, fields, received):
     dag = read(path, f"{HEAD}edges: [{edge}]\n")
     assert dag.edge_fields == {("collect", "classify"): fields}
     assert dag.run().final_outputs == {"result": received}
@@ -93,21 +91,16 @@ ENDS = "edge 2: expected 'source' and 'target', got {"
     ("text", "expected"),
     [
         ("", "expected a mapping with tasks, edges and config, got nothing"),
-        ("# nothing\n", "expected a mapping with tasks, edges and config, got nothing"),
-        ("tasks: " + 5000 * "[", "lists and mappings are too deep in each other"),
+        ("tasks: " + 1000 * "[", "lists and mappings are too deep in each other"),
         ("5", "expected a mapping, got 5"),
-        ("[1]", "expected a mapping, got [1]"),
         ("config: 5", "config: expected a mapping, got 5"),
-        ("config: []", "config: expected a mapping, got []"),
         ("config: {1: 2}", "config: "),
         ("tasks: [a]", "tasks: expected a mapping, got ['a']"),
         ("edges: {a: b}", "edges: expected a list, got {'a': 'b'}"),
-        ("edges: a", "edges: expected a list, got 'a'"),
         ("tasks: &a\n  - *a\n", "tasks: expected a mapping, got "),
         *((text, "not YAML: ") for text in ("tasks: [", "a: b: c", "\t- x", "tasks: \x00")),
         ("!!python/object:os.system {}", "not YAML: "),
         *((f"tasks: {{a: {spec}}}", NEEDED) for spec in ("5", "a.B", "{module: os}", "{class: A}")),
-        *((f"tasks: {{a: {spec}}}", NEEDED) for spec in ("[os, path]", "")),
         (tasks_of("no_such_module"), "task 'a': No module named 'no_such_module'"),
         (tasks_of(__name__, "Nope"), f"task 'a': module {__name__!r} has no attribute 'Nope'"),
         *((tasks_of(module), "task 'a': ") for module in ("''", "5", ".relative", "")),
@@ -118,7 +111,7 @@ ENDS = "edge 2: expected 'source' and 'target', got {"
         ),
     ],
 )
-def test_what_is_no_dag_is_refused_with_the_place_in_the_file(path, text, expected):
+def test_from_yaml_names_the_place_in_the_file(path, text, expected):
     with pytest.raises(GraphError) as caught:
         read(path, text)
     assert str(caught.value).startswith(f"{path}: {expected}")

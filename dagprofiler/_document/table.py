@@ -196,6 +196,13 @@ class TaskTime(NamedTuple):
     column: str
 
 
+def medians_ms(profile: ProfileData) -> dict[str, float]:
+    """Return the median of :func:`default_times` of each task that has one."""
+    if profile.samples.tasks or "statistics" in profile.sections:
+        return {name: time.median_ms for name, time in default_times(profile).items()}
+    return {entry.task: entry.compute_time_ms for entry in profile.metrics.task_metrics}
+
+
 def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> dict[str, TaskTime]:
     """Return the one time of each task that is shown, or of those in `names`.
 
@@ -245,7 +252,7 @@ def task_table(profile: ProfileData, names: Sequence[str] | None = None) -> Prof
 def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column]:
     sections, ended = profile.sections, profile.run.tasks
     order = profile.dag_structure["execution_order"]
-    places = dict(zip(order, range(len(order))))
+    places = {name: place for place, name in enumerate(order)}
     times = default_times(profile, names)
     entries = entries_of_tasks(profile)
     flags = sections.get("statistics", {}).get("flags", {})
@@ -271,8 +278,10 @@ def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column
     else:
         defaults = {n for n in names if sources.get(n, _DEFAULT)["node_weight"] == "default"}
         # A default is 0, and 0 is no estimate.
-        known = {n: w for n, w in weights.items() if w or n not in defaults}
-        yield _column("node_weight", map(known.get, names))
+        weights = {
+            n: weights[n] for n in names if n in weights and (weights[n] or n not in defaults)
+        }
+        yield _column("node_weight", map(weights.get, names))
         for key in _CANDIDATES:
             yield _column(key, (sources.get(name, {}).get(key) for name in names))
     yield _column("flags", (list(flags.get(name, ())) for name in names))

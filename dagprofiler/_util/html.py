@@ -118,10 +118,15 @@ def _row(kind: str, cells: Sequence[Any], left: Sequence[int], head: Sequence[st
     return f"<tr>{''.join(made)}</tr>"
 
 
-def cut_table(rows: Sequence[Sequence[Any]], what: str, left: Sequence[int] = (0,)) -> Markup:
-    """Return a table whose first row is its head; a long one is cut and says how many are left."""
+def cut_table(
+    rows: Sequence[Sequence[Any]], what: str, left: Sequence[int] = (0,), more: int = 0
+) -> Markup:
+    """Return a table whose first row is its head; a long one is cut and says how many are left.
+
+    `more` is the number of rows that were not made.
+    """
     head, *body = rows
-    more = len(body) - _ROWS
+    more += max(0, len(body) - _ROWS)
     rest = paragraph(f"… and {more:,} more {what}", quiet=True) if more > 0 else ""
     return Markup(f"{table(head, body[:_ROWS], left)}{rest}")
 
@@ -142,7 +147,7 @@ def markup(block: Block) -> Markup:
         return Markup("".join([title, *notes]))
     head, *body = block.rows
     rows = [head, *((*row[:-1], coloured(row[-1])) for row in body)]
-    table = cut_table(rows, block.what, block.left)
+    table = cut_table(rows, block.what, block.left, block.more)
     if block.title:
         return details(block.title, table, *notes)
     return Markup("".join([table, *notes]))

@@ -223,6 +223,29 @@ def _lines(block: Block, top: int, width: int | None, hint: str) -> list[str]:
     return [*lines, *(line for note in notes for line in wrapped(note, width))]
 
 
+def markdown(blocks: Iterable[Block]) -> str:
+    """Return blocks as Markdown, with whole tables and an empty line between blocks."""
+    parts = []
+    for block in blocks:
+        lines = []
+        if block.title and len(block.rows) != 1:
+            lines += [f"**{_escaped(block.title)}**", ""]
+        if len(block.rows) > 1:
+            head, *body = [[_escaped(cell) for cell in row] for row in block.rows]
+            rules = ["---" if i in block.left else "---:" for i in range(len(head))]
+            lines += [f"| {' | '.join(head)} |", f"|{'|'.join(rules)}|"]
+            lines += [f"| {' | '.join(row)} |" for row in body]
+        lines += [f"- {_escaped(words)}" for words in block.notes]
+        if lines:
+            parts.append("\n".join(lines).rstrip())
+    return "\n\n".join(parts)
+
+
+def _escaped(text: str) -> str:
+    """Return text with Markdown's special characters escaped."""
+    return re.sub(r"([\\`*_\[\]<>|#~&@])", r"\\\1", text)
+
+
 #: Names are not shortened below this length.
 _LEAST_NAME = 12
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from math import inf
 from typing import Any, NamedTuple, Optional
 
-from dagprofiler._document import Calibration, ProfileData
+from dagprofiler._document import ProfileData
 from dagprofiler._document.table import default_times, entries_of_tasks
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import jsonable
@@ -48,14 +49,6 @@ PREDICTED = "one of the profiles is predicted: it has no samples"
 _NO_TIMELINE = (
     "the other has no timeline, as those of 0.1.0 and of other tools: take it with dag.run or "
     "dagprofiler run, to see how far off the makespan is"
-)
-_SCALED = (
-    "their calibration scores, by which the times are scaled, measure their overall speed, not "
-    "their speed at this task"
-)
-_NOT_SCALED = (
-    "the ratio is of raw times, since they were not calibrated alike: dagprofiler.calibrate() "
-    "before each run, or several rounds, gives a common scale"
 )
 
 _UNEXPLAINED = "no task and no edge has a verdict, so that nothing explains the difference"
@@ -129,9 +122,6 @@ def compare_profiles(
           verdict means that the interval is too wide.
         * ``reason``: why this verdict; may be absent.
 
-        ``scale``: how times of different machines were converted to one scale; absent if they
-        were not.
-
     Notes
     -----
     The tests are those of :mod:`dagprofiler.stats.ranktests`. All verdicts are
@@ -145,9 +135,7 @@ def compare_profiles(
     None if a sample is 0, or so far from 1 that its ratios overflow a float.
     """
     sides = _Side(new), _Side(base)
-    factor, scale = _common_scale(*sides)
-    obstacles = "; ".join(_obstacles(*sides, scaled=bool(scale), paired=paired))
-    judge = _Judge(factor, obstacles, difference, paired=paired)
+    judge = _Judge("; ".join(_obstacles(*sides, paired=paired)), difference, paired=paired)
     totals: Any = new.metrics.total_time_ms, base.metrics.total_time_ms
     tasks = {
         **{name: _unjudged(*sides, name) for name in sides[0].times if name in sides[1].times},
@@ -178,7 +166,6 @@ def compare_profiles(
         edge_times=edges,
         **_alone("only_in_self", *nodes),
         **_alone("only_in_other", *reversed(nodes)),
-        **({"scale": scale} if scale else {}),
         **_prediction(new, base, tasks),
     )
 
@@ -247,20 +234,12 @@ def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*first, *second]))
 
 
-def _percent(diff: int, base: int) -> float:
-    try:
-        return diff / base * 100
-    except (ZeroDivisionError, OverflowError):
-        # Version 0.1.0 wrote weights that no float holds.
-        return float("inf") if diff > 0 else float("-inf") if base else float("inf")
-
-
 def _weight_diff(mine: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, Any]:
     differences = {}
     for name in _union(mine, theirs):
         left, right = mine.get(name, 0), theirs.get(name, 0)
         if diff := left - right:
-            pct = _percent(diff, right)
+            pct = diff / right * 100 if right else inf
             differences[name] = {"self": left, "other": right, "diff": diff, "pct": pct}
     return differences
 
@@ -289,8 +268,6 @@ class _Side:
         self.host = profile.hostname
         self.machine = (self.host, *(getattr(profile.environment, name) for name in _MACHINE))
         self.conditions = run.conditions
-        calibration = profile.environment.calibration
-        self.calibration = None if calibration is None else Calibration.from_dict(calibration)
 
     def measured(self, row: Mapping[str, Any], column: str) -> Measured:
         """Return a column of a task or an edge in the measured rounds; empty if all are None."""
@@ -395,21 +372,7 @@ def _transfer_ms(side: _Side, row: Mapping[str, Any]) -> Measured:
     return _known([None if sent is None or got is None else sent + got for sent, got in parts])
 
 
-def _common_scale(mine: _Side, theirs: _Side) -> tuple[float, str]:
-    """Return the factor for ratios of different machines, and its explanation."""
-    left, right = mine.calibration, theirs.calibration
-    if mine.machine == theirs.machine or left is None or right is None:
-        return 1.0, ""
-    if left.kernel_version != right.kernel_version:
-        return 1.0, ""
-    return left.score / right.score, (
-        f"times of host {mine.host!r} are multiplied by its calibration score of "
-        f"{left.score:.4g}, those of host {theirs.host!r} by its score of {right.score:.4g}: "
-        "milliseconds on the reference machine"
-    )
-
-
-def _obstacles(mine: _Side, theirs: _Side, *, scaled: bool, paired: bool) -> Iterator[str]:
+def _obstacles(mine: _Side, theirs: _Side, *, paired: bool) -> Iterator[str]:
     """Yield the reasons why there can be no verdict."""
     if not mine.rounds or not theirs.rounds:
         yield _lacking(mine, theirs)
@@ -417,8 +380,10 @@ def _obstacles(mine: _Side, theirs: _Side, *, scaled: bool, paired: bool) -> Ite
     if mine.host is None or theirs.host is None:
         yield "a profile without a hostname cannot be compared with another"
     elif mine.machine != theirs.machine:
-        hosts = f"hosts {mine.host!r} and {theirs.host!r} are different machines"
-        yield f"{hosts}, and {_SCALED if scaled else _NOT_SCALED}"
+        yield (
+            f"hosts {mine.host!r} and {theirs.host!r} are different machines: no verdict, and the "
+            "ratio is of raw times"
+        )
     for name, default in _CONDITIONS.items():
         here, there = (side.conditions.get(name, default) for side in (mine, theirs))
         if here != there:
@@ -438,7 +403,6 @@ def _obstacles(mine: _Side, theirs: _Side, *, scaled: bool, paired: bool) -> Ite
 class _Judge(NamedTuple):
     """Compares pairs of samples, and says what the comparisons mean."""
 
-    factor: float
     obstacles: str
     difference: float
     paired: bool
@@ -469,8 +433,7 @@ class _Judge(NamedTuple):
         known = all(kernels) and all([*kernels[0], *kernels[1]])
         times: Any = [time for time, _ in mine], [time for time, _ in theirs]
         compare = compare_interleaved if self.paired else compare_apart
-        scaled = [time * self.factor for time in times[0]]
-        result = compare(scaled, times[1], kernels if known else None)
+        result = compare(times[0], times[1], kernels if known else None)
         # Rounds in turns wait alike.
         return (
             result._replace(p=1.0, doubt=pair.doubt) if pair.doubt and not self.paired else result
@@ -524,7 +487,6 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
         """Return the headline, a table of times, and the other differences."""
         marks: dict[str, int] = {}
         head = f"{self['new']} against {self['base']}: {self.headline()}"
-        scale = [self["scale"]] if "scale" in self else []
         predicted = _makespan(self["prediction"]) if "prediction" in self else [()]
         rows: list[Sequence[str]] = [("", "base ms", "new ms", "ratio", "interval", "verdict")]
         times = {**self["task_times"], **self["edge_times"]}
@@ -536,7 +498,7 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
             rows, marks = [row[:4] for row in rows], {}
         measured = any(entry["rounds"] > 1 for entry in times.values())
         return [
-            Block(head, notes=scale),
+            Block(head),
             Block("makespan, predicted against real", predicted, (0, 4)),
             Block(rows=rows, left=(0, 5), what="tasks and edges"),
             Block(notes=[f"[{mark}] {reason}" for reason, mark in marks.items()]),

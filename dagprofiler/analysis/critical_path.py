@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
+from heapq import nlargest
 from itertools import accumulate
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from dagprofiler._document import ProfileData
@@ -24,9 +24,12 @@ from dagprofiler.graph.wiring import kahn_order
 
 _workers = partial(integer, "workers", least=1, error=ValueError)
 
-#: Times are added as integer picoseconds, exactly, so that paths of equal length tie and the
-#: slack of a critical task is 0. Integer instructions are added as they are.
-_PER_MS = 10**9
+#: Paths whose lengths differ by less than this share of the longest are equally long: sums of
+#: floats are not exact.
+_NEAR = 1e-9
+
+#: Tasks and edges of the critical path whose gains are computed.
+_COSTLIEST = 10
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,6 @@ class Analysis(ShownInBlocks):
         with communication are too low.
     work
         Sum of the costs of all tasks: the makespan on one worker.
-    levels
-        For each task the largest number of edges on a path to it.
     without_communication
         Edges cost nothing, as if all workers shared one memory.
     with_communication
@@ -62,10 +63,14 @@ class Analysis(ShownInBlocks):
     communication_note: str
     unknown_edges: tuple[str, ...]
     work: Number
-    levels: dict[str, int]
     without_communication: Paths
     with_communication: Paths | None
     critical_spans: CriticalSpans | None = None
+
+    @cached_property
+    def levels(self) -> dict[str, int]:
+        """For each task the largest number of edges on a path to it."""
+        return self.without_communication.graph.levels()
 
     @property
     def span(self) -> Number:
@@ -96,7 +101,7 @@ class Analysis(ShownInBlocks):
             return None
         edges = len(self.communication)
         mean = sum(self.communication.values()) / edges if edges else 0.0
-        return mean / (self.work / len(self.levels))
+        return mean / (self.work / len(self.weights.values))
 
     @property
     def bottlenecks(self) -> tuple[Bottleneck, ...]:
@@ -177,7 +182,7 @@ def analyze(
         If `profile` is no Profile.
     WeightError
         If tasks have no weight (see :meth:`Profile.weights`); if another argument is unknown, out
-        of its range or not applicable to these weights; if the sum of the costs overflows a float.
+        of its range or not applicable to these weights.
     CycleError
         If the profile was edited and its edges form a cycle.
 
@@ -190,8 +195,7 @@ def analyze(
     it, plus its bits / bandwidth, if a bandwidth is given; without either its cost is unknown.
     For reference times, samples are multiplied by the machine's calibration score, as those of
     tasks are. With instructions, samples are left out: they are times of this machine, while
-    `instructions_per_s` may be of another. Edges that carry nothing cost nothing. Times are
-    rounded to a picosecond.
+    `instructions_per_s` may be of another. Edges that carry nothing cost nothing.
 
     - critical path, earliest and latest start, slack: Kelley and Walker, Critical-Path Planning
       and Scheduling, Proc. Eastern Joint Computer Conference, 1959;
@@ -202,11 +206,7 @@ def analyze(
     - bounds of the makespan: Graham, SIAM J. Appl. Math. 17(2), 1969; Brent, J. ACM 21(2), 1974.
 
     The gain of a bottleneck is ``min(cost, span - rest)``, where `rest` is the longest path that
-    avoids it. In a topological order every path has exactly one edge that begins at or before a
-    place and ends after it; `rest` is the longest path over those edges except the bottleneck's.
-
-    O(V + E) time and memory, plus O(I log I) time for the bottlenecks, where I is the number of
-    different stretches of the critical path that edges bypass, at most E + 2 V.
+    avoids it; less than 1e-9 of the span counts as 0. O(V + E) time and memory.
 
     Examples
     --------
@@ -232,15 +232,10 @@ def analyze(
     choice("size", size, ("spec", "wire"), error=error)
     weights = weights_of(profile, cost, statistic, fill=fill)
     pairs = {(source, target): f"{source}->{target}" for source, target in edges_of(profile)}
-    try:
-        weights = _at_speed(weights, instructions_per_s)
-        communication = _communication_of(profile, pairs, weights, bandwidth_bits_per_s, size)
-        with collector_paused():
-            order = profile.dag_structure["execution_order"]
-            found = _analysis(weights, order, pairs, communication)
-    except OverflowError as error:
-        reason = "together with communication they make more than a float holds"
-        raise WeightError(weights.source, [], reason) from error
+    weights = _at_speed(weights, instructions_per_s)
+    communication = _communication_of(profile, pairs, weights, bandwidth_bits_per_s, size)
+    with collector_paused():
+        found = _analysis(weights, profile.dag_structure["execution_order"], pairs, communication)
     paths = found.with_communication or found.without_communication
     return replace(found, critical_spans=_critical_spans(profile, paths.critical_path))
 
@@ -261,7 +256,7 @@ def analysis_of(
     source = cost or "time"
     try:
         found = analyze(profile, cost=source, statistic=statistic, fill=0)
-        if len(found.weights.filled) == len(found.levels):
+        if len(found.weights.filled) == len(found.weights.values):
             # No task has a cost: this raises an error with the reason.
             weights_of(profile, source, statistic)
     except WeightError as error:
@@ -294,24 +289,18 @@ def _analysis(
 ) -> Analysis:
     graph = _WeightedGraph(list(weights.values), order, pairs)
     times = communication.times or {}
-    whole = {int} >= {*map(type, weights.values.values()), *map(type, times.values())}
-    per_unit = 1 if whole else _PER_MS
-    costs = [round(weights.values[name] * per_unit) for name in graph.names]
-    delays = [round(times.get(key, 0) * per_unit) for _, _, key in graph.edges]
-    work = sum(costs)
-    # The largest number below: if any number overflows, this one does.
-    float(work + sum(delays))
+    costs = [weights.values[name] for name in graph.names]
+    delays = [times.get(key, 0) for _, _, key in graph.edges]
+    without = _paths_of(graph, costs, [0] * len(delays))
     with_communication = None
-    without = _paths_of(graph, costs, [0] * len(delays), per_unit)
     if communication.times is not None:
-        with_communication = _paths_of(graph, costs, delays, per_unit) if any(delays) else without
+        with_communication = _paths_of(graph, costs, delays) if any(delays) else without
     return Analysis(
         weights=weights,
         communication=communication.times,
         communication_note=communication.note,
         unknown_edges=communication.unknown,
-        work=work if whole else work / _PER_MS,
-        levels=graph.by_name(graph.levels),
+        work=sum(costs),
         without_communication=without,
         with_communication=with_communication,
     )
@@ -329,21 +318,14 @@ class Bottleneck(NamedTuple):
     cost
         Its cost, in the unit of the analysis; above 0.
     gain
-        How much shorter the span would be if it cost nothing, exactly: from 0, where another
-        path is as long, to `cost`.
+        How much shorter the span would be if it cost nothing: from 0, where another path is as
+        long, to `cost`.
     """
 
     name: str
     kind: str
     cost: Number
     gain: Number
-
-
-class _Path(NamedTuple):
-    """A path: indices of its tasks, and of the edges between them."""
-
-    tasks: list[int]
-    edges: list[int]
 
 
 @dataclass(frozen=True)
@@ -359,109 +341,86 @@ class Paths:
     critical_path
         The tasks of the longest path, from an entry to an exit task; on a tie, the path whose
         names sort first.
+    graph
+        The DAG in numbers.
     """
 
     span: Number
     critical_path: tuple[str, ...]
-    _graph: _WeightedGraph = field(repr=False, compare=False)
-    _path: _Path = field(repr=False)
-    #: In ticks: costs of tasks and edges; of each task the longest paths to it and from it.
-    _costs: Sequence[int] = field(repr=False)
-    _delays: Sequence[int] = field(repr=False)
-    _top_levels: Sequence[int] = field(repr=False)
-    _bottom_levels: Sequence[int] = field(repr=False)
-    _per_unit: int = field(repr=False)
+    graph: _WeightedGraph = field(repr=False, compare=False)
+    #: Costs of tasks and edges; of each task the longest paths to it and from it.
+    _costs: Sequence[Number] = field(repr=False)
+    _delays: Sequence[Number] = field(repr=False)
+    _top_levels: Sequence[Number] = field(repr=False)
+    _bottom_levels: Sequence[Number] = field(repr=False)
+    #: The edges of the critical path.
+    _path_edges: Sequence[int] = field(repr=False)
 
     @cached_property
     def bottlenecks(self) -> tuple[Bottleneck, ...]:
-        """The tasks and edges on the critical path that cost anything.
+        """The ten costliest tasks and edges on the critical path, of those that cost anything.
 
         By `gain`, then by `cost`, largest first, then in the order of the path.
         """
-        graph, path, costs = self._graph, self._path, self._costs
-        rest = _longest_avoiding(2 * len(path.tasks) - 1, self._bypasses())
-        slots = [("", "", 0)] * len(rest)
-        slots[::2] = [(graph.names[i], "task", costs[i]) for i in path.tasks]
-        slots[1::2] = [(graph.edges[k][2], "edge", self._delays[k]) for k in path.edges]
-        span = max(self._bottom_levels, default=0)
-        gains = [
-            (min(cost, span - avoiding), cost, name, kind)
-            for (name, kind, cost), avoiding in zip(slots, rest)
-            if cost
-        ]
-        # Sorting is stable: on a tie the order of the path remains.
-        gains.sort(key=itemgetter(0, 1), reverse=True)
-        per_unit = self._per_unit
-        if per_unit == 1:
-            return tuple(Bottleneck(name, kind, cost, gain) for gain, cost, name, kind in gains)
-        return tuple(
-            Bottleneck(name, kind, cost / per_unit, gain / per_unit)
-            for gain, cost, name, kind in gains
-        )
+        tasks = [("task", self._costs[self.graph.place[name]], name) for name in self.critical_path]
+        edges = [("edge", self._delays[k], k) for k in self._path_edges]
+        on_path: list[Any] = [("", 0, "")] * (len(tasks) + len(edges))
+        on_path[::2], on_path[1::2] = tasks, edges
+        bottlenecks = []
+        for kind, cost, item in nlargest(_COSTLIEST, on_path, key=lambda item: item[1]):
+            if cost and kind == "task":
+                bottlenecks.append(Bottleneck(item, kind, cost, self.gain(item)))
+            elif cost:
+                source, _, key = self.graph.edges[item]
+                gain = min(cost, self._loss(source, source + 1, item))
+                bottlenecks.append(Bottleneck(key, kind, cost, gain))
+        # Sorting is stable, and on a tie nlargest has the order of the path.
+        return tuple(sorted(bottlenecks, key=lambda item: (-item.gain, -item.cost)))
 
-    def _bypasses(self) -> dict[tuple[int, int], int]:
-        """Return first and last bypassed slot to the longest path over an edge that bypasses them.
+    def gain(self, task: str) -> Number:
+        """Return how much shorter the span would be if a task cost nothing; O(V + E) time."""
+        place = self.graph.place[task]
+        return min(self._costs[place], self._loss(place - 1, place + 1))
 
-        The path is a row of slots: task, edge, task ... task. An edge bypasses the tasks of the
-        path that are strictly between its ends in topological order, and the path's edges that
-        begin at its source or later and before its target; so does the way into an entry, and out
-        of an exit.
+    def _loss(self, last: int, first: int, edge: int = -1) -> Number:
+        """Return how much shorter the longest path is that avoids a task, or an edge.
+
+        In topological order, every other path goes over another edge from a task up to `last` to
+        one from `first` on, or begins or ends there.
         """
-        graph, costs, top, bottom = self._graph, self._costs, self._top_levels, self._bottom_levels
-        path, count = self._path.tasks, len(costs)
-        last, on_path = 2 * len(path) - 2, {*path}
-        #: For each task the first slot that an edge from it bypasses, and the last of one to it.
-        #: After a task of the path comes its edge; after any other the path's next task.
-        after, until, slot = [0] * count, [0] * count, 0
-        for task in range(count):
-            until[task] = min(slot - 1, last)
-            if task in on_path:
-                after[task], slot = slot + 1, slot + 2
-            else:
-                after[task] = slot
-        longest: dict[tuple[int, int], int] = {}
-
-        def add(first: int, last_slot: int, length: int) -> None:
-            if first <= last_slot and length > longest.get((first, last_slot), -1):
-                longest[first, last_slot] = length
-
-        own = {*self._path.edges}
-        for k, (source, target, _) in enumerate(graph.edges):
-            if after[source] <= until[target] and k not in own:
-                length = top[source] + costs[source] + self._delays[k] + bottom[target]
-                add(after[source], until[target], length)
-        for task in range(count):
-            if not graph.levels[task]:
-                add(0, until[task], bottom[task])
-            if graph.is_exit(task):
-                add(after[task], last, top[task] + costs[task])
-        return longest
-
-    def _by_name(self, ticks: Iterable[int]) -> dict[str, Number]:
-        return self._graph.by_name([_in_units(value, self._per_unit) for value in ticks])
+        graph, top, bottom = self.graph, self._top_levels, self._bottom_levels
+        lengths = [
+            top[source] + self._costs[source] + self._delays[k] + bottom[target]
+            for k, (source, target, _) in enumerate(graph.edges[: graph.first_edge[last + 1]])
+            if target >= first and k != edge
+        ]
+        lengths += [bottom[task] for task in graph.entries if task >= first]
+        lengths += [top[task] + self._costs[task] for task in graph.exits if task <= last]
+        return _positive(self.span - max(lengths, default=0), self.span)
 
     @cached_property
     def earliest_start(self) -> dict[str, Number]:
         """Top level: the longest path from an entry to the task, without the task's own cost."""
-        return self._by_name(self._top_levels)
+        return self.graph.by_name(self._top_levels)
 
     @cached_property
     def bottom_level(self) -> dict[str, Number]:
         """The longest path from the task to an exit, with the task's own cost."""
-        return self._by_name(self._bottom_levels)
+        return self.graph.by_name(self._bottom_levels)
 
     @cached_property
     def latest_start(self) -> dict[str, Number]:
         """``span - bottom_level``: starting later makes the whole run longer."""
-        span = max(self._bottom_levels, default=0)
-        return self._by_name(span - bottom for bottom in self._bottom_levels)
+        return {name: self.span - level for name, level in self.bottom_level.items()}
 
     @cached_property
     def slack(self) -> dict[str, Number]:
         """``latest_start - earliest_start``: 0 for every task on a longest path."""
-        span = max(self._bottom_levels, default=0)
-        levels = zip(self._top_levels, self._bottom_levels)
-        return self._by_name(span - bottom - top for top, bottom in levels)
+        starts = self.earliest_start
+        return {
+            name: _positive(latest - starts[name], self.span)
+            for name, latest in self.latest_start.items()
+        }
 
     @property
     def upward_rank(self) -> dict[str, Number]:
@@ -474,8 +433,9 @@ class Paths:
         return self.earliest_start
 
 
-def _in_units(ticks: int, per_unit: int) -> Number:
-    return ticks if per_unit == 1 else ticks / per_unit
+def _positive(difference: Number, span: Number) -> Number:
+    """Return a difference of lengths of paths; 0 if it may be one of rounding."""
+    return difference if difference > _NEAR * span else 0 * span
 
 
 class _WeightedGraph:
@@ -483,14 +443,14 @@ class _WeightedGraph:
 
     Attributes
     ----------
-    names
-        Task names in topological order.
+    names, place
+        Task names in topological order, and the place of each.
     edges
         Source, target and key of each edge, sources ascending.
     first_edge
         For each task the index of its first edge in `edges`.
-    levels
-        For each task the largest number of edges on a path to it.
+    entries, exits
+        Tasks without predecessors, and without successors.
     """
 
     def __init__(
@@ -501,88 +461,67 @@ class _WeightedGraph:
         if place.keys() != {*nodes} or any(place[a] >= place[b] for a, b in pairs):
             order = kahn_order(nodes, pairs)
             place = {name: i for i, name in enumerate(order)}
-        self.names, self._place, self._nodes = order, place, nodes
+        self.names, self.place, self._nodes = order, place, nodes
         self.edges = sorted((place[a], place[b], key) for (a, b), key in pairs.items())
-        edges_from = Counter(source for source, _, _ in self.edges)
-        self.first_edge = list(accumulate((edges_from[i] for i in range(len(nodes))), initial=0))
-        self.levels = [0] * len(nodes)
+        edges_from = [0] * len(nodes)
+        for source, _, _ in self.edges:
+            edges_from[source] += 1
+        self.first_edge = list(accumulate(edges_from, initial=0))
+        targets = {target for _, target, _ in self.edges}
+        self.entries = [task for task in range(len(nodes)) if task not in targets]
+        self.exits = [task for task, count in enumerate(edges_from) if not count]
+
+    def levels(self) -> dict[str, int]:
+        """Return for each task the largest number of edges on a path to it."""
+        levels = [0] * len(self.names)
         for source, target, _ in self.edges:
-            self.levels[target] = max(self.levels[target], self.levels[source] + 1)
+            levels[target] = max(levels[target], levels[source] + 1)
+        return self.by_name(levels)
 
-    def is_exit(self, task: int) -> bool:
-        """Return whether a task has no successors."""
-        return self.first_edge[task] == self.first_edge[task + 1]
-
-    def by_name(self, values: Sequence[Number]) -> dict[str, Any]:
+    def by_name(self, values: Sequence[Any]) -> dict[str, Any]:
         """Return task name to value, in the order of the profile."""
-        return {name: values[self._place[name]] for name in self._nodes}
+        return {name: values[self.place[name]] for name in self._nodes}
 
 
-def _paths_of(
-    graph: _WeightedGraph, costs: Sequence[int], delays: Sequence[int], per_unit: int
-) -> Paths:
-    """Return the paths through a graph whose costs and delays are integer ticks."""
-    count = len(costs)
-    above, below = [0] * count, [0] * count
+def _paths_of(graph: _WeightedGraph, costs: Sequence[Number], delays: Sequence[Number]) -> Paths:
+    # Zeros of the type of the costs.
+    top = [0 * cost for cost in costs]
     for (source, target, _), delay in zip(graph.edges, delays):
-        arrival = above[source] + costs[source] + delay
-        above[target] = max(above[target], arrival)
+        arrival = top[source] + costs[source] + delay
+        top[target] = max(top[target], arrival)
+    bottom = list(costs)
     for (source, target, _), delay in zip(reversed(graph.edges), reversed(delays)):
-        remaining = delay + costs[target] + below[target]
-        below[source] = max(below[source], remaining)
-    bottom = list(map(int.__add__, costs, below))
+        remaining = costs[source] + delay + bottom[target]
+        bottom[source] = max(bottom[source], remaining)
     span = max(bottom, default=0)
-    path = _critical(graph, bottom, below, delays)
-    return Paths(
-        span=_in_units(span, per_unit),
-        critical_path=tuple(graph.names[i] for i in path.tasks),
-        _graph=graph,
-        _path=path,
-        _costs=costs,
-        _delays=delays,
-        _top_levels=above,
-        _bottom_levels=bottom,
-        _per_unit=per_unit,
-    )
+    tasks, edges = _critical(graph, bottom, delays)
+    names = tuple(graph.names[i] for i in tasks)
+    return Paths(span, names, graph, costs, delays, top, bottom, edges)
 
 
 def _critical(
-    graph: _WeightedGraph, bottom: Sequence[int], below: Sequence[int], delays: Sequence[int]
-) -> _Path:
-    """Return the longest path; on a tie, the one whose names sort first."""
-    if not bottom:
-        return _Path([], [])
-    names, span = graph.names, max(bottom)
-    entries = (i for i, level in enumerate(graph.levels) if not level and bottom[i] == span)
-    task = min(entries, key=names.__getitem__)
-    path = _Path([task], [])
-    while not graph.is_exit(task):
-        nearest, first = "", -1
+    graph: _WeightedGraph, bottom: Sequence[Number], delays: Sequence[Number]
+) -> tuple[list[int], list[int]]:
+    """Return tasks and edges of the longest path; on a tie, the one whose names sort first."""
+    names, span = graph.names, max(bottom, default=0)
+    near = _NEAR * span
+    longest = [task for task in graph.entries if bottom[task] >= span - near]
+    tasks, edges = sorted(longest, key=lambda task: names[task])[:1], []
+    task = tasks[0] if tasks else -1
+    while task >= 0:
+        length: Number = 0
+        following = edge = -1
         for k in range(graph.first_edge[task], graph.first_edge[task + 1]):
-            _, target, _ = graph.edges[k]
-            if delays[k] + bottom[target] == below[task] and (first < 0 or names[target] < nearest):
-                nearest, first = names[target], k
-        task = graph.edges[first][1]
-        path.tasks.append(task)
-        path.edges.append(first)
-    return path
-
-
-def _longest_avoiding(count: int, bypasses: Mapping[tuple[int, int], int]) -> list[int]:
-    """Return for each of `count` slots the longest path that avoids it; 0 if there is none."""
-    rest = [0] * count
-    #: From each slot to the next one without a length; paths are halved on the way.
-    following = list(range(count + 1))
-    for (first, until), length in sorted(bypasses.items(), key=lambda item: -item[1]):
-        slot = first
-        while True:
-            while following[slot] != slot:
-                following[slot] = slot = following[following[slot]]
-            if slot > until:
-                break
-            rest[slot] = length
-            following[slot] = slot + 1
-    return rest
+            target = graph.edges[k][1]
+            onward = delays[k] + bottom[target]
+            is_first = onward >= length - near and names[target] < names[following]
+            if edge < 0 or onward > length + near or is_first:
+                length, following, edge = onward, target, k
+        if edge >= 0:
+            edges.append(edge)
+            tasks.append(following)
+        task = following
+    return tasks, edges
 
 
 class _Communication(NamedTuple):
@@ -630,12 +569,15 @@ def _communication_of(
             "instructions_per_s too, or a time as cost"
         )
         raise WeightError(weights.source, [], reason)
-    metrics = {(edge.source, edge.target): edge for edge in profile.metrics.edge_metrics}
-    edges = [(key, metrics.get(pair)) for pair, key in pairs.items()]
+    carried = {(edge.source, edge.target): edge for edge in profile.metrics.edge_metrics}
     # An order-only edge is known to cost nothing.
-    loaded = {key: edge for key, edge in edges if not edge or edge.data_fields or edge.size_bytes}
-    free: dict[str, Number] = dict.fromkeys(pairs.values(), 0)
+    loaded = {
+        key: edge
+        for pair, key in pairs.items()
+        if (edge := carried.get(pair)) is None or edge.data_fields or edge.size_bytes
+    }
     if not loaded:
+        free: dict[str, Number] = dict.fromkeys(pairs.values(), 0)
         return _Communication(free, "none, since no edge carries anything")
     if instructions:
         return _Communication(
@@ -661,7 +603,8 @@ def _communication_of(
         note = f"{words}{partly}, and {note}" if measured else f"{note}; {words}"
     if not times:
         return _Communication(None, f"unknown: {unknown}")
-    return _Communication({**free, **times}, note, tuple(key for key in loaded if key not in times))
+    every = {key: times.get(key, 0) for key in pairs.values()}
+    return _Communication(every, note, tuple(key for key in loaded if key not in times))
 
 
 def _measured(
@@ -877,7 +820,8 @@ def bounds_of(found: Analysis) -> Iterator[tuple[int, Number, Number, float | No
     while parallelism:
         shortest, longest = found.makespan_lower_bound(workers), found.makespan_upper_bound(workers)
         yield workers, shortest, longest, found.speedup_bound(workers)
-        if workers >= parallelism:
+        # Sums of floats are not exact.
+        if workers >= round(parallelism, 9):
             break
         workers *= 2
 

@@ -74,8 +74,9 @@ def _median_round(profile: ProfileData) -> _Round | None:
     measured = {*samples.measured}
     rounds: dict[int, list[Any]] = {}
     for row in profile.timeline.rows():
-        moments = row.ready_ms, row.deserialize_start_ms, row.compute_start_ms, row.compute_end_ms
-        if None not in moments and (not samples.rounds or row.round in measured):
+        is_timed = row.compute_start_ms is not None and row.compute_end_ms is not None
+        is_placed = row.ready_ms is not None and row.deserialize_start_ms is not None
+        if is_timed and is_placed and (not samples.rounds or row.round in measured):
             rounds.setdefault(row.round, []).append(row)
     if not rounds:
         return None
@@ -102,28 +103,35 @@ def _ended_ms(row: Any) -> float:
 def _split(typical: _Round, workers: int) -> dict[str, float]:
     """Return the parts of one round: the time of all workers, divided by their number."""
     rows = typical.rows
-    computing = between = whole = 0.0
+    ends = [_ended_ms(row) for row in rows]
+    computing = sum([row.compute_end_ms - row.compute_start_ms for row in rows])
+    whole = sum([end - row.deserialize_start_ms for row, end in zip(rows, ends)])
+    # Time between the phases serializes nothing.
+    between = sum(
+        [
+            row.compute_start_ms - row.deserialize_end_ms
+            for row in rows
+            if row.deserialize_end_ms is not None
+        ]
+    )
+    between += sum(
+        [
+            row.serialize_start_ms - row.compute_end_ms
+            for row in rows
+            if row.serialize_start_ms is not None
+        ]
+    )
     # Steps of the number of tasks that are ready and wait, and of workers that work.
-    steps = []
-    for row in rows:
-        ended_ms = _ended_ms(row)
-        computing += row.compute_end_ms - row.compute_start_ms
-        whole += ended_ms - row.deserialize_start_ms
-        # Time between the phases serializes nothing.
-        if row.deserialize_end_ms is not None:
-            between += row.compute_start_ms - row.deserialize_end_ms
-        if row.serialize_start_ms is not None:
-            between += row.serialize_start_ms - row.compute_end_ms
-        steps.append((row.ready_ms, 1, 0))
-        steps.append((row.deserialize_start_ms, -1, 1))
-        steps.append((ended_ms, 0, -1))
+    steps = [(row.ready_ms, 1, 0) for row in rows]
+    steps += [(row.deserialize_start_ms, -1, 1) for row in rows]
+    steps += [(ended_ms, 0, -1) for ended_ms in ends]
     steps.sort()
     spent: dict[str, float] = {
         "tasks": computing - typical.waited_ms,
         "cores": typical.waited_ms,
         "transfers": whole - computing - between,
     }
-    begin, end = min(row.ready_ms for row in rows), max(map(_ended_ms, rows))
+    begin, end = min([row.ready_ms for row in rows]), max(ends)
     engine, ready, working, at = 0.0, 0, 0, begin
     for moment, waiting, busy in steps:
         if ready > 0 and working < workers:
@@ -196,6 +204,7 @@ class _TimedRun:
         self.workers, self.found = workers, found
         self.paths = found.with_communication or found.without_communication
         self.profile = profile
+        self._on_path = {*self.paths.critical_path}
         #: In the order in which they are numbered.
         self.names = sorted(profile.dag_structure["nodes"])
         self.computing = [float(found.weights.values[name]) for name in self.names]
@@ -252,6 +261,9 @@ class _TimedRun:
                 rows.append({"name": name, "tasks": tasks, **figures})
 
         for name in sorted(costs, key=lambda name: -costs[name])[:most]:
+            if costs[name] <= _SHOWN * whole_ms:
+                # The rest costs less than a gain that is shown.
+                break
             tasks = members[name]
             without_ms = whole_ms - costs[name]
             if workers > 1:
@@ -271,16 +283,12 @@ class _TimedRun:
             computing[i] = 0.0
         return computing
 
-    @cached_property
-    def _gains_on_path(self) -> dict[str, float]:
-        return {item.name: item.gain for item in self.paths.bottlenecks if item.kind == "task"}
-
     def _enough_ms(self, tasks: Sequence[int]) -> float:
         """Return how much shorter the critical path is without tasks."""
-        path = self._gains_on_path
-        on_path = [self.names[i] for i in tasks if self.names[i] in path]
-        if len(tasks) == 1 or not on_path:
-            return path[on_path[0]] if on_path else 0.0
+        if not any(self.names[i] in self._on_path for i in tasks):
+            return 0.0
+        if len(tasks) == 1:
+            return self.paths.gain(self.names[tasks[0]])
         computing = self._without(tasks)
         _, order, targets, first_target = self.graph
         communication = self.found.communication or {}

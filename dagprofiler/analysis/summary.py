@@ -56,8 +56,13 @@ _NAMED = 5
 
 
 def summary(profile: ProfileData) -> str:
-    """Return what is shown of a profile, as text; at most 40 rows of each table."""
-    return render(blocks(figures(profile, top=MOST_ROWS)))
+    """Return what terminals show of a profile."""
+    return render(profile_blocks(profile))
+
+
+def profile_blocks(profile: ProfileData) -> list[Block]:
+    """Return what terminals and notebooks show of a profile; at most 40 rows of each table."""
+    return blocks(figures(profile, top=MOST_ROWS))
 
 
 def figures(
@@ -141,12 +146,6 @@ def _moving(entries: Collection[TaskMetrics]) -> Iterator[str]:
     sums = [sum(getattr(entry, key) or 0 for entry in entries) for key in keys]
     if any(sums):
         yield f"data: serialized in {number(sums[0])} ms, deserialized in {number(sums[1])} ms"
-
-
-def origin(profile: ProfileData) -> str:
-    """Return whether a profile is predicted, and its origin."""
-    predicted = f"{_PREDICTED}; " if "prediction" in profile.sections else ""
-    return f"{predicted}{_origin(profile)}"
 
 
 #: The first words on a profile of times that nothing took.
@@ -363,7 +362,7 @@ def _task_block(tasks: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) ->
         row += [number(task["node_weight"])] * ("node_weight" in known)
         rows.append(row + [printable(task["state"])] * has_state)
     left = (0, len(head) - 1) if has_state else (0,)
-    return Block("", rows, left, "tasks")
+    return Block("tasks", rows, left, "tasks")
 
 
 def _half_width(task: Mapping[str, Any]) -> str:
@@ -380,7 +379,7 @@ def _edge_block(edges: Sequence[Mapping[str, Any]]) -> Block:
         name = f"{printable(edge['source'])} -> {printable(edge['target'])}"
         sizes = (quantity(edge[key], BYTES) for key in ("size_bytes", "wire_bytes"))
         rows.append([name, *sizes, some(edge["data_fields"] or (), 3)])
-    return Block("", rows, (0, 3), "edges")
+    return Block("edges", rows, (0, 3), "edges")
 
 
 def _path_blocks(path: Mapping[str, Any]) -> Iterator[Block]:

@@ -12,7 +12,7 @@ from math import ceil, isfinite, log
 from typing import Any, NamedTuple
 
 from dagprofiler._util.json import jsonable
-from dagprofiler._util.text import Block, printable, render
+from dagprofiler._util.text import Block, markdown, printable, render
 from dagprofiler.analysis.compare import (
     PREDICTED,
     WAY_OUT,
@@ -160,7 +160,7 @@ def compare(arguments: argparse.Namespace) -> int:
     else:
         width = _output.width() or 80
         blocks = [_blocks(comparison, in_turns=arguments.run) for comparison in comparisons]
-        shown = [_markdown(b) if arguments.markdown else render(b, 0, width) for b in blocks]
+        shown = [markdown(b) if arguments.markdown else render(b, 0, width) for b in blocks]
         _output.print_text("\n\n".join(shown))
     # One that fails counts more than one without a verdict.
     return _FAILED if _FAILED in codes else max(codes)
@@ -279,25 +279,3 @@ def _hint(comparison: ProfileComparison, *, in_turns: bool) -> str:
     if any(WAY_OUT in reason for reason in reasons):
         return _SEVERAL_ROUNDS
     return _LESS_NOISE if in_turns else f"{_LESS_NOISE}, {_IN_TURNS}"
-
-
-def _markdown(blocks: Sequence[Block]) -> str:
-    parts = []
-    for block in blocks:
-        lines = []
-        if block.title and len(block.rows) != 1:
-            lines += [f"**{_escaped(block.title)}**", ""]
-        if len(block.rows) > 1:
-            head, *body = [[_escaped(cell) for cell in row] for row in block.rows]
-            rules = ["---" if i in block.left else "---:" for i in range(len(head))]
-            lines += [f"| {' | '.join(head)} |", f"|{'|'.join(rules)}|"]
-            lines += [f"| {' | '.join(row)} |" for row in body]
-        lines += [f"- {_escaped(words)}" for words in block.notes]
-        if lines:
-            parts.append("\n".join(lines).rstrip())
-    return "\n\n".join(parts)
-
-
-def _escaped(text: str) -> str:
-    """Return text with Markdown's special characters escaped."""
-    return re.sub(r"([\\`*_\[\]<>|#~&@])", r"\\\1", text)

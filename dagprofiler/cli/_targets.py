@@ -431,15 +431,10 @@ def _candidates(module: ModuleType) -> list[str]:
 
 def _what_there_is(where: str, module: ModuleType) -> str:
     """Return a hint with the DAGs of a module, or else its functions."""
-    names = list(_dags(module))
-    if names:
-        return f"; it has {', '.join(f'{where}:{name}' for name in names[:5])}"
-    names = _candidates(module)
-    returned = {name: getattr(module, name).__annotations__.get("return") for name in names}
-    names = [name for name in names if returned[name] in (DAG, "DAG")] or names
+    names = _candidates(module)[:5]
     if not names:
         return "; define one, as in dag = DAG(tasks, edges)"
-    return f"; does one of these build it: {', '.join(f'{where}:{name}' for name in names[:5])}?"
+    return f"; it has {', '.join(f'{where}:{name}' for name in names)}"
 
 
 def _built(target: str, found: Any, given: dict[str, str]) -> DAG:

@@ -12,6 +12,7 @@ from dagprofiler.errors import (
     GraphError,
     describe,
     did_you_mean,
+    listed,
     short_repr,
 )
 from dagprofiler.graph.wiring import Wiring
@@ -79,7 +80,7 @@ class ContractReader:
         known, declares = self._of_class.get(kind), not _DECLARATIONS.isdisjoint(vars(task))
         if known is not None and not declares:
             return known
-        where = f"task {short_repr(name)}"
+        where = f"task {name!r}"
         check_declarations(task, where)
         parameters = self._parameters_of(task.compute, where)
         contract = contract_of(task, parameters, self._default)
@@ -150,7 +151,7 @@ def problems_of(
             wrong[kind] = any(_input_problems(wiring, i, contract, ()))
         if wrong[kind] or i in outside:
             problems += [
-                GraphError(f"task {short_repr(wiring.names[i])}: {problem}")
+                GraphError(f"task {wiring.names[i]!r}: {problem}")
                 for problem in _input_problems(wiring, i, contract, outside.get(i, ()))
             ]
     return problems
@@ -181,20 +182,20 @@ def _input_problems(
         return
     for field in sorted(takes.required.difference(arriving, gathers)):
         hint = "" if takes.takes_cfg else did_you_mean(field, ["cfg"])
-        yield f"compute() needs {short_repr(field)}, and nobody provides it{hint}"
+        yield f"compute() needs {field!r}, and nobody provides it{hint}"
     if not takes.any:
         accepted = sorted(takes.required | takes.optional)
         for field in sorted(arriving.union(gathers).difference(accepted)):
             names = _producers(wiring, i, field, outside)
             source = f" from {', '.join(names[:5])}" if names else ""
             yield (
-                f"compute() does not take {short_repr(field)}{source} "
-                f"(it takes: {', '.join(map(repr, accepted)) or 'nothing'})"
+                f"compute() does not take {field!r}{source} "
+                f"(it takes: {listed(accepted, 20) or 'nothing'})"
                 f"{did_you_mean(field, accepted)}; an edge with fields [] only orders"
             )
 
 
 def _producers(wiring: Wiring, i: int, field: str, outside: Collection[str]) -> list[str]:
     """Return the producers of `field` of task number `i`, quoted."""
-    names = [short_repr(wiring.names[wiring.owner[s]]) for f, s in wiring.feeds(i) if f == field]
+    names = [repr(wiring.names[wiring.owner[s]]) for f, s in wiring.feeds(i) if f == field]
     return [*names, "run(inputs=...)"] if field in outside else names

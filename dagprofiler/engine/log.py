@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 from dagprofiler._document.rounds import MEASURED, MOMENTS, Rounds
 from dagprofiler._util.interpreter import TaskSpans
 from dagprofiler._util.json import utc_text
-from dagprofiler.errors import GraphError, short_repr
+from dagprofiler.errors import GraphError
 from dagprofiler.executors import RoundReport
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.machine import (
@@ -93,7 +93,7 @@ def _check_same(here: Wiring, first: Wiring) -> None:
         if name in of_here and name in of_first:
             lacks = "has other outputs of it, or other edges to it"
         raise GraphError(
-            f"task {short_repr(name)}: a later round {lacks}; rounds can be compared only if "
+            f"task {name!r}: a later round {lacks}; rounds can be compared only if "
             "their graphs are the same: use rounds=1, or a seed if the graph depends on random "
             "numbers"
         )
@@ -503,7 +503,7 @@ def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
                 if round_log.succeeded(task)
             ]
         )
-    decode_s, compute_s, encode_s = map(_medians, phases)
+    decode_s, compute_s, encode_s = [_medians(columns) for columns in phases]
     return Figures(decode_s, compute_s, encode_s, wire_bytes, payload_bytes, undeclared_bytes)
 
 

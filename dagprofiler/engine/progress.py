@@ -105,7 +105,7 @@ class Progress(Hook):
 
     task_failed = task_finished
 
-    def run_finished(self, profile: Profile) -> None:  # noqa: ARG002  (the hook's signature)
+    def run_finished(self, profile: Profile) -> None:
         """Remove the line, before anything else is printed."""
         self.close()
 

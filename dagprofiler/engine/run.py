@@ -523,7 +523,10 @@ class Run:
             setup,
             setup.workflow.wiring,
             {**setup.estimates},
-            {i: sum(map(frames_bytes, data.values())) for i, data in setup.given_inputs.items()},
+            {
+                i: sum([frames_bytes(frames) for frames in values.values()])
+                for i, values in setup.given_inputs.items()
+            },
             self._executor.name,
             self._executor.ahead_s,
             self._executor.workers,

@@ -303,9 +303,9 @@ def _encoded(
                 # Raises a TypeError unless they are frames.
                 frames_bytes(frames)
             except Exception as error:
-                name = short_repr(workflow.wiring.names[i])
+                name = workflow.wiring.names[i]
                 raise SerializationError(
-                    f"inputs: {field!r} of task {name} ({type(value).__name__}) cannot be "
+                    f"inputs: {field!r} of task {name!r} ({type(value).__name__}) cannot be "
                     f"serialized: {describe(error)}"
                 ) from error
     return encoded
@@ -362,7 +362,7 @@ def ranking(
         times = _times(priorities)
         missing = [name for name in names if name not in times]
         if missing:
-            raise refused(f"priorities: no time for {listed(missing, show=short_repr)}")
+            raise refused(f"priorities: no time for {listed(missing)}")
         weights = [times[name] for name in names]
     levels = bottom_levels(wiring.order, wiring.targets, wiring.first_target, weights)
     return source, sorted(range(len(names)), key=lambda i: (-levels[i], i))
@@ -496,7 +496,7 @@ def check_limits(executor: EndsTasks, names: Iterable[str], tasks: Iterable[Task
     """Raise a ValidationError if a task's own time limit is none, or cannot be kept."""
     for name, task in zip(names, tasks):
         if task.timeout is not None:
-            which = f"task {short_repr(name)}: timeout"
+            which = f"task {name!r}: timeout"
             number(which, task.timeout, unit="seconds")
             check_ends(executor, which)
 
@@ -565,7 +565,7 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
         If the model fails, or returns anything but a finite number of at
         least 0 that fits 64 bits, or None.
     """
-    where = f"task {short_repr(name)}: estimate_instructions"
+    where = f"task {name!r}: estimate_instructions"
     try:
         value: Any = task.estimate_instructions(config)
     except Exception as error:

@@ -131,10 +131,10 @@ class Executor(ABC):
             Of the job's result. An exception means that the executor lost the job.
         """
 
-    def open(self) -> None:  # noqa: B027  (most have nothing to do)
+    def open(self) -> None:
         """Prepare for a run; called once before the first job."""
 
-    def announce(self, key: str, session: bytes) -> bool:  # noqa: ARG002  (of earlier versions)
+    def announce(self, key: str, session: bytes) -> bool:
         """Do nothing; nothing calls it, and the next version does not have it.
 
         Each job has its session as its first input.
@@ -149,7 +149,7 @@ class Executor(ABC):
         if self.on_capacity is not None:
             self.on_capacity()
 
-    def check(self) -> None:  # noqa: B027  (most futures report it)
+    def check(self) -> None:
         """Raise if no job can finish any more; called each second without a result.
 
         An exception means that all jobs are lost and that no more are accepted. An
@@ -186,7 +186,7 @@ class Executor(ABC):
         """
         raise refused(f"schedule: node {node!r}: {self.name} does not keep the order of tasks")
 
-    def close(self) -> None:  # noqa: B027  (the same)
+    def close(self) -> None:
         """Release the resources of :meth:`open` and of the jobs; called after the last job."""
 
 
@@ -197,3 +197,13 @@ def running_future() -> Future[JobResult]:
     future: Future[JobResult] = Future()
     future.set_running_or_notify_cancel()
     return future
+
+
+def settle(future: Future[JobResult], make_result: Callable[[], JobResult]) -> None:
+    """Set a future's result, or the error of making it: the run loop waits for one of them."""
+    try:
+        result = make_result()
+    except BaseException as error:  # noqa: BLE001  (else the run would never end)
+        future.set_exception(error)
+    else:
+        future.set_result(result)

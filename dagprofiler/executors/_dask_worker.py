@@ -78,7 +78,7 @@ class Anywhere(SchedulerPlugin):  # type: ignore[misc]  # Dask has no types
         """Remember the scheduler."""
         self._scheduler = scheduler
 
-    def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:  # noqa: ARG002  (Dask's)
+    def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
         """Forget the worker of a task that no worker can run."""
         if finish == "no-worker" and str(key).startswith(self._run):
             self._scheduler.tasks[key].worker_restrictions = None

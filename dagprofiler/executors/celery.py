@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from dagprofiler.errors import describe, needs_extra, refused, short_repr
-from dagprofiler.executors import Executor, running_future
+from dagprofiler.executors import Executor, running_future, settle
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.executors.jobs import JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
@@ -229,21 +229,17 @@ class CeleryExecutor(Executor):
         from dagprofiler.executors.celery_worker import JOB, as_text
 
         text, key = as_text((job, handles)), uuid()
-        # Known before it is sent: a Ctrl-C in the middle takes it back, too.
+        # Known before it is sent: :meth:`close` takes it back after a Ctrl-C or an error, too.
         pending = self._pending[key] = _PendingTask(self._app.AsyncResult(key))
-        try:
-            self._app.send_task(
-                JOB,
-                (text,),
-                task_id=key,
-                ignore_result=False,
-                # Shown by monitors.
-                argsrepr=f"({job.name!r},)",
-                **self._options,
-            )
-        except Exception:
-            self._pending.pop(key, None)
-            raise
+        self._app.send_task(
+            JOB,
+            (text,),
+            task_id=key,
+            ignore_result=False,
+            # Shown by monitors.
+            argsrepr=f"({job.name!r},)",
+            **self._options,
+        )
         with self._changed:
             self._changed.notify_all()
         pending.result.then(self._arrived)
@@ -253,12 +249,7 @@ class CeleryExecutor(Executor):
         """Set the future of a result; called in any thread."""
         pending = self._pending.pop(result.id, None)
         if pending is not None:
-            try:
-                outcome = _outcome(result)
-            except Exception as error:  # noqa: BLE001  (any error means that the job is lost)
-                pending.future.set_exception(error)
-            else:
-                pending.future.set_result(outcome)
+            settle(pending.future, lambda: _outcome(result))
         # Remove it from the backend; what cannot be removed expires there.
         with suppress(Exception):
             result.forget()

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from dagprofiler._util.checks import integer
 from dagprofiler.errors import describe, needs_extra, refused, short_repr
-from dagprofiler.executors import Executor, running_future
+from dagprofiler.executors import Executor, running_future, settle
 from dagprofiler.executors.jobs import JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import frames_bytes
@@ -266,18 +266,15 @@ class DaskExecutor(Executor):
             # Of another run, or recomputed for its output only.
             return
         self._took_s, self._done = self._took_s + took_s, self._done + 1
-        try:
-            result = self._with_handles(pickle.loads(packed), sent.in_dask, worker)
-            result.attempts = (*result.attempts, *sent.lost)
-        except BaseException as error:  # noqa: BLE001  (the run loop waits for the future)
-            sent.future.set_exception(error)
-        else:
-            sent.future.set_result(result)
+        settle(sent.future, lambda: self._with_handles(packed, sent, worker))
 
-    def _with_handles(self, result: JobResult, in_dask: Any, worker: str) -> JobResult:
-        """Return a result with a handle for each output."""
+    def _with_handles(self, packed: bytes, sent: _SentJob, worker: str) -> JobResult:
+        """Return the result of a job with a handle for each output."""
         from dagprofiler.executors._dask_worker import Held
 
+        result: JobResult = pickle.loads(packed)
+        result.attempts = (*result.attempts, *sent.lost)
+        in_dask = sent.in_dask
         stay = sum(data is None for record in result.records for data in record.frames.values())
 
         def handle(k: int, field: str, data: Any) -> Any:

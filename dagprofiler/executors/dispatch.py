@@ -535,7 +535,7 @@ class Dispatcher:
             try:
                 outputs[field] = _decoded(data, decode)
             except Exception as error:
-                where = f"task {short_repr(task.task.name)}: output {field!r}"
+                where = f"task {task.task.name!r}: output {field!r}"
                 raise SerializationError(
                     f"{where} cannot be decoded here: {describe(error)}"
                 ) from error

@@ -238,7 +238,7 @@ def _record_of(task: JobTask, key: str, packed: Any, frames: list[Any], alone: b
         ]
     except Exception as error:  # noqa: BLE001  (modules of users are imported here)
         problem = SerializationError(
-            f"task {short_repr(task.name)} and its inputs cannot be read by a worker: "
+            f"task {task.name!r} and its inputs cannot be read by a worker: "
             f"{describe(error)}; its modules must be importable, and files of large inputs "
             "readable there"
         )
@@ -393,7 +393,7 @@ class JobMaker:
             culprit = self._culprit({**task.bound, **vars(task)})
             what = "bound argument" if culprit in task.bound else "attribute"
             attribute = "" if culprit is None else f": its {what} {short_repr(culprit)}"
-            raise _refused(f"task {short_repr(name)}{attribute}", error) from error
+            raise _refused(f"task {name!r}{attribute}", error) from error
         finally:
             task.config = config
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from dagprofiler._util.checks import integer
 from dagprofiler.errors import describe, needs_extra, refused, short_repr
-from dagprofiler.executors import Executor, running_future
+from dagprofiler.executors import Executor, running_future, settle
 from dagprofiler.executors.jobs import Job, JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import FrameList, frames_bytes
@@ -140,16 +140,11 @@ class RayExecutor(Executor):
         self._waiting.add(first)
         future = running_future()
 
+        references = dict(zip(job.outputs, others))
+
         def ended(in_ray: Future[Any]) -> None:
             self._waiting.discard(first)
-            try:
-                references = dict(zip(job.outputs, others))
-                result: JobResult = pickle.loads(in_ray.result())
-                future.set_result(
-                    result.replace(lambda k, field, data: references.get((k, field), data))
-                )
-            except BaseException as error:  # noqa: BLE001  (the run loop waits for the future)
-                future.set_exception(error)
+            settle(future, lambda: _with_references(pickle.loads(in_ray.result()), references))
 
         first.future().add_done_callback(ended)
         return future
@@ -170,7 +165,7 @@ class RayExecutor(Executor):
             return FrameList(frame if isinstance(frame, bytes) else bytes(frame) for frame in data)
         return data
 
-    def pinned(self, node: str) -> RayExecutor:  # noqa: ARG002  (all can)
+    def pinned(self, node: str) -> RayExecutor:
         """Return one whose tasks run in order in one actor, which has these options."""
         pinned = copy(self)
         pinned._is_pinned, pinned._waiting = True, set()  # noqa: SLF001  (of the same class)
@@ -194,6 +189,11 @@ class RayExecutor(Executor):
                     ray.cancel(result)
         self._waiting.clear()
         self._actor = self._perform = None
+
+
+def _with_references(result: JobResult, references: dict[tuple[int, str], Any]) -> JobResult:
+    """Return a result with Ray's reference of each output that stayed in an object store."""
+    return result.replace(lambda k, field, data: references.get((k, field), data))
 
 
 class _Pinned:

@@ -55,7 +55,7 @@ class SerialExecutor:
     _instrumentation: Instrumentation | None = None
     _instruments: Instruments | None = None
 
-    def begin(self, instrumentation: Instrumentation | None, wiring: Wiring) -> None:  # noqa: ARG002  (a Dispatcher needs it)
+    def begin(self, instrumentation: Instrumentation | None, wiring: Wiring) -> None:
         """Begin a round whose tasks are measured by these instruments, or by none."""
         if not self.workers:
             thread = threading.get_ident()

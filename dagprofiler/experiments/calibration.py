@@ -52,7 +52,7 @@ class Probe(Task):
         super().__init__()
         self.seconds, self.share, self.size = seconds, share, size
 
-    def compute(self, x: list[Any]) -> dict[str, Any]:  # noqa: ARG002  (it only has to arrive)
+    def compute(self, x: list[Any]) -> dict[str, Any]:
         """Use the core, and sleep; return bytes, and what the process has used."""
         used = os.getpid(), process_time(), _usable_cores()
         end = thread_time() + self.share * self.seconds

@@ -14,7 +14,6 @@ import pickle
 from collections.abc import Mapping, Sequence
 from functools import partial
 from io import FileIO
-from threading import Lock
 from time import perf_counter
 from typing import Any
 
@@ -46,7 +45,6 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 #: The journals that this process writes: the lock of a file keeps out other processes only.
 _in_use: set[str] = set()
-_guard = Lock()
 
 
 class Journal(Hook):
@@ -245,7 +243,7 @@ class Journal(Hook):
         }
         self._append({"ended": ended})
 
-    def run_finished(self, profile: Profile) -> None:  # noqa: ARG002  (the log has it all)
+    def run_finished(self, profile: Profile) -> None:
         """Append the totals of a complete run, which resuming it returns."""
         log = self._log
         if log.reason is None and (self.past is None or self.past.totals is None):
@@ -292,15 +290,10 @@ class LineFile:
 
     def __init__(self, path: str) -> None:
         self.path = os.path.realpath(path)
-        with _guard:
-            if self.path in _in_use:
-                raise JournalError(path, ["another run in this process is writing to it"])
-            _in_use.add(self.path)
-        try:
-            self._file = FileIO(path, "a+")
-        except BaseException:
-            _in_use.discard(self.path)
-            raise
+        if self.path in _in_use:
+            raise JournalError(path, ["another run in this process is writing to it"])
+        self._file = FileIO(path, "a+")
+        _in_use.add(self.path)
         try:
             self._lock()
             self._file.seek(0)

@@ -341,11 +341,24 @@ def _counts(workers: int | Iterable[int] | None) -> list[int | None]:
 
 
 class _Times(NamedTuple):
-    """The times of one task in milliseconds: phases, and what the engine adds to them."""
+    """The times of one task in milliseconds, in their order: phases, and what is between them.
+
+    Attributes
+    ----------
+    read, write
+        What the engine adds to hand values over.
+    deserialize, compute, serialize
+        The phases.
+    enter, leave
+        Between the phases: meters are read, and then inputs are freed, which takes as long as
+        their objects are many.
+    """
 
     read: float
     deserialize: float
+    enter: float
     compute: float
+    leave: float
     serialize: float
     write: float
 
@@ -733,8 +746,7 @@ def _moments(times: _Times, begun: float, ended: float) -> list[float]:
     whole = sum(times)
     stretch = (ended - begun) / whole if whole else 0.0
     at = [begun + ms * stretch for ms in accumulate(times)]
-    at[-1] = ended
-    return [at[0], at[1], at[1], at[2], at[2], at[3]]
+    return at[:6]
 
 
 def graph_of(profile: Profile) -> NumberedGraph:
@@ -819,7 +831,7 @@ def _times(
     """Return the times of each task, and for each round its time relative to the median."""
     entries = entries_of_tasks(profile)
     samples = profile.samples
-    beside = _beside(profile, engine)
+    beside, around = _beside(profile, engine), _around(profile)
     moving = _handed_over(profile, engine) if engine else {}
     times: list[_Times] = []
     rows: list[list[float]] = []
@@ -833,11 +845,14 @@ def _times(
         phases = typical, entry.serialize_time_ms or 0.0, entry.deserialize_time_ms or 0.0
         rows.append(relative or _drawn(profile, name, phases))
         write_ms, read_ms = moving.get(name, (0.0, 0.0))
+        enter_ms, leave_ms = around.get(name, (0.0, 0.0))
         times.append(
             _Times(
                 read_ms,
                 entry.deserialize_time_ms or 0.0,
+                enter_ms,
                 typical / beside.get(name, 1.0),
+                leave_ms,
                 entry.serialize_time_ms or 0.0,
                 write_ms,
             )
@@ -851,6 +866,20 @@ def _times(
         each._replace(compute=each.compute * usual * factor) for each, factor in zip(times, factors)
     ]
     return times, [[ratio / usual for ratio in row] for row in ratios]
+
+
+def _around(profile: Profile) -> dict[str, tuple[float, float]]:
+    """Return the medians of the times before and after compute(), between the phases, in ms."""
+    enters: dict[str, list[float]] = {}
+    leaves: dict[str, list[float]] = {}
+    for row in profile.timeline.rows():
+        if row.serialize_start_ms is None or row.compute_end_ms is None:
+            continue  # it failed, or did not run
+        enter_ms = (row.compute_start_ms or 0.0) - (row.deserialize_end_ms or 0.0)
+        enters.setdefault(row.task, []).append(max(0.0, enter_ms))
+        leave_ms = row.serialize_start_ms - row.compute_end_ms
+        leaves.setdefault(row.task, []).append(max(0.0, leave_ms))
+    return {name: (median(enters[name]), median(ms)) for name, ms in leaves.items()}
 
 
 def _time_in(columns: Mapping[str, Any]) -> str:

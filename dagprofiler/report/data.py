@@ -222,7 +222,6 @@ def comparison(
         "headline": found.headline(),
         "meaning": MEANING,
         "total": _judgement(found["total_time"], reasons),
-        "scale": found.get("scale"),
         "verdicts": Counter(entry["verdict"] for entry in times.values()),
         "tasks": [
             {"task": subject.numbers[name], **_judgement(entry, reasons)}

@@ -7,17 +7,16 @@ style that is in use.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import measured_of
 from dagprofiler._util.checks import choice
-from dagprofiler._util.html import Drawing
 from dagprofiler._util.text import printable
 from dagprofiler.errors import did_you_mean, needs_extra, short_repr
 from dagprofiler.profile import Profile
 from dagprofiler.report.data import ReportSource, timeline
 from dagprofiler.report.data import samples as samples_of
-from dagprofiler.report.drawing import CRITICAL, FILL, FONT_PX, Box, Wire, darkness, shortened
+from dagprofiler.report.drawing import shortened
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ _LABELLED, _LETTERS = 60, 32
 _WIDTH, _ROW, _AROUND = 8, 0.28, 1.1
 
 
-def axes(ax: Axes | None, width: float, height: float, *, bare: bool = False) -> Axes:
-    """Return `ax`, or the axes of a new figure of this size in inches.
+def row_axes(ax: Axes | None, rows: int) -> Axes:
+    """Return `ax`, or the axes of a new figure high enough for the rows.
 
     Raises
     ------
@@ -49,14 +48,8 @@ def axes(ax: Axes | None, width: float, height: float, *, bare: bool = False) ->
         from matplotlib import pyplot
     if ax is not None:
         return ax
-    if bare:
-        return pyplot.figure(figsize=(width, height)).add_axes((0, 0, 1, 1))
-    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
-
-
-def row_axes(ax: Axes | None, rows: int) -> Axes:
-    """Return `ax`, or the axes of a new figure high enough for the rows."""
-    return axes(ax, _WIDTH, _AROUND + _ROW * min(max(rows, 2), _LABELLED))
+    height = _AROUND + _ROW * min(max(rows, 2), _LABELLED)
+    return pyplot.subplots(figsize=(_WIDTH, height), layout="constrained")[1]
 
 
 def label_rows(ax: Axes, names: Sequence[str], what: str) -> None:
@@ -168,102 +161,6 @@ def _draw(ax: Axes, known: Mapping[str, Any], row_of: Mapping[int, int], *, wait
             label=phase,
         )
     ax.legend(frameon=False, fontsize="small")
-
-
-#: Pixels of a scene to an inch, as many as browsers take, and the widest figure in inches.
-_PX, _WIDEST = 96, 20
-
-#: Of a box's corners, and an arrow's head from its tip.
-_RADIUS, _HEAD = 5, ((0, 0), (-7, -3.5), (-7, 3.5))
-
-
-class Drawable(Protocol):
-    """A DAG or a profile, which can draw itself."""
-
-    def draw(self, **options: Any) -> Drawing:
-        """Return a picture of it."""
-
-
-def dag(what: Drawable, ax: Axes | None = None, **options: Any) -> Axes:
-    """Draw a DAG: for a DAG its tasks and their outputs, for a profile their costs.
-
-    Parameters
-    ----------
-    what
-        A DAG or a profile.
-    ax
-        Axes to draw on; by default those of a new figure.
-    options
-        As :meth:`DAG.draw <dagprofiler.DAG.draw>` or :meth:`Profile.draw
-        <dagprofiler.Profile.draw>` takes them.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        Without its lines and ticks. Edges lead from left to right.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    ValueError, WeightError
-        As ``what.draw()`` does.
-    """
-    scene = what.draw(**options).scene
-    width, height = max(scene.width, 160) / _PX, max(scene.height, 40) / _PX
-    scale = min(1, _WIDEST / width)
-    ax = axes(ax, scale * width, scale * height, bare=True)
-    ax.set_axis_off()
-    ax.set_aspect("equal")
-    ax.set_xlim(0, scene.width)
-    ax.set_ylim(scene.height, 0)
-    for wire in sorted(scene.wires, key=lambda wire: wire.critical):
-        _draw_wire(ax, wire)
-    extent = ax.get_window_extent()
-    scale = min(extent.width / scene.width, extent.height / scene.height)
-    for box in scene.boxes:
-        # In points, of which there are 72 to an inch.
-        _draw_box(ax, box, scale * 72 / ax.figure.dpi)
-    return ax
-
-
-def _draw_wire(ax: Axes, wire: Wire) -> None:
-    from matplotlib import rcParams
-    from matplotlib.patches import PathPatch, Polygon
-    from matplotlib.path import Path
-
-    codes = [Path.MOVETO, *[Path.CURVE4] * (len(wire.points) - 1)]
-    colour = CRITICAL if wire.critical else rcParams["text.color"]
-    look = {"color": colour, "alpha": 0.9 if wire.critical else 0.45}
-    dashes = "--" if wire.orders_only else "-"
-    curve = Path(wire.points, codes)
-    ax.add_patch(PathPatch(curve, fill=False, linewidth=wire.width, linestyle=dashes, **look))
-    x, y = wire.points[-1]
-    head = [(x + right, y + down) for right, down in _HEAD]
-    ax.add_patch(Polygon(head, closed=True, linewidth=0, **look))
-
-
-def _draw_box(ax: Axes, box: Box, points: float) -> None:
-    from matplotlib import rcParams
-    from matplotlib.colors import to_rgba
-    from matplotlib.patches import FancyBboxPatch
-
-    patch = FancyBboxPatch(
-        (box.x + _RADIUS, box.y + _RADIUS),
-        box.width - 2 * _RADIUS,
-        box.height - 2 * _RADIUS,
-        boxstyle=f"round,pad={_RADIUS}",
-        facecolor=to_rgba(FILL, darkness(box.part)),
-        edgecolor=CRITICAL if box.critical else rcParams["text.color"],
-        linewidth=2 if box.critical else 0.8,
-        linestyle="--" if box.unfinished else "-",
-    )
-    ax.add_patch(patch)
-    lines = [words for words in (box.label, box.note) if words]
-    for i, (words, size) in enumerate(zip(lines, FONT_PX), start=1):
-        y = box.y + box.height * i / (len(lines) + 1)
-        look = {"fontsize": size * points, "verticalalignment": "center"}
-        ax.text(box.x + 10, y, words, clip_on=True, **look, **PLAIN)
 
 
 #: Rows that can be read, how far points are spread in theirs, and times between the medians of

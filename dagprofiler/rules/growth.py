@@ -37,7 +37,6 @@ from dagprofiler.rules.views import (
     GraphSoFar,
     GraphView,
     GrowRule,
-    NewTask,
     NotYet,
     OpenRule,
 )
@@ -56,6 +55,9 @@ class RuleQueue:
         The rules that have neither fired nor been closed, by number.
     readers
         Name or tag to the number of open rules that may read outputs of its tasks.
+    waiting
+        Name or tag to the numbers of the rules that wait for a change of it; some of these may
+        be closed.
     awake
         A heap of the numbers of the rules to evaluate; some of them may be closed.
     """
@@ -63,9 +65,7 @@ class RuleQueue:
     def __init__(self) -> None:
         self.open: dict[int, OpenRule] = {}
         self.readers: dict[str, int] = {}
-        #: Name or tag to the numbers of the rules that wait for a change of it; some of these
-        #: may be closed by now.
-        self._waiting: dict[str, set[int]] = {}
+        self.waiting: dict[str, set[int]] = {}
         self.awake: list[int] = []
         self._admitted = 0
         self._names: dict[str, int] = {}
@@ -95,12 +95,12 @@ class RuleQueue:
     def wait(self, rule: OpenRule) -> None:
         """Let a rule wait for a change of what it looked at."""
         for word in rule.words:
-            self._waiting.setdefault(word, set()).add(rule.number)
+            self.waiting.setdefault(word, set()).add(rule.number)
 
     def wake(self, words: Iterable[str]) -> None:
         """Queue the rules that wait for a change of a name or a tag."""
         for word in words:
-            for number in self._waiting.pop(word, ()):
+            for number in self.waiting.pop(word, ()):
                 self._awaken(number)
 
     def _awaken(self, number: int) -> None:
@@ -385,7 +385,7 @@ class GrowingGraph:
     def _why(self, rule: OpenRule) -> str:
         """Return why a rule has not fired."""
         if rule.missing is not None:
-            return f"it waited in vain for task {rule.missing!r}"
+            return f"it still waited for task {rule.missing!r}"
         for word in rule.words:
             state = self._state(word)
             if state in (PENDING, FAILED, SKIPPED):
@@ -411,7 +411,7 @@ class GrowingGraph:
         """
         wiring, current = self.wiring, self._round
         first, first_slot, limit = len(wiring.names), len(wiring.owner), self._settings.max_tasks
-        grown, tasks = first - wiring.given, [new.task for new in draft.new_tasks.values()]
+        grown, tasks = first - wiring.given, [*draft.new_tasks.values()]
         if grown + len(tasks) > limit:
             raise GraphError(
                 f"rules may add {limit} tasks (Rules(max_tasks=...)), and this one adds "
@@ -435,36 +435,31 @@ class GrowingGraph:
                     self._graph.index.pop(name, None)
         # From here on nothing is refused.
         self._growth.estimates.update(estimates)
-        self._enter_items(draft)
-        more = len(wiring.owner) - len(current.slots.handles)
-        current.slots.handles.extend([None] * more)
-        current.log.extend(len(names), more)
         current.tasks.extend(tasks)
         current.contracts.extend(contracts)
-        for name, new in draft.new_tasks.items():
-            self._enter(name, new)
-            self._rules.wake((ALL, name, *new.tags))
+        self._enter_slots(draft, first)
+        for name in names:
+            self._enter(name, draft.new_tags.get(name, ()))
+        if self._rules.waiting:
+            self._rules.wake({ALL, *names}.union(*draft.new_tags.values()))
 
     def _wire(self, rule: OpenRule, draft: GraphEditor) -> list[Contract]:
         """Add the tasks of a body to the wiring, each after its sources; return their contracts."""
         wiring, index = self.wiring, self._graph.index
         contracts = []
         first = len(wiring.names)
-        first_items = [
-            wiring.add_items(index[items.source], items.field, len(items.encoded))
-            for items in draft.items
-        ]
-        for name, new in draft.new_tasks.items():
-            contract = self._reader.read(name, new.task)
+        slot_of = self._slots_of_items(draft) if draft.maps else {}
+        for name, task in draft.new_tasks.items():
+            contract = self._reader.read(name, task)
             contracts.append(contract)
             sources: dict[int, tuple[Route, ...]] = {}
             slots, fields = [], []
-            if new.item is not None:
-                which, i, field = new.item
-                slots.append(first_items[which] + i)
+            if name in slot_of:
+                slot, field = slot_of[name]
+                slots.append(slot)
                 fields.append(field)
-                sources[wiring.owner[slots[0]]] = ()
-            for source, spec in new.edges:
+                sources[wiring.owner[slot]] = ()
+            for source, spec in draft.new_edges.get(name, ()):
                 if source not in index:
                     raise self._no_source(draft, source, name)
                 number = index[source]
@@ -485,6 +480,16 @@ class GrowingGraph:
             wiring.add_task(name, contract.outputs, [*sources], slots, inputs)
         return contracts
 
+    def _slots_of_items(self, draft: GraphEditor) -> dict[str, tuple[int, str]]:
+        """Add the slots of the items of maps; return for each task its slot and its input."""
+        slot_of = {}
+        for items in draft.maps:
+            source = self._graph.index[items.source]
+            first = self.wiring.add_items(source, items.field, len(items.encoded))
+            for slot, name in enumerate(items.names, first):
+                slot_of[name] = slot, items.into
+        return slot_of
+
     def _no_source(self, draft: GraphEditor, source: str, target: str) -> GraphError:
         """Return the error for an edge whose source is not there when its target is added."""
         if source == target:
@@ -495,19 +500,29 @@ class GrowingGraph:
             why = f"there is no task {source!r}{did_you_mean(source, [*self._graph.index])}"
         return GraphError(f"{edge_text(source, target)}: {why}")
 
-    def _enter_items(self, draft: GraphEditor) -> None:
-        """Enter the items of maps, whose slots come before those of the new tasks."""
-        log, handles = self._round.log, self._round.slots.handles
-        for items in draft.items:
+    def _enter_slots(self, draft: GraphEditor, first: int) -> None:
+        """Enter the items of maps and the outputs of new tasks, and what takes them."""
+        wiring, log, slots = self.wiring, self._round.log, self._round.slots
+        for items in draft.maps:
             for handle, payload, length in items.encoded:
                 if payload != length:
-                    log.payload_bytes[len(handles)] = payload
-                handles.append(handle)
+                    log.payload_bytes[len(slots.handles)] = payload
+                slots.handles.append(handle)
                 log.wire_bytes.append(length)
+        names, first_output = wiring.names[first:], len(slots.handles)
+        more = len(wiring.owner) - first_output
+        slots.handles.extend([None] * more)
+        log.extend(len(names), more)
+        slots.kept.extend([name in self._keep for name in names])
+        for slot in range(first_output, len(wiring.owner)):
+            # No task follows so far.
+            slots.uses[slot] += 1
+        for slot in wiring.slots[wiring.first_input[first] :]:
+            slots.uses[slot] += 1
 
-    def _enter(self, name: str, new: NewTask) -> None:
-        """Enter a new task: its predecessors, tags and readers; skip it after a failure."""
-        wiring, states, slots = self.wiring, self._graph.states, self._round.slots
+    def _enter(self, name: str, tags: tuple[str, ...]) -> None:
+        """Enter a new task behind its predecessors; skip it if one of them failed."""
+        wiring, states = self.wiring, self._graph.states
         i = self._graph.index[name]
         left, state = 0, PENDING
         for source in wiring.sources[wiring.first_source[i] : wiring.first_source[i + 1]]:
@@ -523,18 +538,13 @@ class GrowingGraph:
                 state = SKIPPED
         states.append(state)
         self._left.append(left)
-        slots.kept.append(name in self._keep)
-        feeds = wiring.slots[wiring.first_input[i] : wiring.first_input[i + 1]]
-        for slot in feeds:
-            slots.uses[slot] += 1
-        self._hold(i, 1)
         if state == SKIPPED:
             self._round.log.skipped.add(i)
-            slots.release(feeds)
+            self._round.slots.release(slot for _, slot in wiring.feeds(i))
         elif not left:
             heappush(self._ready, i)
-        if new.tags:
-            self._enter_tags(i, new.tags)
+        if tags:
+            self._enter_tags(i, tags)
 
     def _enter_tags(self, i: int, tags: tuple[str, ...]) -> None:
         """Enter a task under its tags."""
@@ -586,17 +596,21 @@ class GrowingGraph:
 
     def _decode_exits(self) -> None:
         """Return the outputs of the tasks that no other task follows."""
-        graph, outputs = self._graph, self._round.results.outputs
-        for i, state in enumerate(graph.states):
-            if state != SUCCEEDED or i in outputs or i in self.wiring.after:
+        wiring, current, outputs = self.wiring, self._round, self._round.results.outputs
+        handles = current.slots.handles
+        for i, state in enumerate(self._graph.states):
+            if state != SUCCEEDED or i in wiring.after or i in outputs:
                 continue
-            fields = self.wiring.outputs[i]
-            try:
-                outputs[i] = {
-                    field: graph.value(i, slot) for field, slot in zip(fields, graph.slots_of(i))
-                }
-            except Exception as error:
-                raise SerializationError(
-                    f"outputs of task {graph.names[i]!r} cannot be decoded: {describe(error)}"
-                ) from error
-            self._hold(i, -1)
+            values: dict[str, Any] = {}
+            for slot, field in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+                try:
+                    values[field] = current.executor.value(
+                        handles[slot], current.contracts[i].decode
+                    )
+                except Exception as error:
+                    raise SerializationError(
+                        f"output {field!r} of task {wiring.names[i]!r} cannot be decoded: "
+                        f"{describe(error)}"
+                    ) from error
+                handles[slot] = None
+            outputs[i] = values

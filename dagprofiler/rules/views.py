@@ -140,16 +140,6 @@ class GraphSoFar:
             raise GraphError(f"there is no task {name!r}{did_you_mean(name, [*self.index])}")
         return self.index[name]
 
-    def slots_of(self, number: int) -> range:
-        """Return the slots of the outputs of a task."""
-        first = self.wiring.first_slot[number]
-        return range(first, first + len(self.wiring.outputs[number]))
-
-    def value(self, number: int, slot: int) -> Any:
-        """Return the value of an output, decoded anew."""
-        current = self.current
-        return current.executor.value(current.slots.handles[slot], current.contracts[number].decode)
-
     def read(self, rule: OpenRule, number: int, field: str) -> Any:
         """Return the value of an output that a rule reads.
 
@@ -165,9 +155,10 @@ class GraphSoFar:
                 f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"
                 f"{did_you_mean(field, outputs)}"
             )
-        slot = self.slots_of(number)[outputs.index(field)]
+        slot = self.wiring.first_slot[number] + outputs.index(field)
         self.check_kept(rule, number, slot, f"it reads output {field!r} of")
-        return self.value(number, slot)
+        current = self.current
+        return current.executor.value(current.slots.handles[slot], current.contracts[number].decode)
 
     def check_kept(self, rule: OpenRule, number: int, slot: int, what: str) -> None:
         """Raise a GraphError unless an output is kept for a rule."""
@@ -342,31 +333,23 @@ class GraphView:
 
 
 class Items(NamedTuple):
-    """An output whose items a map serializes apart: for each its handle, payload and length."""
+    """The items of an output that a map serializes apart.
+
+    Attributes
+    ----------
+    source, field
+        The task, and its output.
+    encoded
+        For each item its handle, payload and length.
+    names, into
+        For each item the task that receives it, and the input of these tasks.
+    """
 
     source: str
     field: str
     encoded: list[tuple[Any, int, int]]
-
-
-class NewTask(NamedTuple):
-    """A task that a body adds.
-
-    Attributes
-    ----------
-    task, tags
-        The task, and its tags.
-    edges
-        Its sources, and the fields of each edge as the body passed them.
-    item
-        Of a map: which of the editor's `items`, which item of these, and the input that
-        receives it.
-    """
-
-    task: Task
-    tags: tuple[str, ...]
-    edges: list[tuple[str, Any]]
-    item: tuple[int, int, str] | None
+    names: list[str]
+    into: str
 
 
 class GraphEditor(GraphView):
@@ -380,9 +363,12 @@ class GraphEditor(GraphView):
         self._graph = graph
         self._rule = rule
         self.words = {}
-        self.new_tasks: dict[str, NewTask] = {}
+        self.new_tasks: dict[str, Task] = {}
+        #: New tasks to their tags, and to the sources and fields of their edges.
+        self.new_tags: dict[str, tuple[str, ...]] = {}
+        self.new_edges: dict[str, list[tuple[str, Any]]] = {}
         self.new_rules: list[Any] = []
-        self.items: list[Items] = []
+        self.maps: list[Items] = []
         #: Whether the body has returned.
         self.ended = False
 
@@ -431,30 +417,28 @@ class GraphEditor(GraphView):
         GraphError, DeclarationError
             If the name exists already, or an argument is not valid.
         """
+        check_names([name])
         tags = tags if tags == () else check_tags(tags, f"tags of task {name!r}")
-        return self._add(name, task, edges_of(after, name), tags)
+        self._add(name, check_task(name, task), edges_of(after, name), tags)
+        return TaskView(self, name)
 
     def _add(
-        self,
-        name: str,
-        task: Task | type[Task],
-        edges: list[tuple[str, Any]],
-        tags: tuple[str, ...],
-        item: tuple[int, int, str] | None = None,
-    ) -> TaskView:
-        check_names([name])
+        self, name: str, task: Task, edges: list[tuple[str, Any]], tags: tuple[str, ...]
+    ) -> None:
         if name in self._graph.index or name in self.new_tasks:
             raise GraphError(f"task {name!r} exists already")
-        checked = check_task(name, task)
-        checked.config = self._graph.config
-        if checked.tags:
-            words = check_tags(checked.tags, f"tags of task {name!r}")
+        task.config = self._graph.config
+        if task.tags:
+            words = check_tags(task.tags, f"tags of task {name!r}")
             tags = tuple(dict.fromkeys((*words, *tags)))
         self._check_open(tags)
-        self.new_tasks[name] = NewTask(checked, tags, edges, item)
-        if grows(type(checked)):
-            self.add_rule(GrowRule(name, checked))
-        return TaskView(self, name)
+        self.new_tasks[name] = task
+        if tags:
+            self.new_tags[name] = tags
+        if edges:
+            self.new_edges[name] = edges
+        if grows(type(task)):
+            self.add_rule(GrowRule(name, task))
 
     def add_edge(self, source: Named, target: Named, fields: Any = None) -> None:
         """Add an edge to a new task; `fields` as for :class:`~dagprofiler.DAG`.
@@ -470,7 +454,7 @@ class GraphEditor(GraphView):
                     "same rule adds"
                 )
             raise GraphError(f"{edge_text(source, target)}: {problem}")
-        self.new_tasks[target].edges.append((source, fields))
+        self.new_edges[target] = [*self.new_edges.get(target, ()), (source, fields)]
 
     def add_rule(self, rule: Any) -> None:
         """Add a rule; it is first evaluated after this body has been applied."""
@@ -513,17 +497,20 @@ class GraphEditor(GraphView):
         """
         source, edges = _name_of(source), edges_of(after, name)
         tags = check_tags(tags, f"map {name!r}: tags")
-        into = _item_input(check_task(name, task), field, name) if into is None else into
+        check_names([name])
+        first = check_task(name, task)
+        into = _item_input(first, field, name) if into is None else into
         problem = field_problem(into)
         if problem is not None:
             raise GraphError(f"tasks {name!r}: input {into!r} {problem}")
         encoded = self._encoded_items(source, field)
-        which = len(self.items)
-        self.items.append(Items(source, field, encoded))
-        return [
-            self._add(f"{name}[{i}]", task, [*edges], tags, (which, i, into)).name
-            for i in range(len(encoded))
-        ]
+        names = [f"{name}[{i}]" for i in range(len(encoded))]
+        for item_name in names:
+            # Items share a task, or have an instance of a class each.
+            item_task = first if first is task else check_task(item_name, task)
+            self._add(item_name, item_task, edges, tags)
+        self.maps.append(Items(source, field, encoded, names, into))
+        return names
 
     def _encoded_items(self, source: str, field: str) -> list[tuple[Any, int, int]]:
         """Encode each item of an output apart; return for each its handle, payload and length."""
@@ -573,7 +560,7 @@ class GraphEditor(GraphView):
 
     def tags_of(self, name: str) -> tuple[str, ...]:
         """Return the tags of a task, which may be a new one."""
-        return self.new_tasks[name].tags if name in self.new_tasks else super().tags_of(name)
+        return self.new_tags.get(name, ()) if name in self.new_tasks else super().tags_of(name)
 
     def state_of(self, name: str) -> int:
         """Return the state of a task; a new one becomes part of the graph after the body."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from platforms import of_engine
 
-from dagprofiler import DAG, DagProfilerError, DeclarationError, GraphError, Profile, RunError
+from dagprofiler import DAG, DagProfilerError, DeclarationError, GraphError, Profile
 
 if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
     pytest.importorskip("distributed")
@@ -103,7 +103,7 @@ def test_results_are_those_of_dask(name, optimize):
         assert result == expected
 
 
-def test_tasks_have_the_names_that_dask_shows_and_data_is_no_task():
+def test_tasks_have_the_names_that_dask_shows():
     dag = DAG.from_dask((array() + 1).sum(), optimize=False)
     kinds = {name.partition(" (")[0] for name in dag.tasks}
     # The blocks of the array itself are data.
@@ -113,13 +113,7 @@ def test_tasks_have_the_names_that_dask_shows_and_data_is_no_task():
     assert list(DAG.from_dask(by_hand()).tasks)[:4] == ["inc", "doubled", "add", "inc #2"]
 
 
-def test_a_key_may_be_named_as_the_result_is():
-    dag = DAG.from_dask(dask.delayed(inc)(1, dask_key_name="result"))
-    assert list(dag.tasks) == ["result", "result_"]
-    assert dag.run().final_outputs == {"value": 2}
-
-
-def test_a_graph_of_dask_runs_in_rounds_and_in_other_processes_and_says_what_it_cannot_give():
+def test_dask_graphs_run_in_rounds_and_processes():
     profile = DAG.from_dask(by_hand()).run(rounds=3)
     assert "name no fields" in profile.sections["environment"]["not_measured"]["data_fields"]
     assert Profile.loads(profile.dumps()) == profile
@@ -128,20 +122,9 @@ def test_a_graph_of_dask_runs_in_rounds_and_in_other_processes_and_says_what_it_
 
 
 @pytest.mark.parametrize("held", [3, "text", [], {"a": np.arange(3)}])
-def test_what_holds_no_collection_is_refused(held):
+def test_from_dask_refuses_other_values(held):
     with pytest.raises(GraphError, match="expected a Dask collection"):
         DAG.from_dask(held)
-
-
-def test_a_graph_that_lacks_a_key_is_refused():
-    from dask.delayed import Delayed
-
-    broken = Delayed("a", {"a": (inc, "b"), "c": (inc, 1)}, layer="a")
-    ours = DAG.from_dask(broken, optimize=False)
-    with pytest.raises(RunError, match="'a'"):
-        ours.run()
-    with pytest.raises(GraphError, match="'gone'"):
-        DAG.from_dask(Delayed("gone", {"c": (inc, 1)}, layer="c"), optimize=False)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +193,7 @@ def test_a_recording_of_a_failure_is_partial(client):
     assert Profile.loads(profile.dumps()) == profile
 
 
-def test_a_recording_says_what_was_computed_before_it_and_what_twice(client):
+def test_a_recording_lists_keys_it_lacks(client):
     held = client.submit(inc, 1, key="before")
     held.result()
     with profile_dask(client) as recording:
@@ -229,7 +212,7 @@ def test_what_a_cluster_holds_is_data(client):
         DAG.from_dask(dask.delayed(inc)(dask.delayed(fails)().persist()))
 
 
-def test_a_recording_needs_a_client_that_is_there_and_an_end_and_hides_no_error(client):
+def test_a_recording_needs_a_connected_client(client):
     second = distributed.Client(client.cluster, set_as_default=False)
     recorded = profile_dask(second)
     recording = recorded.__enter__()

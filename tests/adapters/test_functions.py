@@ -48,7 +48,7 @@ def _helper(): return 1
     assert DAG.from_functions(module).run().final_outputs == {"two": 2}
 
 
-def test_inputs_are_bound_come_before_defaults_and_go_to_other_processes(tmp_path):
+def test_inputs_of_functions_are_bound(tmp_path):
     dag = DAG.from_functions([mean, total], inputs={"numbers": [1, 2, 5], "digits": 0})
     assert dag.tasks["mean"].bound == {"numbers": [1, 2, 5], "digits": 0}
     assert pickle.loads(pickle.dumps(dag)).run().final_outputs == {"mean": 3.0}
@@ -99,7 +99,7 @@ async def later():
         (ModuleType("empty"), {}, DeclarationError, ["'empty'"]),
     ],
 )
-def test_what_is_no_graph_of_functions_is_refused_with_its_places(functions, inputs, error, words):
+def test_from_functions_names_the_culprits(functions, inputs, error, words):
     with pytest.raises(error) as caught:
         DAG.from_functions(functions, inputs=inputs)
     assert not [word for word in words if word not in str(caught.value)]

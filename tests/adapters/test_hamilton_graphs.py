@@ -82,14 +82,14 @@ def test_tasks_and_fields_have_the_names_of_the_nodes():
         ("spend_mean", {"rows": 6}, DeclarationError, "'spend_mean'"),
     ],
 )
-def test_what_hamilton_would_refuse_or_grow_is_refused_by_name(outputs, inputs, error, word):
+def test_from_hamilton_names_the_culprit(outputs, inputs, error, word):
     with pytest.raises(error, match=word):
         DAG.from_hamilton(built(), outputs, inputs=inputs)
     with pytest.raises(DeclarationError, match="'a driver'"):
         DAG.from_hamilton("a driver", outputs)
 
 
-def test_a_recording_has_the_nodes_of_the_last_run_but_what_is_overridden():
+def test_a_recording_has_the_nodes_of_the_last_run():
     recording, made = recorded()
     with pytest.raises(DagProfilerError, match="nothing"):
         _ = recording.profile

@@ -76,7 +76,7 @@ def test_nodes_need_not_be_names():
         ({"a": subtract, "b": one}, [("a", "b"), ("b", "a")], CycleError, ["'a' -> 'b' -> 'a'"]),
     ],
 )
-def test_what_is_no_graph_of_tasks_is_refused_with_its_node(nodes, edges, error, words):
+def test_from_networkx_names_the_node(nodes, edges, error, words):
     with pytest.raises(error) as caught:
         DAG.from_networkx(graph_of(nodes, edges))
     assert not [word for word in words if word not in str(caught.value)]

@@ -1,5 +1,3 @@
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from handmade import handmade
@@ -127,25 +125,18 @@ def test_reference_times_say_on_which_scale_they_are(more, when):
     )
 
 
-def test_times_of_two_machines_are_on_one_scale_by_their_scores_or_by_a_declared_rate():
+def test_times_of_two_machines_are_on_one_scale_by_their_scores():
     slow = sampled(environment={"calibration": {**CALIBRATION, "score": 0.5}})
     fast = weights_of(sampled(), "reference_time").values
     assert weights_of(slow, "reference_time").values == {n: v / 4 for n, v in fast.items()}
-    none = sampled(environment={})
-    weights = weights_of(none, "reference_time", "min", rate=2e9)
-    assert weights.values == {"a": pytest.approx(4e6), "b": pytest.approx(2e7)}
-    assert weights.unit == "reference units (2e+09 a second)"
-    assert weights.provenance.endswith("; seconds times the declared rate of 2e+09 a second")
-    half = weights_of(none, "reference_time", rate=Fraction(1, 2))
-    assert half.unit == "reference units (0.5 a second)"
-    with pytest.raises(WeightError, match=r"dagprofiler\.calibrate\(\) .* rate"):
-        weights_of(none, "reference_time")
+    with pytest.raises(WeightError, match=r"dagprofiler\.calibrate\(\) before the run"):
+        weights_of(sampled(environment={}), "reference_time")
     slow.sections["environment"]["calibration"]["score"] = 0.0
     with pytest.raises(ProfileError, match="score"):
         weights_of(slow, "reference_time")
 
 
-def test_reference_times_are_wall_times_where_no_delay_was_measured_and_finite():
+def test_reference_times_are_wall_times_where_no_delay_was_measured():
     weights = weights_of(sampled(["wall_ms"]), "reference_time")
     assert weights.values == {"a": 9.0, "b": 40.0}
     assert weights.provenance.startswith("wall time, median")
@@ -153,11 +144,6 @@ def test_reference_times_are_wall_times_where_no_delay_was_measured_and_finite()
     profile = sampled()
     profile.sections["samples"]["tasks"]["b"]["corrected_ms"] = [None] * 6
     assert weights_of(profile, "reference_time").values == {"a": 9.0, "b": 40.0}
-    profile = sampled()
-    profile.sections["samples"]["tasks"]["b"]["corrected_ms"] = [1e6] * 6
-    with pytest.raises(WeightError, match=r"'b': the weight at rate=1e\+308") as caught:
-        weights_of(profile, "reference_time", rate=1e308)
-    assert caught.value.tasks == ["b"]
 
 
 def test_one_plain_round_and_medians_without_their_samples_have_reference_times():
@@ -167,12 +153,14 @@ def test_one_plain_round_and_medians_without_their_samples_have_reference_times(
     weights = weights_of(profile, "reference_time", "max")
     assert weights.values == {"a": 6.0}
     assert weights.provenance.startswith("wall time, one round on host 'lab-7'; times")
-    assert weights_of(profile, "reference_time", rate=1000).values == {"a": 3.0}
+    # Without candidate it is the wall time.
+    profile = profile_of({"a": sources(wall_time_ms=3.0)}, environment=environment)
+    assert weights_of(profile, "reference_time").values == {"a": 6.0}
     entry = sources(wall_time_ms=5.0, reference_time_ms=6.0)
     profile = profile_of({"a": entry}, rounds=8, environment=environment)
-    weights = weights_of(profile, "reference_time", rate=1000)
-    assert weights.values == {"a": 3.0}
-    assert weights.provenance.startswith("wall time without run-queue delay, median of 8")
+    weights = weights_of(profile, "reference_time")
+    assert weights.values == {"a": 6.0}
+    assert weights.provenance.startswith("wall time, without run-queue delay where")
     with pytest.raises(WeightError, match="the mean needs samples"):
         weights_of(profile, "reference_time", "mean")
 
@@ -185,7 +173,6 @@ def test_best_takes_the_first_source_that_has_a_value_for_every_task_and_can_be_
     assert weights_of(profile) == weights_of(profile, "estimated")
     profile.sections["weight_sources"]["a"] = sources(None)
     assert weights_of(profile) == weights_of(profile, "reference_time")
-    assert weights_of(profile, rate=5) == weights_of(profile, "reference_time", rate=5)
     del profile.sections["environment"]["calibration"]
     assert weights_of(profile) == weights_of(profile, "cpu_time")
     profile.sections["samples"]["tasks"]["a"]["cpu_ms"][2:] = [None] * 4
@@ -214,10 +201,8 @@ def test_what_could_not_be_measured_did_not_finish_or_was_in_no_measured_round_s
             weights_of(profile_of({"a": sources()}, environment=environment), "counted")
     unfinished = sources(wall_time_ms=None, reasons={"wall_time_ms": "the task did not finish"})
     profile = profile_of({"a": sources(wall_time_ms=1.0), "b": unfinished})
-    for source, rate in (("wall_time", None), ("reference_time", 1.0)):
-        with pytest.raises(WeightError, match=r"'b': .*not finish") as caught:
-            weights_of(profile, source, "mean", rate)
-        assert caught.value.source == source
+    with pytest.raises(WeightError, match=r"'b': .*not finish"):
+        weights_of(profile, "wall_time", "mean")
     profile = profile_of({"a": sources(wall_time_ms=1.0)}, rounds=0)
     with pytest.raises(WeightError, match="'a': no round"):
         weights_of(profile, "wall_time")
@@ -256,7 +241,6 @@ def test_a_profile_without_weight_sources_has_wall_times_and_weights_above_0():
     profile = without_sources("a", "b")
     assert weights_of(profile, "wall_time", "mean").values == {"a": 1.0, "b": 2.0}
     assert weights_of(profile, "estimated").values == {"a": 5, "b": 6}
-    assert weights_of(profile, "reference_time", rate=1e3).values == {"a": 1.0, "b": 2.0}
     for weight in (0, -3):
         profile.metrics.node_weights["b"] = weight
         with pytest.raises(WeightError, match=r"'b': .* weight_sources"):
@@ -276,15 +260,6 @@ NO_NUMBERS = [-1.0, float("nan"), float("inf"), 10**400, True, "3", np.ones(2), 
         *(({"source": value}, "got") for value in ("", None, 3)),
         *(({"source": value}, "did you mean 'counted'") for value in ("cuonted", ["counted"])),
         *(({"fill": value}, "fill must .* at least 0, got") for value in NO_NUMBERS),
-        *(
-            ({"source": "reference_time", "rate": value}, "rate must .* above 0, got")
-            for value in (0, *NO_NUMBERS)
-        ),
-        *(
-            ({"source": source, "rate": 2.0}, r"rate=2\.0 is for source='reference_time'")
-            for source in SOURCES
-            if source != "reference_time"
-        ),
         (
             {"statistic": "maen"},
             "statistic must be 'median', 'mean', 'min' or 'max', got 'maen'; did you mean",
@@ -310,19 +285,17 @@ def test_fill_is_for_tasks_without_a_value_in_the_unit_of_the_weights():
     profile.sections["samples"]["tasks"]["b"].update(corrected_ms=[None] * 6, wall_ms=[None] * 6)
     weights = weights_of(profile, "reference_time", fill=3)
     assert weights.values == {"a": 8.0, "b": 3}
-    assert weights_of(profile, "reference_time", rate=1000, fill=3).values == {"a": 4.0, "b": 3}
 
 
-def test_samples_of_some_tasks_are_used_unless_more_tasks_have_medians():
+def test_a_task_without_samples_has_the_median_that_the_profile_holds():
     profile = sampled(["wall_ms"])
     profile.sections["samples"]["tasks"]["b"]["wall_ms"] = [None] * 6
     assert weights_of(profile, "wall_time", "max", fill=1.5).values == {"a": 9.0, "b": 1.5}
     weights = weights_of(profile, "wall_time", fill=2)
     assert weights.values == {"a": 4.5, "b": 2}
     assert samples_behind(profile, weights) == {"a": [4.0, 2.0, 9.0, 5.0], "b": [2]}
-    for name, time in (("a", 3.0), ("b", 4.0)):
-        profile.sections["weight_sources"][name]["wall_time_ms"] = time
-    assert weights_of(profile, "wall_time", fill=1).values == {"a": 3.0, "b": 4.0}
+    profile.sections["weight_sources"]["b"]["wall_time_ms"] = 4.0
+    assert weights_of(profile, "wall_time").values == {"a": 4.5, "b": 4.0}
     with pytest.raises(WeightError, match="mean needs samples"):
         weights_of(profile, "wall_time", "mean", fill=1)
 
@@ -351,20 +324,3 @@ def test_best_takes_the_source_that_lacks_fewest_and_says_what_stands_against_ea
     assert lines[0] == "weights from 'best': no source has a value for every task:"
     assert [line.split("'")[1] for line in lines[1:]] == list(SOURCES)
     assert lines[2] == "  - weights from 'estimated': none for 'a': the task has no cost model"
-
-
-@pytest.mark.parametrize("statistic", ["median", "mean"])
-@pytest.mark.parametrize("source", ["counted", "cpu_time", "wall_time", "reference_time"])
-def test_a_weight_that_no_float_holds_is_refused(source, statistic):
-    profile = sampled()
-    for column, values in profile.sections["samples"]["tasks"]["a"].items():
-        values[:] = [1.7e308] * len(values) if column in COLUMNS["a"] else values
-    with pytest.raises(WeightError, match=r"'a': .*float") as caught:
-        weights_of(profile, source, statistic)
-    assert caught.value.tasks == ["a"]
-    assert weights_of(profile, "best", statistic).source == "estimated"
-    # Estimates are never read from samples, and are integers however large.
-    for row in profile.sections["samples"]["tasks"].values():
-        row[""] = [7] * 6
-    profile.sections["weight_sources"]["a"]["estimated_instructions"] = 10**400
-    assert weights_of(profile, "estimated", statistic).values == {"a": 10**400, "b": 70}

@@ -196,7 +196,6 @@ def submit():
             ),
         }
         yield from against(count, RayExecutor(), bare)
-        yield from ray_limit()
 
 
 def submit_all(pool, count):
@@ -228,17 +227,6 @@ def few_at_once(remote, count):
             done.get()
     for _ in range(min(count, 2 * WORKERS - 1)):
         done.get()
-
-
-def ray_limit():
-    """Time what a time limit costs a task of Ray."""
-    dag, executor = no_ops(either(1_000, 300)), RayExecutor()
-    dag.run(executor=executor, timeout=60)
-    plain, limited = in_turns(
-        7, lambda: dag.run(executor=executor), lambda: dag.run(executor=executor, timeout=60)
-    )
-    work = f"{len(dag.tasks):,} no-op tasks on Ray with a time limit, against none"
-    yield work, "-", times(limited, plain)
 
 
 def fidelity():

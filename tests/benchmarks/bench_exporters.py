@@ -9,9 +9,8 @@ import random
 from functools import partial
 from importlib import import_module
 from statistics import median
-from time import process_time
 
-from harness import either, exponent, in_turns, print_rows, spread, times
+from harness import cpu_seconds, either, exponent, in_turns, print_rows, spread, times
 
 from dagprofiler import DAG, Profile, task
 from dagprofiler._util.json import collector_paused, parse
@@ -79,22 +78,13 @@ def works_of(document):
     }
 
 
-def seconds(work):
-    """Return the CPU time of some work, which other programs on the machine do not change much."""
-    begun = process_time()
-    result = work()
-    taken = process_time() - begun
-    del result
-    return taken
-
-
 def formats():
     """Measure JSON's own, the work, and the same on a smaller profile in turns."""
     sizes = either([25_000, 100_000], [2_500, 10_000])
     small, large = (works_of(document_of(size)) for size in sizes)
     yield f"{sizes[-1]:,} tasks, two edges each:", "", "", "", ""
     for (what, goal), (work, base) in large.items():
-        few, many, dumped = in_turns(5, small[what, goal][0], work, base, seconds=seconds)
+        few, many, dumped = in_turns(5, small[what, goal][0], work, base, seconds=cpu_seconds)
         powers = spread([exponent(sizes, took_s) for took_s in zip(few, many)])
         yield what, goal, times(many, dumped), f"{median(many):.2f} s", f"n^{powers}"
 

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
@@ -137,6 +137,16 @@ def timed(work):
 def collected_and_timed(work):
     gc.collect()
     return timed(work)
+
+
+def cpu_seconds(work):
+    """Return the CPU time of some work, which other programs on the machine change little."""
+    begun = process_time()
+    result = work()
+    taken = process_time() - begun
+    # To let go of it is no part of the work.
+    del result
+    return taken
 
 
 def in_turns(count, *works, seconds=collected_and_timed):

@@ -15,9 +15,8 @@ import tracemalloc
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
-from time import process_time
 
-from harness import QUICK, either, note, print_machine, print_table
+from harness import QUICK, cpu_seconds, either, note, print_machine, print_table
 
 from dagprofiler import DAG, Journal, Profile, Rule, Task, import_profile, map_over, simulate, task
 from dagprofiler.formats import exporter_names
@@ -323,7 +322,7 @@ class Shape:
 
     def seconds(self, operation, n):
         """Return the CPU time of an operation on n tasks, the smallest of three."""
-        return min(seconds(operation(self.case(n))) for _ in range(3))
+        return min(cpu_seconds(operation(self.case(n))) for _ in range(3))
 
     def growth(self, operation, n):
         """Return how many times as long an operation takes on 4 n tasks as on n."""
@@ -347,14 +346,6 @@ class Shape:
             return tracemalloc.get_traced_memory()[1] / n / 1000
         finally:
             tracemalloc.stop()
-
-
-def seconds(work):
-    begun = process_time()
-    result = work()
-    taken = process_time() - begun
-    del result
-    return taken
 
 
 def measure(operations, name):

@@ -99,15 +99,12 @@ X, XY = "there is no task 'x'", "there is no edge 'x->y'"
     [
         ("dag_structure.nodes", [*"abcb"], "task 'b' is listed twice"),
         ("dag_structure.edges", edges("ab", "xc"), X),
-        ("dag_structure.edges", edges("ab", "bx"), X),
         ("dag_structure.edges", edges("ab", "bc", "ab"), "edge 'a->b' is listed twice"),
         ("dag_structure.execution_order", [*"abxc"], X),
-        ("dag_structure.execution_order", [*"aba"], "task 'a' is listed twice"),
         ("dag_structure.execution_order", [*"cb"], "'c' comes before 'b', against the edge 'b->c'"),
         ("node_weights", {"x": 0}, X),
         ("edge_weights", {"x->y": 1}, XY),
         ("execution_metrics", [metrics("x")], X),
-        ("execution_metrics", [*map(metrics, "aba")], "task 'a' is listed twice"),
         ("weight_sources", {"x": {"node_weight": "default"}}, X),
         ("run.tasks", {"x": {"state": "skipped"}}, X),
         ("samples.tasks", {"x": {}}, X),
@@ -121,16 +118,14 @@ X, XY = "there is no task 'x'", "there is no edge 'x->y'"
         ("edge_metrics.records", [None], "1 records for 2 edges"),
         ("timeline.records", [["x", 0, 0, 0.5]], X),
         ("timeline.records", [["a", 0, 1, 0.5]], "there is no worker 1, only 1"),
-        ("timeline.records", [["a", 0, 0.0, 0.5]], "there is no worker 0.0, only 1"),
         ("timeline.records", [["a", 0, 0, 1]] * 2, "task and round ('a', 0) is listed twice"),
-        ("origins.records", [["b", 0, "r", 1]] * 2, "task and round ('b', 0) is listed twice"),
         ("spans.dropped", {"x": 1}, X),
         ("spans.records", [["x", 0, 0, 0, 1, 2, None, None]], X),
         ("spans.records", [["a", 0, 1, 0, 1, 2, None, None]], "there is no thread 1, only 1"),
         ("spans.records", [["a", 0, 0, 1, 1, 2, None, None]], "there is no label 1, only 1"),
     ],
 )
-def test_a_reference_to_what_is_not_there_is_refused_with_its_section(where, value, message):
+def test_dangling_references_name_their_section(where, value, message):
     document = whole()
     *sections, last = where.split(".")
     reduce(getitem, sections, document)[last] = value
@@ -224,7 +219,7 @@ def test_metrics_of_tasks_in_any_order_stay_as_they_are():
     assert upgraded(of_0_1_0("ab", ["ab"], execution_metrics=named))["execution_metrics"] == named
 
 
-def test_repeated_edges_and_weights_of_any_size_are_brought_up_to_date():
+def test_repeated_edges_and_large_weights_are_upgraded():
     weights = {"a": -1, "b": 2**63, "c": 7}
     document = upgraded(of_0_1_0("abc", ["ab", "ab", "bc"], node_weights=weights))
     assert document["dag_structure"]["edges"] == edges("ab", "bc")
@@ -232,7 +227,7 @@ def test_repeated_edges_and_weights_of_any_size_are_brought_up_to_date():
 
 
 @pytest.mark.parametrize("part", ["metadata", "dag_structure", "node_weights"])
-def test_what_is_not_of_the_standards_shape_is_left_for_the_schema_to_refuse(part):
+def test_upgrade_leaves_wrong_shapes_to_the_schema(part):
     for wrong in (None, [], "x", 3):
         document = {**of_0_1_0("ab", ["ab"]), part: wrong}
         before = copy.deepcopy(document)

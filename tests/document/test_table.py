@@ -49,7 +49,7 @@ def test_a_table_has_rows_and_columns_with_labels_and_units():
     "sources",
     [{"a": {"node_weight": "estimated_instructions"}, "b": {"node_weight": "default"}}, {}],
 )
-def test_what_is_unknown_is_none(sources):
+def test_unknown_values_in_tables_are_none(sources):
     run = {"state": "partial", "tasks": {"b": {"state": "failed"}}}
     profile = profile_of("a", run=run, weight_sources=sources)
     known = {"state": "succeeded", "time_ms": 8.0, "node_weight": 3, "bytes_out": 20}
@@ -61,7 +61,7 @@ def test_what_is_unknown_is_none(sources):
     assert bare.tasks["state"] == [None, None]
 
 
-def test_the_time_of_a_task_is_corrected_where_that_was_measured_else_wall():
+def test_times_are_corrected_where_measured():
     samples = {"wall_ms": [99.0, 2.0, 4.0, None], "corrected_ms": [99.0, 1.0, None, None]}
     assert default_times(measured(**samples))["a"] == (1.0, None, None, "corrected_ms")
     del samples["corrected_ms"]
@@ -131,7 +131,7 @@ def test_data_frames_are_tidy():
     assert frames.spans.empty
 
 
-def test_sections_are_objects_that_are_empty_where_the_profile_has_none():
+def test_absent_sections_are_empty_objects():
     bare = handmade("ab")
     assert (bare.run.state, bare.environment.cores) == (None, None)
     assert bare.timeline.rows() == bare.spans.rows() == bare.origins.rows() == []

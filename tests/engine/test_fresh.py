@@ -1,6 +1,5 @@
 """Rounds(fresh_process=True): each round in a new process, of which none is left."""
 
-import gc
 import importlib
 import multiprocessing
 import multiprocessing.resource_tracker
@@ -12,11 +11,10 @@ import types
 
 import pytest
 from handmade import failure
-from platforms import needs_two_cores
 from processes import alive_in, children, processes, until
 from steps import Notes
 
-from dagprofiler import DAG, Config, Profile, Rounds, compare_runs, task
+from dagprofiler import DAG, Profile, Rounds, task
 from dagprofiler.errors import DagProfilerError, SerializationError
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at /proc")
@@ -61,14 +59,8 @@ def fail_oddly():
 def interrupt():
     raise KeyboardInterrupt
 
-def leave():
-    sys.exit(3)
-
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
-
-def vanish():
-    os._exit(0)
 
 def hang():
     print("hangs", flush=True)
@@ -178,7 +170,7 @@ def test_every_round_has_another_process_and_none_warms_up(measured):
     assert [0, *moments, run["elapsed_ms"]] == sorted([0, *moments, run["elapsed_ms"]])
 
 
-def test_samples_statistics_and_file_are_as_of_rounds_in_one_process(measured, tmp_path):
+def test_fresh_rounds_have_samples_and_statistics(measured, tmp_path):
     profile = measured[1]
     document = profile.to_dict()
     samples, statistics = document["samples"], document["statistics"]
@@ -193,17 +185,7 @@ def test_samples_statistics_and_file_are_as_of_rounds_in_one_process(measured, t
 
 
 @pytest.mark.slow
-def test_two_dags_in_turns_have_processes_of_their_own(program):
-    found = compare_runs(program.dag(), Config(log=str(program.log), other=1), rounds=FRESH)
-    assert len(set(program.pids())) == 6
-    outputs = [profile.final_outputs["x"] for profile in (found.base, found.new)]
-    # The third turn begins with the first DAG again.
-    assert outputs == [5, 6]
-    assert found.task_times["b"]["verdict"] == "inconclusive"
-
-
-@pytest.mark.slow
-def test_the_same_seed_and_inputs_give_the_same_outputs_there_as_here(tasks):
+def test_a_seed_gives_the_same_outputs_in_processes(tasks):
     dag = DAG({"a": tasks.returns.bind(expression=DRAWS), "b": tasks.adds}, [("a", "b")])
     rounds = Rounds(2, fresh_process=True, check_outputs=True)
     inputs = {"b": {"y": 1}}
@@ -232,20 +214,6 @@ def test_a_single_round_has_a_process_like_the_programs_own(tasks, monkeypatch, 
 
 
 @pytest.mark.slow
-def test_how_multiprocessing_starts_processes_stays_open(program):
-    # What a program does under its guard, after a run.
-    multiprocessing.set_start_method(None, force=True)
-    program.dag().run(rounds=ONCE)
-    assert multiprocessing.get_start_method(allow_none=True) is None
-    multiprocessing.set_start_method("spawn")
-    try:
-        program.dag().run(rounds=ONCE)
-        assert multiprocessing.get_start_method() == "spawn"
-    finally:
-        multiprocessing.set_start_method(None, force=True)
-
-
-@pytest.mark.slow
 def test_what_is_measured_there_is_what_was_asked_for(tasks):
     dag = DAG({"a": tasks.returns.bind(expression=MILLION)})
     rounds = Rounds(2, warmup=1, fresh_process=True)
@@ -262,37 +230,6 @@ def test_what_is_measured_there_is_what_was_asked_for(tasks):
     # Allocations do not depend on the process.
     assert columns["allocation_bytes"][:3] == [None] * 3
     assert 1_000_000 <= columns["allocation_bytes"][3] < 1_100_000
-
-
-@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
-@pytest.mark.parametrize(("garbage", "freezes"), [("tasks", True), ("rounds", False)])
-@pytest.mark.slow
-def test_garbage_is_collected_there_as_it_was_asked_for(tasks, garbage, freezes):
-    rounds = Rounds(1, fresh_process=True, collect_garbage=garbage)
-    # CPython 3.12 keeps some hundred objects frozen of itself.
-    dag = DAG({"a": tasks.returns.bind(expression="gc.get_freeze_count() > 1000")})
-    assert dag.run(rounds=rounds).final_outputs["x"] is freezes
-
-
-@pytest.mark.slow
-@needs_two_cores
-def test_new_processes_have_the_cores_that_are_not_kept_busy(tasks):
-    dag = DAG({"a": tasks.returns.bind(expression="sorted(os.sched_getaffinity(0))")})
-    profile = dag.run(rounds=Rounds(1, fresh_process=True, busy_cores=1))
-    assert profile.final_outputs["x"] == sorted(os.sched_getaffinity(0))[:-1]
-
-
-@pytest.mark.slow
-def test_hooks_are_told_of_each_round_here(program):
-    notes = Notes()
-    failure(program.dag(at=2, action="fail"), rounds=FRESH, hooks=[notes])
-    ran = [(f"task_{what}", name) for name in "ab" for what in ("started", "finished")]
-    first = [("run_started",), *ran, ("round_finished", 0)]
-    second = [*ran[:3], ("task_failed", "b"), ("run_finished",), ("close",)]
-    assert notes.calls == [*first, *second]
-    finished, failed = notes.got["task_finished"], notes.got["task_failed"]
-    assert (finished.round, finished.worker["pid"]) == (1, program.pids()[1])
-    assert (failed.round, type(failed.error)) == (1, LookupError)
 
 
 def test_the_error_of_a_task_comes_back_with_its_type(program):
@@ -318,30 +255,17 @@ def test_an_error_that_cannot_travel_is_told_in_words(program):
     assert "Odd" in error.profile.sections["run"]["reason"]
 
 
-def test_what_is_independent_of_a_failure_finishes_its_round(tasks, tmp_path):
-    nodes = {"a": tasks.pid, "b": tasks.acts, "c": tasks.returns.bind(expression=MILLION)}
-    config = {"log": str(tmp_path / "log"), "at": 1, "action": "fail"}
-    dag = DAG(nodes, [("a", "b")], config)
-    profile = failure(dag, rounds=FRESH, on_error="finish").profile
-    assert [one.task for one in profile.metrics.task_metrics] == ["a", "c"]
-    assert profile.outputs == {"c": {"x": 1_000_000}}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("action", "error", "words"),
     [
         ("interrupt", KeyboardInterrupt, "^interrupted by KeyboardInterrupt"),
-        ("leave", SystemExit, "^interrupted by SystemExit"),
         ("die", DagProfilerError, "ended with code -9 "),
-        ("vanish", DagProfilerError, "ended with code 0 "),
     ],
 )
-def test_what_ends_a_process_ends_the_run_with_the_rounds_before(program, action, error, words):
+def test_a_process_that_ends_leaves_earlier_rounds(program, action, error, words):
     with pytest.raises(error) as caught:
         program.dag(at=2, action=action).run(rounds=FRESH)
-    if error is SystemExit:
-        assert caught.value.code == 3
     profile = caught.value.profile
     run = profile.sections["run"]
     assert run["state"] == "partial"
@@ -351,7 +275,7 @@ def test_what_ends_a_process_ends_the_run_with_the_rounds_before(program, action
     assert Profile.loads(profile.dumps()) == profile
 
 
-def test_what_cannot_travel_is_refused_before_anything_runs(program, tasks):
+def test_fresh_rounds_refuse_what_does_not_pickle(program, tasks):
     notes, local = Notes(), task(outputs=["x"])(lambda: {"x": 1})
     with pytest.raises(SerializationError, match=r"fresh_process=True.*to a new process.*module"):
         DAG({"a": local}).run(rounds=FRESH, hooks=[notes])
@@ -363,7 +287,7 @@ def test_what_cannot_travel_is_refused_before_anything_runs(program, tasks):
     assert not program.log.exists()
 
 
-def test_outputs_that_cannot_travel_back_are_an_error_that_says_so(tasks):
+def test_outputs_that_do_not_pickle_are_an_error(tasks):
     with pytest.raises(SerializationError, match=r"fresh_process=True.*back by pickle"):
         DAG({"a": tasks.Cannot}).run(rounds=FRESH)
 
@@ -391,7 +315,7 @@ def test_tasks_of_the_program_itself_go_to_new_processes(start):
 
 
 @pytest.mark.slow
-def test_a_program_without_a_guard_gets_an_error_that_says_what_to_do(start, tmp_path):
+def test_fresh_rounds_ask_for_a_main_guard(start, tmp_path):
     told = 'import os\nprint(os.getpid(), file=open("imports", "a"))\n'
     process = start(told + GUARDED.replace('__name__ == "__main__"', "True"))
     out, err = process.communicate(timeout=30)
@@ -403,7 +327,7 @@ def test_a_program_without_a_guard_gets_an_error_that_says_what_to_do(start, tmp
 
 
 @pytest.mark.slow
-def test_tasks_that_a_new_process_cannot_find_are_an_error_that_says_what_to_do(start):
+def test_tasks_no_process_can_import_are_an_error(start):
     process = start("", command=(sys.executable, "-c", GUARDED))
     last = process.communicate(timeout=30)[1].splitlines()[-1]
     assert process.returncode == 1
@@ -446,15 +370,6 @@ def test_ctrl_c_ends_the_round_and_leaves_those_before(hanging, kill):
     assert (hanging.returncode, err) == (5, "")
     assert out == "interrupted by KeyboardInterrupt in round 2 of 6\n2\n"
     until(lambda: alive_in(hanging.pid) == [])
-
-
-@pytest.mark.slow
-def test_ctrl_c_while_a_round_imports_the_program_ends_it_without_a_message(start, tmp_path):
-    (tmp_path / "tasks_of_program.py").write_text(TASKS, encoding="utf-8")
-    comes = "import os, signal\nif __name__ != '__main__': os.kill(os.getpid(), signal.SIGINT)\n"
-    err = start(comes + HANGS).communicate(timeout=60)[1]
-    assert "code -2" in err
-    assert "KeyboardInterrupt" not in err
 
 
 @pytest.mark.slow

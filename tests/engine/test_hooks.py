@@ -29,7 +29,7 @@ FAILED = [("task_started", "a"), ("task_failed", "a")]
         (FAILS, "finish", [*FAILED, *ran("c")]),
     ],
 )
-def test_all_hooks_are_called_in_their_order_whether_or_not_a_task_fails(first, on_error, calls):
+def test_hooks_are_called_in_order(first, on_error, calls):
     calls = [("run_started",), *calls, ("run_finished",), ("close",)]
     told = []
     hooks = [Notes(told, label=label) for label in ("1 ", "2 ")]
@@ -42,7 +42,7 @@ def test_all_hooks_are_called_in_their_order_whether_or_not_a_task_fails(first, 
     assert told == 2 * both
 
 
-def test_a_hook_sees_what_is_about_to_run_and_the_record_of_each_task():
+def test_hooks_receive_the_run_and_records_of_tasks():
     notes, config = Notes(), Config(N=3)
     dag = DAG({"b": WORKS, "a": WORKS}, [("b", "a")], config)
     profile = dag.run(7, hooks=[notes])
@@ -79,7 +79,7 @@ def test_a_hook_sees_the_record_of_a_failure():
 
 
 @pytest.mark.parametrize("hook", [Hook, None, "hook", object()])
-def test_what_is_no_hook_is_refused(hook):
+def test_run_refuses_wrong_hooks(hook):
     with pytest.raises(DeclarationError) as caught:
         DAG({}).run(hooks=[hook])
     assert str(caught.value) == f"hooks: expected instances of Hook, got {hook!r}"
@@ -88,7 +88,7 @@ def test_what_is_no_hook_is_refused(hook):
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "task_failed"])
-def test_a_hook_that_raises_ends_the_run_like_a_failing_task_and_nothing_new_starts(method):
+def test_a_hook_that_raises_ends_the_run(method):
     notes, other = Notes(fails_in=method), Notes()
     dag = DAG({"a": WORKS, "b": WORKS})
     error = failure(dag, hooks=[notes, other], on_error="finish")
@@ -136,7 +136,7 @@ def needs(y):
     ],
     ids=" ".join,
 )
-def test_hooks_are_closed_even_if_nothing_could_start_or_closing_is_interrupted(arguments):
+def test_hooks_are_closed_though_nothing_starts(arguments):
     notes = Notes()
     hooks = [*arguments.get("hooks", ()), notes]
     with pytest.raises((KeyboardInterrupt, Invalid)):
@@ -144,17 +144,8 @@ def test_hooks_are_closed_even_if_nothing_could_start_or_closing_is_interrupted(
     assert notes.calls == [("close",)]
 
 
-def test_a_task_named_like_a_method_of_a_hook_keeps_its_key():
-    error = failure(DAG({"Notes.close": FAILS}), hooks=[Notes(fails_in="close")])
-    assert error.task == "Notes.close"
-    assert {name: type(cause) for name, cause in error.failures.items()} == {
-        "Notes.close": ValueError,
-        "hook Notes.close": OSError,
-    }
-
-
 @pytest.mark.parametrize("name", ["task_finish", "on_task_end", "before_task", "after_run"])
-def test_a_method_that_no_hook_has_is_refused_with_those_that_hooks_have(name):
+def test_unknown_methods_of_hooks_are_refused(name):
     kind = type("Log", (Notes,), {name: lambda self, record: None})
     calls = []
     with pytest.raises(DeclarationError, match=f"hook Log: '{name}'.*task_finished") as caught:

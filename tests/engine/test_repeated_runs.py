@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import random
-import re
 import tracemalloc
 import weakref
 from statistics import median
@@ -41,7 +40,7 @@ def kinds(measured, warmup=2):
 
 
 @pytest.mark.parametrize("arguments", [{}, {"rounds": 1}, {"rounds": Rounds(1)}])
-def test_a_plain_run_is_one_round_without_samples_unless_it_is_metered(arguments):
+def test_a_plain_run_has_no_samples_unless_metered(arguments):
     document = chain().run(**arguments).to_dict()
     assert not {"samples", "statistics"} & set(document)
     assert set(document["run"]) == {"state", "overhead", "executor", "rounds"}
@@ -59,7 +58,7 @@ def test_a_plain_run_is_one_round_without_samples_unless_it_is_metered(arguments
     assert set(wall) == {"wall_ms", "serialize_ms", "deserialize_ms"}
 
 
-def test_all_samples_are_kept_and_the_figures_are_the_medians_of_the_measured_ones(clock):
+def test_figures_are_medians_of_measured_rounds(clock):
     first = Timed(clock, [50, 20, 3, 9, 2, 8, 4, 100])
     second = Timed(clock, [60, 30, 5, 5, 5, 7, 7, 7], inputs=["x"], outputs=[])
     profile = DAG({"a": first, "b": second}, [("a", "b")]).run(rounds=6)
@@ -82,7 +81,7 @@ def test_all_samples_are_kept_and_the_figures_are_the_medians_of_the_measured_on
     assert document["statistics"]["tasks"]["a"]["wall_ms"] == summary
 
 
-def test_six_rounds_come_after_a_cold_one_and_a_warm_up_and_survive_the_file(tmp_path):
+def test_six_rounds_survive_the_file(tmp_path):
     profile = chain().run(rounds=6, seed=3, meters="full")
     document = profile.to_dict()
     samples, run = document["samples"], document["run"]
@@ -101,7 +100,7 @@ def test_six_rounds_come_after_a_cold_one_and_a_warm_up_and_survive_the_file(tmp
     Draft202012Validator(PROFILE_SCHEMA).validate(document)
 
 
-def test_sizes_that_change_from_round_to_round_have_a_whole_median():
+def test_sizes_that_change_have_a_whole_median():
     # Of 10, 20, 30 and 40 bytes, the sizes of the measured rounds, the lower median.
     sizes = [1000, 2000, 40, 10, 30, 20]
     tasks = {"a": Calls(lambda k: {"x": b"." * sizes[k]}), "b": Calls(always(y=1), "y", "x")}
@@ -203,9 +202,7 @@ def test_every_second_of_several_rounds_is_in_one_figure(clock):
     ],
     ids=str,
 )
-def test_garbage_is_collected_as_asked_and_its_time_is_in_no_tasks_time_and_shown(
-    clock, rounds, collections
-):
+def test_garbage_is_collected_outside_of_tasks(clock, rounds, collections):
     seen = []
 
     def note(phase, info):
@@ -228,13 +225,6 @@ def test_garbage_is_collected_as_asked_and_its_time_is_in_no_tasks_time_and_show
     assert spent_ms(document) == document["run"].get("elapsed_ms", document["total_time_ms"])
 
 
-class Cycle:
-    """Garbage that only the collector can free."""
-
-    def __init__(self):
-        self.itself = self
-
-
 @pytest.fixture
 def no_collector():
     """Leave collecting to whoever asks for it."""
@@ -246,34 +236,9 @@ def no_collector():
     gc.collect()
 
 
-@pytest.mark.usefixtures("no_collector")
-@pytest.mark.parametrize(
-    ("garbage", "at_the_next_task", "at_the_next_round"),
-    [(None, True, True), ("rounds", True, False), ("tasks", False, False)],
-)
-def test_garbage_of_earlier_tasks_is_gone_before_a_later_one_starts(
-    garbage, at_the_next_task, at_the_next_round
-):
-    left, seen = [], []
-
-    def leaves(_):
-        seen.append(("round", bool(left and left[-1]())))
-        left.append(weakref.ref(Cycle()))
-        return {"x": 1}
-
-    def looks(_, x):
-        seen.append(("task", left[-1]() is not None))
-        return {"y": x}
-
-    dag = DAG({"a": Calls(leaves), "b": Calls(looks, "y", "x")}, [("a", "b")])
-    dag.run(rounds=Rounds(2, warmup=0, collect_garbage=garbage))
-    later = "task", at_the_next_task
-    assert seen == [("round", False), later, ("round", at_the_next_round), later]
-
-
 @pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
 @pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
-def test_what_is_alive_is_frozen_while_a_task_runs_and_thawed_afterwards(error, thawed):
+def test_objects_are_frozen_only_while_a_task_runs(error, thawed):
     counts = []
 
     def count(_):
@@ -288,7 +253,7 @@ def test_what_is_alive_is_frozen_while_a_task_runs_and_thawed_afterwards(error, 
     assert gc.get_freeze_count() <= thawed
 
 
-def test_outputs_are_those_of_the_last_round_and_of_the_others_gone_before_the_next_begins():
+def test_outputs_are_those_of_the_last_round():
     made, alive = [], []
 
     def makes(_):
@@ -313,7 +278,7 @@ def draws(drawn):
     return Calls(draw)
 
 
-def test_the_same_seed_gives_the_same_outputs_in_each_round_and_in_each_run():
+def test_a_seed_gives_the_same_outputs_in_every_round():
     drawn = []
     dag = three_tasks(draws(drawn))
     random.seed(1)
@@ -340,7 +305,7 @@ def three_tasks(first):
     return DAG(tasks, [("a", "b")])
 
 
-def test_tasks_whose_outputs_differ_between_rounds_are_flagged_and_no_others():
+def test_outputs_that_differ_between_rounds_are_flagged():
     dag = three_tasks(Calls(lambda k: {"x": k}))
     for rounds in (Rounds(3, check_outputs=True), Rounds(1, warmup=1, check_outputs=True)):
         assert differing(dag.run(rounds=rounds)) == {"a"}
@@ -366,7 +331,7 @@ def test_the_full_set_measures_or_says_why_not():
     assert {"process_cpu_ms", "gc_ms", "instructions"} <= set(sections["samples"]["tasks"]["a"])
 
 
-def test_allocations_are_counted_in_a_pass_of_their_own_whose_times_are_not_used():
+def test_allocations_are_counted_in_their_own_round():
     tasks = {"a": Calls(always(x=1)), "b": Calls(lambda _: {"x": np.ones(1_000_000).nbytes})}
     profile = DAG(tasks).run(rounds=3, meters=["default", "allocation"])
     samples = profile.sections["samples"]
@@ -389,7 +354,7 @@ def test_allocations_are_counted_in_a_pass_of_their_own_whose_times_are_not_used
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_the_time_of_the_pass_that_counts_allocations_is_in_no_figure(clock, rounds):
+def test_allocation_rounds_are_in_no_figure(clock, rounds):
     task = Timed(clock, [*[2] * (1 if rounds == 1 else 5), 1000], outputs=[])
     profile = DAG({"a": task}).run(rounds=rounds, meters="allocation")
     assert profile.metrics.task_metrics[0].compute_time_ms == 2000.0
@@ -423,69 +388,6 @@ def test_an_edge_takes_the_time_of_its_own_fields(clock):
     assert samples["tasks"]["s"]["serialize_ms"] == [3000.0] * 4
 
 
-def test_gathered_fields_have_the_times_and_sizes_of_their_own_edges(clock):
-    tasks = {"g": Timed(clock, inputs=["x"], outputs=[], gathers=["x"])}
-    for k, name in enumerate("abc", 1):
-        tasks[name] = Calls(always(x=b"." * k))
-        # So many seconds does it take to decode what it sends.
-        tasks[name].deserialize = lambda data, k=k: clock.passes(k) or pickle.loads(data)
-    profile = DAG(tasks, [("c", "g"), ("a", "g"), ("b", "g")]).run(rounds=2)
-    for k, name in enumerate("abc", 1):
-        assert edge(profile, f"{name}->g", "deserialize_ms") == [1000.0 * k] * 4
-        wire = len(pickle.dumps(b"." * k))
-        assert edge(profile, f"{name}->g", "wire_bytes") == [wire] * 4
-    assert profile.sections["samples"]["tasks"]["g"]["deserialize_ms"] == [6000.0] * 4
-
-
-def test_values_from_outside_come_in_every_round(clock):
-    seen = []
-    takes = Timed(clock, inputs="xy", outputs="z")
-    takes.function = lambda _, x, y: seen.append((x, y)) or {"z": x + y}
-    dag = DAG({"s": Timed(clock), "t": takes}, [("s", "t")])
-    profile = dag.run(rounds=3, inputs={"t": {"y": 10}})
-    assert seen == [(1, 10)] * 5
-    assert profile.final_outputs == {"z": 11}
-    # What came from outside was no edge's, but took its time in the task.
-    assert edge(profile, "s->t", "deserialize_ms") == [4000.0] * 5
-    assert profile.sections["samples"]["tasks"]["t"]["deserialize_ms"] == [8000.0] * 5
-    first, second = profile.metrics.task_metrics
-    assert second.bytes_in == first.bytes_out + len(pickle.dumps(10))
-
-
-class Claims(Task):
-    """Says itself how long it took; in the fourth round its output differs."""
-
-    inputs = ["x"]
-    outputs = ["y"]
-    calls = 0
-
-    def run(self, inputs, config=None):
-        self.calls += 1
-        x = self.deserialize(inputs["x"])
-        return {
-            "outputs": {},
-            "outputs_raw": {"y": x if self.calls != 4 else None},
-            "metrics": TaskMetrics(self.name, 0.0, 0.0, 0.0, 0, 0),
-        }
-
-    def compute(self, x):
-        raise NotImplementedError
-
-
-def test_a_task_that_overrides_run_has_rounds_too():
-    dag = DAG({"a": Calls(always(x=1)), "b": Claims}, [("a", "b")])
-    profile = dag.run(rounds=Rounds(3, check_outputs=True))
-    columns = profile.sections["samples"]["tasks"]["b"]
-    assert (columns["wall_ms"], columns["cpu_ms"]) == ([0.0] * 5, [None] * 5)
-    why = profile.sections["weight_sources"]["b"]["reasons"]["cpu_time_ms"]
-    assert "run()" in why
-    assert "did not finish" not in why
-    assert profile.final_outputs == {"y": 1}
-    assert differing(profile) == {"b"}
-    assert edge(profile, "a->b", "size_bytes") == [len(Task.serialize(1))] * 5
-    assert Profile.loads(profile.dumps()) == profile
-
-
 def test_hooks_are_told_of_each_round_and_what_it_took(clock):
     walls, told, notes, times = [], [], Notes(), Hook()
 
@@ -502,17 +404,6 @@ def test_hooks_are_told_of_each_round_and_what_it_took(clock):
         told.append(("round_finished", number))
     assert notes.calls == [("run_started",), *told, ("run_finished",), ("close",)]
     assert walls[::2] == [(k, k, 1000.0 * s, 1000.0 * s) for k, s in enumerate((3, 1, 2))]
-
-
-def test_a_hook_that_fails_in_a_later_round_ends_the_run_with_the_rounds_before():
-    hook = Hook()
-    hook.task_finished = lambda record: (record.task, record.round) != ("b", 4) or 1 / 0
-    error = failure(chain(), rounds=6, hooks=[hook])
-    run = error.profile.sections["run"]
-    assert (error.task, run["state"]) == (None, "partial")
-    assert re.search(r"Hook\.task_finished.* in round 3 of 6", run["reason"])
-    assert len(error.profile.metrics.task_metrics) == 3
-    assert Profile.loads(error.profile.dumps()) == error.profile
 
 
 def failing(clock, error, *, at):
@@ -541,12 +432,10 @@ BOOM, STOPPED = ValueError("boom"), KeyboardInterrupt()
     ("error", "on_error", "reason"),
     [
         (BOOM, "stop", "task 'b' failed in round 3 of 6: ValueError: boom"),
-        (BOOM, "finish", "task 'b' failed in round 3 of 6: ValueError: boom"),
         (STOPPED, "finish", "interrupted by KeyboardInterrupt in round 3 of 6"),
-        (SystemExit(3), "finish", "interrupted by SystemExit: 3 in round 3 of 6"),
     ],
 )
-def test_what_ends_round_3_of_6_leaves_rounds_1_and_2(clock, error, on_error, reason):
+def test_a_failure_in_round_3_leaves_rounds_1_and_2(clock, error, on_error, reason):
     with pytest.raises((RunError, type(error))) as caught:
         failing(clock, error, at=4).run(rounds=6, meters="wall", on_error=on_error)
     if error is BOOM:
@@ -592,17 +481,12 @@ def test_what_ends_round_3_of_6_leaves_rounds_1_and_2(clock, error, on_error, re
     [
         (0, {"rounds": 1, "meters": "default"}, "", 0),
         (0, {"rounds": 6}, " in the cold round", 0),
-        (1, {"rounds": 6}, " in the warm-up round", 0),
         (2, {"rounds": 6}, " in round 1 of 6", 0),
         (3, {"rounds": "auto"}, " in round 2", 1),
-        (0, {"rounds": Rounds(2, warmup=0)}, " in round 1 of 2", 0),
         (4, {"rounds": 2, "meters": "allocation"}, " in the allocation round", 2),
-        (1, {"rounds": 1, "meters": "allocation"}, " in the allocation round", 1),
     ],
 )
-def test_the_reason_says_in_which_round_and_the_conditions_are_told(
-    clock, at, asked, where, measured
-):
+def test_the_reason_names_the_round(clock, at, asked, where, measured):
     profile = failure(failing(clock, BOOM, at=at), **{"meters": "wall", **asked}).profile
     run = profile.sections["run"]
     reason = f"task 'b' failed{where}: ValueError: boom"
@@ -637,10 +521,7 @@ def test_nothing_that_measures_is_left_behind(clock, error):
     [
         ({"executor": "threads:2"}, r"'threads:2'; give ThreadPoolExecutor\(2\), which only"),
         ({"rounds": 0}, "Rounds: n must be .* at least 1 or 'auto', got 0"),
-        ({"rounds": True}, "got True"),
-        ({"rounds": 2.5}, "got 2.5"),
         ({"rounds": "six"}, "got 'six'"),
-        ({"rounds": None}, "got None"),
         ({"rounds": Rounds(1, busy_cores=10_000)}, "busy_cores=10000: this process may use"),
         ({"rounds": Rounds(6, busy_cores=10_000)}, "busy_cores=10000: this process may use"),
         *(
@@ -656,7 +537,7 @@ def test_nothing_that_measures_is_left_behind(clock, error):
     ],
     ids=repr,
 )
-def test_what_cannot_be_measured_is_refused_before_anything_runs(arguments, words):
+def test_run_refuses_wrong_rounds_and_meters(arguments, words):
     task, notes = Calls(always(x=1)), Notes()
     with pytest.raises(ValidationError, match=words):
         DAG({"a": task}).run(**arguments, hooks=[notes])
@@ -665,7 +546,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_runs(arguments, word
 
 @needs_two_cores
 @pytest.mark.parametrize("fails", [False, True])
-def test_other_cores_are_busy_while_rounds_are_taken_and_idle_afterwards(fails):
+def test_other_cores_are_busy_during_rounds_only(fails):
     cores, before = os.sched_getaffinity(0), children()
     seen = []
 
@@ -684,8 +565,3 @@ def test_other_cores_are_busy_while_rounds_are_taken_and_idle_afterwards(fails):
     assert before.issuperset(children())
     assert os.sched_getaffinity(0) == cores
     assert profile.sections["run"]["conditions"]["busy_cores"] == 1
-
-
-def test_a_failure_in_the_warm_up_leaves_the_total_of_the_round_that_was_whole(clock):
-    task = Calls(lambda call: 1 / (call - 1) and {"x": clock.passes(3)})
-    assert failure(DAG({"a": task}), rounds=6).profile.metrics.total_time_ms == 3000.0

@@ -19,7 +19,7 @@ import pytest
 from conformance import Conformance, failure
 from platforms import found, of_engine
 from processes import until
-from programs import ASKED, PYTHONPATH, Act, last, passes, program
+from programs import ASKED, PYTHONPATH, Act, last, program
 
 from dagprofiler import DAG, CeleryExecutor, ValidationError, WorkerError
 
@@ -163,9 +163,7 @@ class ThroughTheBroker(CeleryExecutor):
         self.folder = None
 
 
-def test_large_outputs_go_through_files_where_the_workers_share_a_folder(
-    celery_executor, server, tmp_path
-):
+def test_large_outputs_go_through_a_shared_folder(celery_executor, server, tmp_path):
     dag = program(100_000)
     expected = dag.run(**ASKED)
     payload = sum(expected.metrics.edge_weights.values()) / 8
@@ -247,15 +245,11 @@ def test_other_backends_and_pools_of_threads_do_as_well(server, tmp_path, pool):
     assert limited.outputs == profile.outputs
 
 
-def test_workers_that_do_not_know_the_task_are_an_error_at_the_start(server):
+def test_workers_that_do_not_know_the_task_are_named(server):
     server.start("ignorant", "-P", "solo", CELERY_TEST_INCLUDE="")
     executor = CeleryExecutor(server.app(), queue="ignorant")
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError, match=r"'ignorant': .*include=\['dagprofiler"):
         DAG({"a": last}).run(executor=executor)
-    assert str(caught.value) == (
-        "CeleryExecutor: no worker of app 'tests' takes jobs from queue 'ignorant': start one, "
-        "of an app with include=['dagprofiler.executors.celery_worker']"
-    )
 
 
 @pytest.mark.parametrize(
@@ -266,7 +260,7 @@ def test_workers_that_do_not_know_the_task_are_an_error_at_the_start(server):
         ({}, {"folder": "/nowhere"}, "executor: folder ./nowhere.: FileNotFoundError"),
     ],
 )
-def test_what_jobs_need_and_is_not_there_is_an_error_at_the_start(server, app, options, words):
+def test_what_jobs_need_and_is_not_there_is_named(server, app, options, words):
     app = server.app(**app)
     app.conf.broker_transport_options = {"max_retries": 0}
     with pytest.raises(ValidationError, match=words):
@@ -322,35 +316,3 @@ def test_ctrl_c_takes_back_what_has_not_begun(celery_executor, server, start, tm
     # The workers, which are not ours to end, take the next run.
     assert DAG({"a": last}).run(executor=celery_executor).outputs
     assert 1 <= len(started.read_text().split()) <= 2
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
-def test_clocks_of_other_hosts_are_aligned(server):
-    """A worker that has another host name and a clock that is 100,000 s ahead."""
-    elsewhere = ["unshare", "--uts", "--time", "--monotonic", "100000", "sh", "-c"]
-    tried = shutil.which("unshare") and subprocess.run(
-        [*elsewhere, "hostname elsewhere"], stderr=subprocess.DEVNULL, check=False
-    )
-    if not tried or tried.returncode != 0:
-        pytest.skip("a namespace with another clock is not permitted here")
-    server.start("apart", "-c", "1")
-    name_it = 'hostname elsewhere; exec "$0" "$@"'
-    server.start("apart", "-c", "1", before=[*elsewhere, name_it])
-    tasks = {f"a{i}": Act("nothing") for i in range(20)}
-    dag = DAG(
-        {**tasks, **{f"b{i}": passes for i in range(20)}}, [(f"a{i}", f"b{i}") for i in range(20)]
-    )
-    profile = dag.run(executor=CeleryExecutor(server.app(), queue="apart"), rounds=2)
-    assert profile.outputs == dag.run().outputs
-    timeline = profile.sections["timeline"]
-    here, there = sorted(timeline["workers"], key=lambda worker: worker["host"] == "elsewhere")
-    assert "clock_ahead_ms" not in here
-    error_ms = there["clock_error_ms"]
-    assert abs(there["clock_ahead_ms"] - 100_000e3) <= error_ms + 1e-6
-    assert 0 < error_ms < 100_000
-    rows = {(name, turn): times for name, turn, _, *times in timeline["records"]}
-    for (name, turn), (ready_ms, start_ms, *_) in rows.items():
-        assert ready_ms >= 0
-        assert start_ms >= -error_ms
-        if name.startswith("b"):
-            assert start_ms >= rows[name.replace("b", "a"), turn][-1] - 2 * error_ms

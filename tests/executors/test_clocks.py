@@ -10,22 +10,6 @@ from dagprofiler.executors.dispatch import Clock
 from dagprofiler.executors.jobs import JobResult
 from dagprofiler.executors.worker import Worker
 
-
-def test_each_task_narrows_how_far_a_clock_is_ahead():
-    clock = Clock()
-    assert clock.ahead_s == clock.error_s == 0
-    for sent_s, moments_s, arrived_s, *expected in [
-        (0.0, [101.0, 102.0], 4.0, 99.5, 1.5),
-        # Moments that were not reached tell nothing.
-        (10.0, [None, None], 11.0, 99.5, 1.5),
-        (10.0, [110.5, 111.0, None], 11.5, 100.0, 0.5),
-        # Bounds that have crossed are apart by the error.
-        (20.0, [125.0], 24.0, 100.75, 0.25),
-    ]:
-        clock.add_task(sent_s, moments_s, arrived_s)
-        assert [clock.ahead_s, clock.error_s] == expected
-
-
 moments = st.lists(st.floats(0, 10), min_size=4, max_size=4).map(sorted)
 
 

@@ -64,7 +64,6 @@ class TestIPython(Conformance):
     are_replaced = False
     # An engine's main thread runs an event loop, and these tasks another one.
     test_spans_come_home_to_their_task_worker_and_round = None
-    test_functions_without_annotations_are_recorded_for_their_task = None
 
     @pytest.fixture
     def executor(self, cluster):

@@ -16,9 +16,7 @@ from conformance import Here, done, failure
 from dagprofiler import DAG, ORDER_ONLY, Config, Executor, Rounds, task
 from dagprofiler.errors import SerializationError, WorkerError
 from dagprofiler.executors import dispatch, jobs
-from dagprofiler.executors.jobs import JobResult, not_started
 from dagprofiler.measure import pipeline
-from dagprofiler.serializers import FrameList
 
 pytestmark = pytest.mark.usefixtures("impatient")
 
@@ -61,33 +59,17 @@ class Keeps(Here):
         return result.replace(lambda k, field, frames: self.put(frames))
 
 
-def test_outputs_can_stay_where_they_are_and_only_those_that_are_needed_are_fetched(batches_of):
+def test_outputs_stay_where_they_are_until_they_are_needed(batches_of):
     batches_of(1)
     dag, asked = programs.program(), {"seed": 5, "inputs": programs.OUTSIDE}
     executor = Keeps()
     profile = dag.run(**asked, executor=executor)
     assert repr(profile.outputs) == repr(dag.run(**asked).outputs)
     assert len(executor.fetched) == 1
-    # Lists of buffers, from outside too, are told from lists that are values.
-    values = [frames for frames in executor.kept.values() if not isinstance(frames, bytes)]
-    assert len(values) == len(programs.PARTS) * 2
-    assert {type(frames) for frames in values} == {FrameList}
     # What nobody needs is not kept at all.
     executor, edges = Keeps(), [("draw", "length", {"points": "data"})]
     DAG({"draw": programs.Draw, "length": programs.length}, edges, {"N": 5}).run(executor=executor)
     assert len(executor.kept) == 3  # the session, an input and an output
-
-
-def test_each_job_of_a_round_begins_with_the_session_of_the_round(batches_of):
-    batches_of(1)
-    executor = Keeps()
-    firsts = []
-    executor.answer = lambda job, handles: (
-        firsts.append(handles[0]) or Keeps.answer(executor, job, handles)
-    )
-    independent("a", "b").run(executor=executor, rounds=Rounds(2, warmup=0))
-    first, second = dict.fromkeys(firsts)
-    assert firsts == [first, first, second, second]
 
 
 def loses(error):
@@ -99,7 +81,7 @@ def loses(error):
     return Here(answer=answer)
 
 
-def test_a_task_that_was_lost_is_named_with_the_reason_and_others_go_on(batches_of):
+def test_a_lost_task_is_named_with_its_reason(batches_of):
     batches_of(1)
     error = failure(programs.failing("nothing"), loses(ConnectionError("gone")), on_error="finish")
     lost = error.failures["bad"]
@@ -110,11 +92,9 @@ def test_a_task_that_was_lost_is_named_with_the_reason_and_others_go_on(batches_
     assert str(pickle.loads(pickle.dumps(lost))) == str(lost)
     # An executor can say itself what it lost.
     own = loses(WorkerError("bad", ["x"], "the host is down"))
-    text = str(failure(programs.failing("nothing"), own).__cause__)
-    assert text.endswith("the host is down (also in flight: 'x')")
+    assert "the host is down" in str(failure(programs.failing("nothing"), own))
     fetches_none = Here(fetch=raises(ConnectionError("gone")))
-    text = str(failure(independent("a"), fetches_none).__cause__)
-    assert text == "task 'a' was lost by its executor: ConnectionError: gone"
+    assert "'a' was lost" in str(failure(independent("a"), fetches_none))
 
 
 def test_an_executor_that_is_broken_gets_no_other_job(batches_of):
@@ -140,7 +120,7 @@ def finished(result):
         (lambda *_: finished("done"), "its future holds 'done', not what the job returned"),
     ],
 )
-def test_an_executor_that_does_not_return_what_jobs_return_is_an_error(submit, words):
+def test_an_executor_that_returns_no_job_result_is_an_error(submit, words):
     executor = Here(submit=submit)
     error = failure(independent("a", "b"), executor)
     assert isinstance(error.__cause__, WorkerError)
@@ -149,7 +129,7 @@ def test_an_executor_that_does_not_return_what_jobs_return_is_an_error(submit, w
 
 
 @pytest.mark.parametrize("where", ["submit", "check"])
-def test_an_executor_that_takes_no_job_or_gives_up_gets_no_other(where):
+def test_an_executor_that_gives_up_gets_no_other_job(where):
     class Ends(Here):
         def submit(self, job, handles):
             self.calls.append(job.name)
@@ -178,13 +158,6 @@ def test_earlier_attempts_are_recorded_by_round():
     assert profile.sections["run"]["attempts"]["a"] == [
         {"round": i, "error": text} for i in (0, 1) for text in ("it died", "it died again")
     ]
-
-
-def test_a_result_without_a_worker_adds_none_to_the_profile():
-    result = JobResult(None, [not_started(ValueError("not here"))])
-    error = failure(independent("a"), Here(answer=lambda *_: result))
-    assert repr(error.__cause__) == "ValueError('not here')"
-    assert error.profile.sections["timeline"]["workers"] == []
 
 
 class Closes(programs.Act):
@@ -272,7 +245,7 @@ class Growing(Executor):
         self._pool.shutdown()
 
 
-def test_an_executor_that_grows_gets_more_at_once_and_tasks_wait_for_their_inputs():
+def test_an_executor_that_grows_gets_more_tasks_at_once():
     barrier = threading.Barrier(3)
     meets = task(outputs=["x"])(lambda: {"x": barrier.wait(timeout=30) >= 0})
     tasks = {**dict.fromkeys("abc", meets), "d": programs.passes}
@@ -321,7 +294,7 @@ def takes(monkeypatch):
     return takes
 
 
-def test_tasks_of_an_unknown_class_travel_alone_until_one_is_measured(monkeypatch):
+def test_tasks_of_an_unknown_class_travel_alone_at_first(monkeypatch):
     # Short ones, however busy the machine is.
     monkeypatch.setattr(pipeline, "perf_counter", count(0.0, 1e-6).__next__)
     executor = Records(2)
@@ -329,27 +302,6 @@ def test_tasks_of_an_unknown_class_travel_alone_until_one_is_measured(monkeypatc
     assert executor.jobs[:2] == ["t000", "t001"]
     assert len(executor.jobs) < 50
     assert any(name.endswith("more") for name in executor.jobs)
-
-
-def test_the_last_round_its_class_and_its_outputs_tell_how_long_a_task_takes():
-    durations = dispatch.Durations()
-
-    def took(name, seconds, worker=0, nbytes=0):
-        record = not_started(None)._replace(times=(0, 0, 0, 0, 0, seconds))
-        durations.add_task(name, object, worker, record._replace(wire_bytes={"x": nbytes}))
-
-    # The first task of a class in a worker says nothing of the others.
-    took("first", 100.0)
-    assert durations.expected_s("other", object) == float("inf")
-    took("long", 9.0)
-    assert durations.expected_s("long", object) > 9
-    took("first there", 100.0, worker=1)
-    took("short", 0.0, worker=1)
-    assert durations.expected_s("short", object) < 1e-3
-    assert durations.expected_s("other", object) == pytest.approx(4.5, rel=1e-3)
-    assert durations.expected_s("other", int) == float("inf")
-    took("large", 0.0, nbytes=1_000_000)
-    assert durations.expected_s("large", object) > dispatch.BATCH_S
 
 
 @pytest.mark.parametrize(
@@ -425,7 +377,7 @@ def test_all_tasks_of_a_lost_batch_are_lost_and_named(takes):
     assert failures["s1"].in_flight == ["s0", "s2"]
 
 
-def test_tasks_of_a_batch_that_is_lost_at_each_attempt_are_tried_alone(takes):
+def test_tasks_of_a_batch_that_is_lost_again_are_tried_alone(takes):
     class Loses(Records):
         retries = 1
 
@@ -461,15 +413,7 @@ def sent(executor, dag, **asked):
     return submitted[0]
 
 
-def test_a_task_travels_without_the_config_which_its_session_has():
-    dag = DAG({"t": programs.last}, [], Config(secret="x" * 1000))
-    job, (session,) = sent(Here(), dag)
-    assert b"xxx" not in pickle.dumps(job)
-    assert b"xxx" in session
-    assert dag.tasks["t"].config is dag.config
-
-
-def test_a_large_config_goes_through_one_file_which_goes_with_its_round(tmp_path):
+def test_a_large_config_goes_through_one_file_a_round(tmp_path):
     counts, sizes = [], []
 
     def answer(job, handles):
@@ -482,12 +426,6 @@ def test_a_large_config_goes_through_one_file_which_goes_with_its_round(tmp_path
     assert {*counts} == {1}
     assert max(sizes) < 1500
     assert [*tmp_path.iterdir()] == []
-
-
-def test_a_worker_keeps_only_its_latest_sessions(monkeypatch):
-    monkeypatch.setattr(jobs, "_sessions", {})
-    independent("a").run(executor=Here(), rounds=20)
-    assert len(jobs._sessions) < 20
 
 
 def test_functions_within_functions_need_cloudpickle(monkeypatch):
@@ -521,7 +459,7 @@ sys.stdout.buffer.write(pickle.dumps(sent))
 """
 
 
-def test_classes_of_the_main_program_are_sent_by_value_and_anew_in_each_run():
+def test_classes_of_the_main_program_are_sent_anew_in_each_run():
     pytest.importorskip("cloudpickle")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     data = subprocess.check_output([sys.executable, "-c", SCRIPT], env=env)

@@ -5,8 +5,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
-from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ from processes import limited_files
 
 from dagprofiler import ValidationError
 from dagprofiler.executors import _shared_files
-from dagprofiler.executors._shared_files import SharedFile, SharedFiles, removed_when_unused
+from dagprofiler.executors._shared_files import SharedFile, SharedFiles
 from dagprofiler.serializers import FrameList, OutOfBandPickle, PickleSerializer
 
 
@@ -25,7 +23,7 @@ def folder():
     made.close()
 
 
-def test_one_value_of_bytes_arrives_as_a_view_for_pickle_and_as_bytes_for_others(folder):
+def test_bytes_arrive_as_a_view_for_pickle_and_else_as_bytes(folder):
     data = PickleSerializer.dumps(list(range(1000)))
     shared = pickle.loads(pickle.dumps(SharedFile.of(data, folder)))
     assert type(shared.frames(pickle.loads)) is memoryview
@@ -46,30 +44,6 @@ def test_a_list_of_frames_arrives_as_one(folder, protocol):
     assert all(type(frame) is memoryview and frame.readonly for frame in frames[1:])
     assert repr(arrived) == repr(value)
     assert not arrived["a"].flags.writeable
-
-
-@pytest.mark.parametrize(
-    "frames",
-    [
-        [b"ab", memoryview(b"cdef")[::2], bytearray(b"gh"), b""],
-        [np.arange(6, dtype=np.int64).reshape(2, 3)],
-    ],
-)
-def test_whatever_is_a_buffer_is_written_and_stays_when_the_file_has_gone(folder, frames):
-    shared = removed_when_unused(SharedFile.of(frames, folder))
-    arrived = shared.frames(None)
-    del shared
-    assert os.listdir(folder) == []
-    assert [bytes(frame) for frame in arrived] == [memoryview(frame).tobytes() for frame in frames]
-
-
-def test_the_file_goes_when_there_is_no_reference_to_its_shared_file_left(folder):
-    shared = removed_when_unused(SharedFile.of(b"data", folder))
-    references = [shared]
-    del shared
-    assert len(os.listdir(folder)) == 1
-    del references[0]
-    assert os.listdir(folder) == []
 
 
 def test_a_file_that_could_not_be_written_is_not_left_behind(folder):
@@ -102,7 +76,7 @@ def test_the_folder_is_in_memory_if_there_is_room(monkeypatch, room):
     made.close()
 
 
-def test_a_folder_for_temporary_files_that_cannot_be_used_is_named(monkeypatch, tmp_path):
+def test_a_folder_that_cannot_be_used_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(_shared_files, "_ROOM_BYTES", 1 << 60)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "removed"))
     with pytest.raises(ValidationError, match=r"temporary files: .*/removed/"):
@@ -132,7 +106,7 @@ time.sleep(60)
 """
 
 
-def test_what_a_killed_process_left_in_memory_is_removed_by_the_next_run(memory):
+def test_what_a_killed_process_left_is_removed_by_the_next_run(memory):
     command = [sys.executable, "-c", _KILLED, str(memory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as killed:
         child = int(killed.stdout.readline())
@@ -155,22 +129,3 @@ def test_what_another_run_uses_is_left(memory):
     made.close()
     used.close()
     assert list(memory.iterdir()) == [another]
-
-
-def test_nothing_is_left_of_the_folder_though_workers_still_write_there(memory):
-    def write(folder, written, closed):
-        with suppress(OSError):
-            while not closed.is_set():
-                SharedFile.of(b"data", folder)
-                written.set()
-
-    for _ in range(20):
-        made, written, closed = SharedFiles(), Event(), Event()
-        writer = Thread(target=write, args=(made.folder, written, closed))
-        writer.start()
-        written.wait()
-        made.close()
-        left = list(memory.iterdir())
-        closed.set()
-        writer.join()
-        assert left == []

@@ -5,7 +5,6 @@ import signal
 import sys
 import tempfile
 import threading
-import time
 from concurrent import futures
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
@@ -18,7 +17,7 @@ from platforms import posix
 
 from dagprofiler import DAG, Hook, PoolExecutor, Rule, task
 from dagprofiler.errors import RunError, ValidationError, WorkerError
-from dagprofiler.executors import pools, worker
+from dagprofiler.executors import pools
 from dagprofiler.rules import after
 from dagprofiler.serializers import OutOfBandPickle
 
@@ -172,7 +171,7 @@ def chain(n):
     return DAG({f"t{i}": adds for i in range(n)}, [(f"t{i}", f"t{i + 1}") for i in range(n - 1)])
 
 
-def test_a_file_goes_when_its_last_consumer_is_done_and_the_folder_at_the_end(made):
+def test_a_file_goes_when_its_last_consumer_is_done(made):
     hook, files = watched(made)
     with ProcessPoolExecutor(2) as pool:
         profile = chain(5).run(executor=pool, hooks=[hook])
@@ -184,7 +183,7 @@ def test_a_file_goes_when_its_last_consumer_is_done_and_the_folder_at_the_end(ma
     assert not any(os.path.exists(one.folder) for one in made)
 
 
-def test_large_values_go_through_the_pool_where_no_file_can_be_written(made):
+def test_large_values_go_through_the_pool_on_a_full_disk(made):
     hook, files = watched(made)
     with ProcessPoolExecutor(1, initializer=_write_no_more) as pool:
         profile = chain(3).run(executor=pool, hooks=[hook])
@@ -200,7 +199,7 @@ def _write_no_more():
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
 
-def test_a_pool_that_does_not_say_how_many_workers_it_has_can_be_told():
+def test_a_pool_that_does_not_tell_its_workers_can_be_told():
     class Ours(futures.Executor):
         def submit(self, work, /, *args, **kwargs):
             return pool.submit(work, *args, **kwargs)
@@ -263,7 +262,7 @@ if __name__ == "__main__":
 @posix
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.slow
-def test_ctrl_c_gives_the_partial_profile_and_leaves_no_file_behind(start, tmp_path, method):
+def test_ctrl_c_gives_a_partial_profile_and_leaves_no_file(start, tmp_path, method):
     files = tmp_path / "files"
     files.mkdir()
     process = start(PROGRAM, method, TMPDIR=str(files))
@@ -276,15 +275,15 @@ def test_ctrl_c_gives_the_partial_profile_and_leaves_no_file_behind(start, tmp_p
     assert not any(name.startswith("dagprofiler-") for name in os.listdir(files))
 
 
-@pytest.mark.parametrize("limit", [0, -1.0, "soon", float("nan")])
-def test_a_time_limit_that_is_none_is_refused_and_names_the_task(limit):
+@pytest.mark.parametrize("limit", [0, "soon", float("nan")])
+def test_an_invalid_time_limit_names_the_task(limit):
     dag = programs.failing("nothing")
     dag.tasks["beside"].timeout = limit
     with ProcessPoolExecutor(1) as pool, pytest.raises(ValidationError, match="'beside': timeout"):
         dag.run(executor=pool)
 
 
-def test_a_time_limit_of_a_task_that_a_rule_adds_is_refused_where_it_cannot_be_kept():
+def test_a_time_limit_of_an_added_task_is_refused_serially():
     class Late(programs.last):
         timeout = 5
 
@@ -311,7 +310,7 @@ def starts(path):
 
 @posix
 @pytest.mark.slow
-def test_processes_that_a_task_has_started_end_with_it_at_its_time_limit(tmp_path):
+def test_processes_of_a_task_end_with_it_at_its_time_limit(tmp_path):
     path = str(tmp_path / "fifo")
     os.mkfifo(path)
     end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -321,42 +320,6 @@ def test_processes_that_a_task_has_started_end_with_it_at_its_time_limit(tmp_pat
     assert select.select([end], [], [], 20)[0]
     assert os.read(end, 9) == b""
     os.close(end)
-
-
-@task(outputs=["left"], timeout=60)
-def leaves(by):
-    """Leave a process that holds on to all that it inherits."""
-    if by == "multiprocessing":
-        multiprocessing.get_context("fork").Process(target=time.sleep, args=(20,)).start()
-    elif os.fork() == 0:
-        time.sleep(20)
-        os._exit(0)
-    return {"left": True}
-
-
-@task(outputs=["idle"])
-def idles(left):
-    time.sleep(worker._IDLE_S + 1)
-    return {"idle": True}
-
-
-@task(outputs=["done"], timeout=60)
-def returns(idle):
-    return {"done": idle}
-
-
-@posix
-@pytest.mark.slow
-@pytest.mark.parametrize("by", ["multiprocessing", "os"])
-def test_a_time_limit_is_kept_after_a_task_that_left_a_process_and_a_pause(by):
-    dag = DAG({"a": leaves.bind(by=by), "b": idles, "c": returns}, [("a", "b"), ("b", "c")])
-    with ProcessPoolExecutor(1) as pool:
-        assert dag.run(executor=pool).final_outputs == {"done": True}
-
-
-def test_a_time_limit_may_be_longer_than_the_system_waits():
-    with ProcessPoolExecutor(1) as pool:
-        assert DAG({"a": programs.Act("nothing")}).run(executor=pool, timeout=1e12).final_outputs
 
 
 @pytest.mark.skipif(
@@ -372,15 +335,12 @@ def test_a_schedule_on_interpreters_keeps_no_time_limit():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        *(
-            ({"workers": count}, f"workers must be .*, got {count!r}$")
-            for count in (0, True, 2.5, "2")
-        ),
+        *(({"workers": count}, f"workers .*{count!r}$") for count in (0, True, "2")),
         *(({"folder": folder}, f"folder {folder!r}: ") for folder in ("nowhere", 3)),
     ],
     ids=repr,
 )
-def test_workers_that_are_no_number_and_a_folder_that_cannot_be_used_are_refused(options, words):
+def test_a_pool_executor_names_its_invalid_parameter(options, words):
     with ThreadPoolExecutor(1) as pool, pytest.raises(ValidationError, match=f"^executor: {words}"):
         DAG({"a": programs.last}).run(executor=PoolExecutor(pool, **options))
 

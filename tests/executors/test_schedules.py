@@ -22,7 +22,7 @@ def test_assignment_and_order_are_kept_in_every_round(pool):
         check_schedule({"edge": edge, "cloud": cloud}, rounds=3)
 
 
-def test_a_failure_ends_the_run_without_waiting_for_the_others_turn():
+def test_a_failure_ends_the_run_before_the_others_turn():
     plan = {"edge": ["bad", "beside"], "cloud": ["behind", "other"]}
     with pytest.raises(RunError) as caught:
         failing("raise").run(executor={"edge": thread(), "cloud": thread()}, schedule=plan)
@@ -40,17 +40,14 @@ def thread(count=1):
         (PLAN, {"edge": thread()}, ["'cloud'"]),
         (PLAN, {"edge": thread(), "cloud": thread(2)}, ["'cloud'", "one worker", "2"]),
         (PLAN, {"edge": thread(), "cloud": ProcessPoolExecutor(1)}, ["one kind"]),
-        (PLAN, {"edge": thread(), "cloud": 3}, ["'cloud'", "3"]),
         (PLAN, dict.fromkeys(PLAN, thread()), ["'edge'", "'cloud'", "same"]),
         ({"edge": NAMES[:-1]}, {"edge": thread()}, ["'last'"]),
         ({"edge": [*NAMES, "q"]}, {"edge": thread()}, ["'edge'", "'q'"]),
         ({"edge": ["last", *NAMES[:-1]]}, {"edge": thread()}, ["'last' -> 'draw'", "forever"]),
-        ({"edge": None}, {"edge": thread()}, ["'edge'", "None"]),
         ([], None, ["schedule", "[]"]),
-        ({}, {}, ["schedule", "{}"]),
     ],
 )
-def test_what_cannot_be_followed_is_refused_before_the_run(plan, pools, words):
+def test_a_schedule_that_cannot_be_kept_is_refused(plan, pools, words):
     with pytest.raises(ValidationError) as caught:
         run(executor=pools, schedule=plan)
     assert all(word in str(caught.value) for word in words)

@@ -37,7 +37,7 @@ def test_rounds_of_all_configurations_take_turns_also_on_a_pool():
     assert {run.sections["run"]["executor"] for run in profiles} == {"ThreadPoolExecutor"}
 
 
-def test_a_sweep_of_several_parameters_is_sparse_and_enough_to_fit():
+def test_a_sparse_sweep_is_enough_to_fit():
     rows = [np.arange(2), np.arange(2)]
     dag = DAG_OF_ONE.with_config(DAG_OF_ONE.config.copy(rows=rows[0]))
     profiles = sweep(dag, {"N": [100, 200, 400], "M": [1, 2, 4], "rows": rows}, rounds=1)
@@ -63,7 +63,7 @@ def processes_of(profiles):
     return [{worker["pid"] for worker in run.timeline.workers} for run in profiles]
 
 
-def test_configurations_have_processes_of_their_own_where_a_larger_one_changes_the_times(caplog):
+def test_sweep_uses_processes_where_times_depend_on_order(caplog):
     dag = DAG({"slower_alone": slower_alone}, [], {"N": 1})
     over = {"N": [1, 2, 3]}
     first, second, third = processes_of(sweep(dag, over, rounds=2))
@@ -83,7 +83,7 @@ def test_configurations_have_processes_of_their_own_where_a_larger_one_changes_t
         ({"N": [1, 2]}, {"executor": PoolExecutor(ThreadPoolExecutor(1))}, ["executor"]),
     ],
 )
-def test_what_cannot_be_swept_is_refused_by_name(over, options, words):
+def test_sweep_refuses_wrong_parameters(over, options, words):
     with pytest.raises(ValidationError) as caught:
         sweep(DAG_OF_ONE, over, **options)
     assert all(word in str(caught.value) for word in words)
@@ -96,7 +96,7 @@ def quick(monkeypatch):
 
 
 @pytest.mark.parametrize("pinned", [False, True])
-def test_an_engine_is_calibrated_on_the_executor_and_kept_with_profiles(quick, monkeypatch, pinned):
+def test_calibrate_engine_measures_an_executor(quick, monkeypatch, pinned):
     monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
     cores, pin = calibration._usable_cores(), getattr(os, "sched_setaffinity", None)
     one, other = (ThreadPoolExecutor(1, "", pin, (0, {cores[k]})) for k in (0, -1))
@@ -114,19 +114,13 @@ def test_an_engine_is_calibrated_on_the_executor_and_kept_with_profiles(quick, m
     assert "2 workers" in str(engine)
 
 
-@pytest.mark.parametrize("method", get_all_start_methods())
-def test_all_workers_of_a_pool_are_started_before_anything_is_measured(quick, method):
+@pytest.mark.parametrize("method", get_all_start_methods()[:1])
+def test_calibration_starts_all_workers_first(quick, method):
     with ProcessPoolExecutor(2, get_context(method)) as pool:
         engine = calibrate_engine(pool)
     assert (engine.workers, len(engine.contention)) == (2, min(2, engine.cores))
     found = simulate(DAG_OF_ONE.run(), workers=3, engine=engine)
     assert any("3 workers, the engine was calibrated with 2" in one for one in found.reasons)
-
-
-def test_workers_that_do_not_start_are_an_error(monkeypatch):
-    monkeypatch.setattr(calibration, "_START_S", 0.1)
-    with ThreadPoolExecutor(2) as two, pytest.raises(ValidationError, match=r"expected 3 .* on 2 "):
-        calibrate_engine(PoolExecutor(two, workers=3))
 
 
 def test_a_serial_run_has_no_engine():

@@ -58,7 +58,7 @@ def test_any_names_are_shown_as_they_are(parsed, some):
     assert [one.get("vertices", one) for one in found] == [labels([name]) for name in some]
 
 
-def test_as_many_edges_as_github_draws_are_drawn_and_one_more_is_not(parsed):
+def test_500_edges_are_drawn_and_501_are_not(parsed):
     tasks = [f"t{i}" for i in range(502)]
     drawn, refused = parsed([rendered("mermaid", profile_of(of)) for of in (tasks[:-1], tasks)])
     assert len(drawn["edges"]) == 500

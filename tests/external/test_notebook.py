@@ -32,7 +32,7 @@ def shown(cells, source):
     return {kind: text for output in cell.outputs for kind, text in output.data.items()}
 
 
-def test_objects_show_themselves_as_html_and_as_text_and_plots_as_pictures(executed):
+def test_objects_show_themselves_as_html_text_and_pictures(executed):
     cells, folder = executed
     outputs = [output for cell in cells for output in cell.get("outputs", ())]
     # Neither a warning nor an error.

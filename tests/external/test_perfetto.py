@@ -63,7 +63,7 @@ def test_the_golden_profile_is_loaded_as_it_is(loaded):
     assert flows[0] == ("load", 'the "join" <&>', "serialize", "deserialize")
 
 
-def test_runs_of_several_rounds_and_of_thousands_of_tasks_are_loaded_whole(loaded):
+def test_runs_of_many_rounds_or_tasks_are_loaded_whole(loaded):
     several = wide(2).run(rounds=3)
     kinds = several.sections["samples"]["rounds"]
     for profile, rounds in ((several, kinds), (large_profile(2000), [0])):

@@ -95,7 +95,6 @@ PROFILES = {
     "empty": lambda: DAG({}).run(),
     "partial": golden_profile,
     "without costs": lambda: profile_of(["a"], {"a": 0}),
-    "of costs that no float holds": lambda: profile_of(["a", "b"], {"a": 10**400, "b": -1}),
     "of 0.1.0": lambda: Profile.load(DATA / "standard-sample.json"),
     "imported": lambda: import_profile(DATA / "wfformat" / "v15.json"),
     "failed": failed_at_once,
@@ -105,7 +104,7 @@ PROFILES = {
 
 
 @pytest.mark.parametrize("kind", PROFILES)
-def test_reports_have_a_node_for_each_task_and_a_line_for_each_edge(opened, kind):
+def test_a_report_has_a_node_a_task_and_a_line_an_edge(opened, kind):
     made = PROFILES[kind]()
     page = opened(made, made)
     assert count(page, "#graph .node") == len(made.dag_structure["nodes"])
@@ -130,7 +129,7 @@ def test_hostile_names_are_texts_everywhere(opened):
     page.get_by_label("Filter: Tasks").fill("")
     assert page.evaluate("""() => {
         const shown = [...document.querySelectorAll("#tasks tbody th button")];
-        return shown.length === 50 && shown.every((one) => names.includes(one.title));
+        return shown.length === names.length && shown.every((one) => names.includes(one.title));
     }""")
 
 
@@ -149,7 +148,7 @@ def test_thousands_of_tasks_are_shown_in_groups_and_one_by_one(opened):
     assert page.locator(".panel h3").inner_text() == "t012345"
 
 
-def test_a_click_shows_the_task_and_another_measure_gives_other_sizes(opened, measured):
+def test_a_click_shows_the_task_and_a_measure_sets_the_sizes(opened, measured):
     page = opened(measured)
     page.locator("#graph .node", has_text="part_3").click()
     panel = page.locator(".panel")
@@ -187,7 +186,7 @@ def test_search_marks_hits_and_goes_through_them(opened, measured):
     assert count(page, "#graph .searching") == 0
 
 
-def test_a_kind_of_tasks_is_found_by_a_click_and_a_task_selected_in_all_parts(opened):
+def test_a_click_on_a_kind_finds_its_tasks(opened):
     page = opened(ran(120))
     assert count(page, "#kinds tbody tr") == 3
     page.locator("#kinds").get_by_role("button", name="part_*").click()
@@ -205,7 +204,7 @@ def test_a_kind_of_tasks_is_found_by_a_click_and_a_task_selected_in_all_parts(op
         assert page.locator("#graph .node.chosen").text_content().startswith(name)
 
 
-def test_tables_sort_filter_and_are_saved_as_csv_with_the_columns_that_are_chosen(opened):
+def test_tables_sort_filter_and_are_saved_as_csv(opened):
     page = opened(ran(60))
     tasks = page.locator("#tasks")
     names = tasks.locator("tbody th")
@@ -251,7 +250,7 @@ def test_spans_are_shown_as_a_flame_of_the_selected_task(opened):
     assert flame.count() == 0
 
 
-def test_many_tasks_are_groups_in_the_picture_and_rows_of_kinds_until_the_timeline_zooms_in(opened):
+def test_many_tasks_are_shown_as_groups_and_rows_of_kinds(opened):
     page = opened(ran(200))
     page.locator("#graph .node", has_text="part_*").click()
     assert "In the group part_*" in page.locator(".panel").inner_text()
@@ -335,7 +334,7 @@ def test_a_base_is_shown_beside_it_with_verdicts(opened, measured):
     assert "across processes" in page.locator("#comparison ol").inner_text()
 
 
-def test_a_prediction_is_shown_with_the_real_run_and_over_the_workers(opened, measured):
+def test_a_prediction_is_shown_beside_the_real_run(opened, measured):
     found = simulate(measured, workers=range(1, 4))
     page = opened(measured, found.profile, viewport={"width": 420, "height": 900})
     assert "the real one" in page.inner_text("#prediction")
@@ -475,9 +474,7 @@ def test_the_tab_key_goes_through_the_page_in_its_order(opened, looked_at, width
     assert came == sorted(wanted)
 
 
-def test_the_theme_follows_the_system_and_the_button_and_paper_is_light_and_without_tools(
-    opened, measured
-):
+def test_the_theme_follows_system_and_button_and_paper_is_light(opened, measured):
     page = opened(measured, color_scheme="dark")
     background = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(background)
@@ -493,9 +490,7 @@ def test_the_theme_follows_the_system_and_the_button_and_paper_is_light_and_with
     assert page.pdf().startswith(b"%PDF")
 
 
-def test_on_a_narrow_screen_nothing_sticks_out_and_navigation_says_that_there_is_more(
-    opened, measured
-):
+def test_on_a_narrow_screen_nothing_sticks_out(opened, measured):
     page = opened(measured)
     assert count(page, "nav.after") == 0
     for width in (800, 400):

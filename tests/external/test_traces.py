@@ -30,7 +30,7 @@ def traces(tmp_path):
     return run
 
 
-def test_every_trace_of_the_suite_is_loaded_and_has_the_slices_it_says(trace_processor, tmp_path):
+def test_every_trace_of_the_suite_is_loaded_whole(trace_processor, tmp_path):
     env = {**os.environ, "DAGPROFILER_KEEP_TRACES": str(tmp_path)}
     tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/tracing"]
     subprocess.run(tests, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL)
@@ -79,7 +79,7 @@ THREE_CALLS = [("foo", 0, 4), ("bar", 1, 4), ("bas", 2, 4)]
     ],
     ids=["compact calls", "verbose calls", "threads", "calls that wait a second", "coroutines"],
 )
-def test_calls_are_slices_told_apart_by_their_threads_and_coroutines(
+def test_calls_are_slices_of_their_threads_and_coroutines(
     trace_processor, traces, program, options, query, expected
 ):
     assert trace_processor.load(traces(program, options)[0].read_bytes())(query) == expected

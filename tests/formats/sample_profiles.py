@@ -14,14 +14,12 @@ EXPORTS = Path(__file__).resolve().parent.parent / "data" / "exports"
 
 #: What breaks out of its quoting somewhere, or means something to somebody.
 HOSTILE = [
-    *(" ", "  two blanks  ", "end", "subgraph", "graph", "style a: b#c;", "classDef x fill:#fff;"),
-    *("1. list", "- list", "* list", "# head", "\\u0000"),
-    *('"', '\\"', '"];x', "\\", "a\\", "\\N \\G \\l \\r \\T \\E \\H \\n"),
-    *("<b>bold</b>", "<<b>html</b>>", "&amp;&#65;&lt;", "&;", "%", "#quot;#35;", "]]>", "<!--"),
-    *("\ufb02\xb0quot\xb6\xdf", "'", "''", "`code` $math$ $$x^2$$ ${x} %%{init: {}}%%"),
-    *("fa:fa-car", "https://example.org/?a=b&c=d", '=HYPERLINK("x")', "+1", "-1", "@SUM(A1)"),
-    *("\uff1dSUM(A1)", "|pipe|", "a,b;c", "{a|b}", "é ü ß 中文 \U0001f600", "e\u0301"),
-    *("NA", "007", "nan", "__proto__", "_em_ **strong** a_b a-b a.b", "x" * 300, "ab c" * 75),
+    *(" ", "  two blanks  ", "end", "subgraph", "style a: b#c;", "1. list", "# head"),
+    *('"', '\\"', '"];x', "\\", "a\\", "\\N \\G \\l \\r \\T \\E \\H \\n", "\\u0000"),
+    *("<b>bold</b>", "<<b>html</b>>", "&amp;&#65;&lt;", "%", "#quot;#35;", "]]>", "<!--", "'"),
+    *("`code` $math$ $$x^2$$ ${x} %%{init: {}}%%", "https://example.org/?a=b&c=d", "|pipe|"),
+    *('=HYPERLINK("x")', "+1", "a,b;c", "{a|b}", "é ü ß 中文 \U0001f600", "e\u0301", "NA", "007"),
+    *("__proto__", "_em_ **strong** a_b a-b a.b", "x" * 300, "ab c" * 75),
 ]
 
 

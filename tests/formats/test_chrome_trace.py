@@ -81,7 +81,7 @@ def test_a_run_is_nested_and_its_arrows_find_their_spans():
     assert names == [f"round {i} ({kind})" for i, kind in enumerate(kinds)]
 
 
-def test_processes_and_threads_have_names_also_where_no_worker_is_known():
+def test_processes_and_threads_have_names():
     events = events_of(with_timeline([["a", 0, 0, 0, *range(6)], ["b", 0, 1, 0, *range(6)]]))
     processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     threads = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
@@ -94,7 +94,7 @@ def test_processes_and_threads_have_names_also_where_no_worker_is_known():
     assert names[span["pid"]] == "unknown worker"
 
 
-def test_a_failed_task_ends_with_the_last_moment_that_is_known_and_says_why():
+def test_a_failed_task_ends_with_its_last_known_moment():
     profile = with_timeline([["a", 0, 0, 0, 1, 2, 3, 4, None, None], ["b", 0, None, *[None] * 7]])
     failed = {"state": "failed", "error": "ValueError: no"}
     tasks = {"a": failed, "b": {"state": "cancelled"}}
@@ -108,7 +108,7 @@ def test_a_failed_task_ends_with_the_last_moment_that_is_known_and_says_why():
     assert any("of which no start is known" in loss for loss in export.losses)
 
 
-def test_what_tracing_saw_lies_within_its_task_or_on_the_track_of_its_thread():
+def test_spans_lie_in_their_task_or_on_their_threads_track():
     profile = with_timeline([["a", 0, 0, 0, *range(6)]], tasks="a")
     weight = {"node_weight": "wall_time_ms", "wall_time_ms": 1}
     profile.sections["weight_sources"] = {"a": weight}
@@ -146,14 +146,10 @@ def test_what_tracing_saw_lies_within_its_task_or_on_the_track_of_its_thread():
     assert [processes[inner[n]["pid"]] for n in (1, 3)] == ["h, pid 2", "unknown worker"]
 
 
-def test_columns_are_found_by_their_names_and_moments_beyond_every_clock_are_written():
+def test_columns_are_found_by_their_names():
     columns = ("task", "round", "worker", "compute_end_ms", "more", "compute_start_ms")
     events = events_of(with_timeline([["a", 0, 0, 2, "?", 1]], columns=columns))
     assert [e["name"] for e in events if e["ph"] == "X"] == ["round 0", "a", "compute"]
     assert [e["args"] for e in events if e.get("cat") == "task"] == [{"round": 0}]
-    far = [1.7e308] * 6
-    events = events_of(with_timeline([["a", 0, 0, 0, *far], ["b", 0, 0, 1e308, *range(6)]]))
-    (late,) = [e for e in events if e["name"] == "a"]
-    assert late["ts"] > 1e300
     with pytest.raises(FormatError, match="no section 'timeline'"):
         rendered("chrome_trace", profile_of(["a"]))

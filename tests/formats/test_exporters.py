@@ -1,6 +1,5 @@
 import io
 import json
-import os
 import sys
 from contextlib import nullcontext
 from importlib import invalidate_caches
@@ -62,7 +61,7 @@ def plugin(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", exporter_names())
-def test_every_format_is_written_by_its_ending_and_says_its_losses(profile, name, tmp_path):
+def test_every_format_is_chosen_by_its_ending_and_says_its_losse(profile, name, tmp_path):
     found = exporter(name)
     path = tmp_path / f"out{found.extension}"
     losses = profile.export(path)
@@ -92,15 +91,12 @@ def test_the_golden_files_are_what_is_written(name):
 @pytest.mark.parametrize(
     ("path", "name", "options", "message"),
     [
-        ("x", "dot", ["wrong"], r"'dot' .*'wrong'; it takes cost, statistic, fill$"),
-        ("x", "csv", ["tabel"], r"'tabel'; it takes table, cost.*; .*'table'\?$"),
-        ("x", "chrome_trace", ["cost"], r"'chrome_trace' .*'cost'; it takes none$"),
-        ("x", "saga", ["profile"], r"'saga' .*'profile'; it takes cost"),
+        ("x", "csv", ["tabel"], r"'tabel'.*'table'\?$"),
         ("x.unknown", None, [], r"x\.unknown'"),
         ("x.dot", "dott", [], "'dott' among the exporters .*'dot'"),
     ],
 )
-def test_a_format_or_option_that_is_not_known_writes_nothing(
+def test_an_unknown_format_or_option_writes_nothing(
     profile, tmp_path, path, name, options, message
 ):
     with pytest.raises(FormatError, match=message):
@@ -108,16 +104,7 @@ def test_a_format_or_option_that_is_not_known_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_exporter_with_options_of_any_name_takes_them(profile, tmp_path, plugin):
-    module = tmp_path / "site" / "thirdparty_names.py"
-    module.write_text(PLUGIN.replace('*, end=" "', "**options").replace("end.join", "str"))
-    assert profile.export(tmp_path / "x.names", anything=1) == ("all but the names",)
-    assert (tmp_path / "x.names").read_text() == "['first', 'second']"
-
-
-def test_streams_take_an_export_and_a_named_format_counts_for_more_than_an_ending(
-    profile, tmp_path
-):
+def test_a_named_format_counts_for_more_than_an_ending(profile, tmp_path):
     text, raw, path = io.StringIO(), io.BytesIO(), tmp_path / "x.saga.json"
     profile.export(text, "saga")
     profile.export(raw, format="saga")
@@ -149,7 +136,7 @@ def test_what_cannot_be_exported_leaves_the_old_file(profile, tmp_path):
         ("saga", {"stochastic": True}),
     ],
 )
-def test_numbers_of_numpy_in_a_profile_made_by_hand_are_written_as_those_they_are(name, options):
+def test_numbers_of_numpy_are_written_as_plain_ones(name, options):
     single, double, whole = numpy.float32(0.5), numpy.float64(1.5), numpy.int64(16)
     tasks = [TaskMetrics(name, double, single, double, whole, whole) for name in "ab"]
     edges = [EdgeMetrics("a", "b", ["x"], whole, whole)]
@@ -162,7 +149,7 @@ def test_numbers_of_numpy_in_a_profile_made_by_hand_are_written_as_those_they_ar
 # Importing
 
 
-def test_a_file_is_imported_in_the_format_that_fits_and_loading_it_names_that(profile, tmp_path):
+def test_a_file_is_imported_in_the_format_that_fits(profile, tmp_path):
     path = tmp_path / "x.json"
     profile.export(path, "wfformat")
     imported = import_profile(path)
@@ -181,42 +168,25 @@ def test_a_file_is_imported_in_the_format_that_fits_and_loading_it_names_that(pr
         assert import_profile(path) == Profile.load(path)
 
 
-def test_a_file_that_nobody_recognizes_is_named_and_a_profile_that_is_not_valid_refused(tmp_path):
+def test_a_file_that_nobody_recognizes_is_named(tmp_path):
     path = tmp_path / "x.json"
     path.write_text('{"what": "else"}')
     with pytest.raises(FormatError, match=r"x\.json' .*; give format=.*wfforma"):
         import_profile(path)
-    with open(path, "rb") as file, pytest.raises(FormatError, match=r"x\.json' is in no format"):
-        import_profile(file)
     with pytest.raises(FormatError, match=r"^the stream "):
         import_profile(io.StringIO("{}"))
-    with pytest.raises(FormatError, match=r"'wformat' among the importers .* did you mea"):
+    with pytest.raises(FormatError, match=r"'wformat' .*'wfformat'"):
         import_profile(io.StringIO("{}"), "wformat")
+    path.write_text("digraph {}")
+    with pytest.raises(ProfileError, match=r"^not JSON: .*x\.json"):
+        import_profile(path)
     text = '{"metadata": {"timestamp": 5}, "dag_structure": {}, "node_weights": {}}'
     with pytest.raises(ProfileError):
         import_profile(io.StringIO(text))
 
 
-@pytest.mark.parametrize("read", [import_profile, Profile.load])
-@pytest.mark.parametrize("content", [b"digraph {}", b"\xff"])
-def test_a_file_that_is_no_json_is_named(tmp_path, read, content):
-    path = tmp_path / "p.dot"
-    path.write_bytes(content)
-    for given in (str(path), path):
-        with pytest.raises(ProfileError, match=r"^not JSON: .* \(in '.*p\.dot'\)$") as caught:
-            read(given)
-        assert isinstance(caught.value.__cause__, ValueError)
-    with open(path, "rb") as file, pytest.raises(ProfileError, match=r"\(in '.*p\.dot'\)$"):
-        read(file)
-    told = r"^not JSON: [^(]*(\(char 0\))?$"
-    with open(os.open(path, os.O_RDONLY), "rb") as file, pytest.raises(ProfileError, match=told):
-        read(file)
-
-
-def test_a_file_that_fits_two_formats_needs_a_name_and_one_of_none_is_no_profile(profile, plugin):
+def test_a_file_that_fits_two_formats_needs_a_name(profile, plugin):
     text = exporter("wfformat").render(profile).text
     with pytest.raises(FormatError, match=r"names, wfformat; give format="):
         import_profile(io.StringIO(text))
     assert import_profile(io.StringIO(text), "wfformat").dag_structure["nodes"]
-    with pytest.raises(ProfileError, match="is a required property"):
-        Profile.loads('{"metadata": {"timestamp": "2026-11-20T23:59:32Z"}}')

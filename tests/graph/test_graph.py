@@ -49,7 +49,7 @@ def message(edges, tasks=None):
         ),
     ],
 )
-def test_what_can_be_no_name_of_a_task_is_refused(names, expected):
+def test_dag_refuses_wrong_names(names, expected):
     assert expected in message([], dict.fromkeys(names, Node()))
 
 
@@ -82,16 +82,10 @@ REFUSED = [
     ({"a": 1, "b": 2}, "edge {'a': 1, 'b': 2}: expected (source, target) or "),
     # Unknown tasks.
     (("a", "x"), "edge 'a' -> 'x': there is no task 'x'"),
-    (("x", "a"), "edge 'x' -> 'a': there is no task 'x'"),
-    (("x", "y"), "edge 'x' -> 'y': there is no task 'x'"),
     (("a", 5), "edge 'a' -> 5: there is no task 5"),
     ((["a"], "b"), "edge ['a'] -> 'b': there is no task ['a']"),
-    (("a", ["b"], []), "edge 'a' -> ['b']: there is no task ['b']"),
-    (("a", None), "edge 'a' -> None: there is no task None"),
     (("a", "lasst"), "edge 'a' -> 'lasst': there is no task 'lasst'; did you mean 'last'?"),
     (("a", "a"), "edge 'a' -> 'a': a task cannot feed itself"),
-    (("a", "a", []), "edge 'a' -> 'a': a task cannot feed itself"),
-    (("a", "a", {"data": "x"}), "edge 'a' -> 'a': a task cannot feed itself"),
     (("b", "a", ["x"]), "edge 'b' -> 'a': field 'x' is not an output of 'b' (outputs: none)"),
 ]
 WRONG_FIELDS = [
@@ -115,13 +109,13 @@ TWICE = [
 
 
 @pytest.mark.parametrize(("edge", "expected"), REFUSED)
-def test_what_is_no_edge_between_two_tasks_is_refused(edge, expected):
+def test_dag_refuses_wrong_edges(edge, expected):
     tasks = {"a": Node(outputs=["data"]), "b": Node(inputs=["data"]), "last": Node()}
     assert message([edge], tasks).startswith(expected)
 
 
 @pytest.mark.parametrize(("fields", "expected"), WRONG_FIELDS)
-def test_fields_that_are_wrong_come_with_the_outputs_and_the_nearest_of_them(fields, expected):
+def test_wrong_fields_name_the_nearest_output(fields, expected):
     assert re.search(f"^{AB}{expected}", message([("a", "b", fields)]))
 
 
@@ -133,7 +127,7 @@ def test_an_edge_given_twice_with_the_same_fields_is_refused(first, second, comm
     )
 
 
-def test_parallel_edges_with_different_fields_become_one_and_adjacency_keeps_their_order():
+def test_parallel_edges_become_one():
     tasks = {"a": Node(outputs=["x", "y", "z"]), "b": Node(), "c": Node(), "d": Node()}
     parallel = [("a", "b", ["z"]), ("a", "b", {"x": "w"})]
     dag = DAG(tasks, iter([("a", "d"), *parallel, ("a", "c"), ("b", "d"), ("c", "d")]))
@@ -143,7 +137,7 @@ def test_parallel_edges_with_different_fields_become_one_and_adjacency_keeps_the
     assert len(dag.run().dag_structure["edges"]) == 5
 
 
-def test_a_cycle_is_spelled_out_without_what_hangs_on_it_and_without_recursion():
+def test_a_cycle_error_holds_the_cycle_alone():
     tasks = {name: Node() for name in "abcdef"}
     edges = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "b"), ("d", "e"), ("e", "f")]
     with pytest.raises(CycleError) as caught:
@@ -190,7 +184,7 @@ PAIRS = [(source, target) for source in NAMES for target in NAMES if source != t
 
 
 @given(st.sets(st.sampled_from(PAIRS), max_size=9))
-def test_a_graph_has_an_order_or_its_error_tells_a_cycle_that_is_there(pairs):
+def test_a_graph_has_an_order_or_a_cycle(pairs):
     try:
         dag = DAG({name: Node() for name in NAMES}, [(*pair, []) for pair in pairs])
     except CycleError as error:
@@ -201,37 +195,3 @@ def test_a_graph_has_an_order_or_its_error_tells_a_cycle_that_is_there(pairs):
     else:
         place = dag.execution_order.index
         assert all(place(source) < place(target) for source, target in pairs)
-
-
-class Counted(str):
-    """A name that counts how often names are hashed or compared."""
-
-    __slots__ = ()
-    uses = 0
-
-    def __hash__(self):
-        Counted.uses += 1
-        return super().__hash__()
-
-    def __eq__(self, other):
-        Counted.uses += 1
-        return super().__eq__(other)
-
-
-def uses_of(size):
-    """Return how often names are used by a DAG that spreads to `size` tasks and comes together."""
-    xs = [Counted(f"x{i}") for i in range(size)]
-    ys = [Counted(f"y{i}") for i in range(size)]
-    tasks = {"source": Node(outputs=xs), "sink": Node(inputs=ys)}
-    tasks.update((f"w{i}", Node([xs[i]], [ys[i]])) for i in range(size))
-    edges = [edge for i in range(size) for edge in (("source", f"w{i}"), (f"w{i}", "sink"))]
-    Counted.uses = 0
-    dag = DAG(tasks, edges)
-    uses = Counted.uses
-    assert dag.edge_fields["source", "w1"] == ["x1"]
-    assert dag.edge_fields["w1", "sink"] == ["y1"]
-    return uses
-
-
-def test_a_stage_is_wired_in_linear_time_however_wide_it_is():
-    assert 0 < uses_of(200) < 2.5 * uses_of(100)

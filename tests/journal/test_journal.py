@@ -57,7 +57,7 @@ def resume(directory, count=None):
     return program().resume(directory)
 
 
-def test_a_journal_that_is_complete_gives_the_profile_and_runs_nothing(tmp_path):
+def test_resuming_a_complete_journal_runs_nothing(tmp_path):
     closed = ThreadPoolExecutor(1)
     closed.shutdown()
     asked = {**ASKED, "rounds": Rounds(3, warmup=1, check_outputs=True), "meters": "full"}
@@ -90,7 +90,7 @@ def test_a_journal_is_not_resumed_while_its_run_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("count", [11, 27])
-def test_a_run_of_several_rounds_goes_on_in_the_round_where_it_stopped(tmp_path, count):
+def test_resume_continues_in_the_unfinished_round(tmp_path, count):
     asked = {**ASKED, "rounds": Rounds(4, warmup=1), "meters": ["cpu", "allocation"]}
     first = program().run(**asked, hooks=[Journal(tmp_path)])
     profile = resume(tmp_path, count)
@@ -108,34 +108,12 @@ def test_a_run_of_several_rounds_goes_on_in_the_round_where_it_stopped(tmp_path,
     assert (resumed["round"], resumed["tasks"]) == (number, tasks)
 
 
-@pytest.mark.parametrize(
-    ("late_ms", "rounds", "ended_by"), [(9e5, 8, "max_rounds"), (19e5, 7, "max_time_s")]
-)
-def test_rounds_until_they_are_precise_go_on(tmp_path, late_ms, rounds, ended_by):
-    auto = Rounds("auto", warmup=0, max_rounds=8, max_time_s=950, precision=1e-9)
-    program().run(**ASKED, rounds=auto, hooks=[Journal(tmp_path)])
-    cut_after(tmp_path, 5 * 6 + 2)
-    kept = parsed(tmp_path)
-    kept[0]["timestamp"] = "2199-01-01T00:00:00.000000Z"
-    for line in kept[1:]:
-        line["at_ms"] += late_ms
-        if "kind" in line:
-            line["began_ms"] += 9e5
-        if "task" in line:
-            line["times_ms"] = [ms + late_ms for ms in line["times_ms"]]
-    rewrite(tmp_path, kept)
-    run = resume(tmp_path).sections["run"]
-    assert (run["rounds"], run["ended_by"]) == (rounds, ended_by)
-    assert run["resumed"][0]["gap_ms"] == 0
-    assert ran == Counter([*TASKS] * (rounds - 6)) - Counter(["source", "twice"])
-
-
 class Fails(twice):
     def compute(self, data, offset):
         raise ValueError("not yet")
 
 
-def test_tasks_that_failed_run_again_and_what_was_to_be_done_on_errors_still_is(tmp_path):
+def test_failed_tasks_run_again(tmp_path):
     tasks = {**TASKS, "twice": Fails, "zz": last}
     with pytest.raises(RunError):
         program(tasks=tasks).run(**ASKED, on_error="finish", hooks=[Journal(tmp_path)])
@@ -176,7 +154,7 @@ def test_another_executor_may_go_on(journal, pool):
     assert Profile.loads(profile.dumps()) == profile
 
 
-def test_the_timeline_is_on_one_clock_across_the_restart_and_times_add_up(journal):
+def test_resumed_timelines_are_on_one_clock(journal):
     profile = resume(journal, 2)
     timeline, metrics, run = profile.sections["timeline"], profile.metrics, profile.sections["run"]
     rows = [dict(zip(timeline["columns"], row)) for row in timeline["records"]]
@@ -194,7 +172,7 @@ def test_the_timeline_is_on_one_clock_across_the_restart_and_times_add_up(journa
     assert spent + sum(run["overhead"].values()) == pytest.approx(metrics.total_time_ms, abs=1e-3)
 
 
-def test_what_earlier_attempts_spent_and_lost_is_in_the_profile_of_the_next(tmp_path):
+def test_resumed_profiles_hold_what_attempts_spent(tmp_path):
     asked = {**ASKED, "rounds": Rounds(2, warmup=0), "meters": "cpu"}
     program().run(**asked, hooks=[Journal(tmp_path)])
     cut_after(tmp_path, 7)
@@ -216,13 +194,6 @@ def test_what_earlier_attempts_spent_and_lost_is_in_the_profile_of_the_next(tmp_
     (resumed,) = run["resumed"]
     # Years.
     assert resumed["gap_ms"] > 1e11
-
-
-def test_an_empty_dag_can_be_resumed_beside_files_of_others(tmp_path):
-    (tmp_path / "notes").write_text("mine")
-    DAG({}).run(hooks=[Journal(tmp_path)])
-    assert DAG({}).resume(tmp_path).outputs == {}
-    assert (tmp_path / "notes").read_text() == "mine"
 
 
 def test_a_plain_run_with_a_journal_has_no_samples(tmp_path):
@@ -304,7 +275,7 @@ def test_source_that_changed_warns_and_is_in_the_profile(tmp_path):
     assert profile.sections["run"]["resumed"][0]["changed"] == ["step"]
 
 
-def test_what_cannot_be_compared_is_said(tmp_path):
+def test_resume_lists_what_it_cannot_compare(tmp_path):
     scope = {"__name__": "nowhere"}
     exec(STEP % 1, scope)
     dag = DAG({"step": scope["step"]}, [], {"key": lambda: 0})
@@ -356,9 +327,7 @@ def test_two_journals_and_what_no_journal_can_hold_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("pool", [None, ProcessPoolExecutor])
-def test_a_worker_that_does_not_reach_the_directory_is_an_error_before_the_first_task(
-    tmp_path, pool
-):
+def test_workers_without_the_directory_are_an_error(tmp_path, pool):
     directory, hook = tmp_path / "journal", Hook()
     hook.run_started = lambda run: directory.rename(tmp_path / "elsewhere")
     with nullcontext() if pool is None else pool(1) as executor, pytest.raises(RunError) as caught:
@@ -371,7 +340,7 @@ def test_a_worker_that_does_not_reach_the_directory_is_an_error_before_the_first
 
 
 @posix
-def test_what_there_is_no_room_for_is_an_error_that_can_be_gone_on_from(tmp_path):
+def test_a_journal_on_a_full_disk_can_be_resumed(tmp_path):
     def fills(task):
         if task == "total":
             stack.enter_context(limited_files((directory / "journal.jsonl").stat().st_size + 100))
@@ -408,10 +377,10 @@ quickly = settings(
 )
 
 
-@pytest.mark.parametrize("whole", range(-1, 8))
+@pytest.mark.parametrize("whole", [-1, 0, 1, 2, 5, 7])
 @quickly
 @given(st.data())
-def test_what_is_finished_is_not_run_again_wherever_lines_were_cut_off(made, tmp_path, whole, data):
+def test_finished_tasks_do_not_run_again_after_any_cut(made, tmp_path, whole, data):
     directory = copied(made[0], tmp_path / "copy")
     ends = [*accumulate(map(len, lines(directory))), None]
     torn_bytes = 0
@@ -511,9 +480,9 @@ def attempt(directory, executor, rounds, kill_after_s):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("executor", "rounds", "kills"),
-    [("serial", 1, 9), ("pool", 1, 9), ("serial", 3, 6), ("pool", 3, 6), ("dask", 2, 5)],
+    [("serial", 1, 6), ("pool", 1, 6), ("pool", 3, 4), ("dask", 2, 4)],
 )
-def test_nothing_is_lost_to_35_kills_at_random_moments(tmp_path, executor, rounds, kills):
+def test_nothing_is_lost_to_kills_at_random_moments(tmp_path, executor, rounds, kills):
     if executor == "dask":
         pytest.importorskip("distributed")
     dag = journal_programs.grid(os.devnull)

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from dataclasses import FrozenInstanceError
 
-import numpy as np
 import pytest
 
 from dagprofiler import ProfileError
@@ -20,7 +19,7 @@ ROUNDS = [
 ]
 
 
-def test_what_is_found_is_known_for_the_rest_of_the_process_and_to_rounds_until_it_is_old(
+def test_a_calibration_is_kept_until_it_is_old(
     monkeypatch,
 ):
     monkeypatch.setattr(calibration, "_latest", [])
@@ -33,7 +32,7 @@ def test_what_is_found_is_known_for_the_rest_of_the_process_and_to_rounds_until_
     assert calibration.asked_for == [calibrate()]
 
 
-def test_every_kernel_has_a_part_that_comes_back_from_json_as_do_those_of_later_versions():
+def test_a_calibration_comes_back_from_json():
     found = calibrate()
     assert list(found.parts) == list(REFERENCE_MS)
     assert all(0 < speed < math.inf for speed in found.parts.values())
@@ -49,7 +48,7 @@ def test_every_kernel_has_a_part_that_comes_back_from_json_as_do_those_of_later_
     assert (later.parts, later.kernel_version) == ({"gpu": 3.0}, 7)
 
 
-def test_a_plain_run_reports_a_calibration_only_if_the_program_asked_for_one():
+def test_a_plain_run_reports_a_calibration_that_was_asked_for():
     code = """
 import sys
 from dagprofiler import DAG, calibrate, task
@@ -69,18 +68,6 @@ print("numpy" in sys.modules, reported(1)[0])
     assert shown.stdout.split() == ["False", "False", "True", "True", "True", "True"]
 
 
-def test_the_kernels_do_what_is_said_of_them(monkeypatch):
-    kernels, calls = calibration.kernels(), []
-    assert list(kernels) == list(REFERENCE_MS)
-    for name in ("matmul", "copyto"):
-        monkeypatch.setattr(np, name, lambda *_, name=name, **__: calls.append(name))
-    for work in kernels.values():
-        work()
-    assert calls == ["matmul"] * 25 + ["copyto"] * 60
-    # The sum of the numbers of digits of 0 to 29,999, and of what is left of them by 7.
-    assert kernels["python"]() == sum(len(str(i)) + i % 7 for i in range(30_000))
-
-
 def test_windows_whose_cpu_clock_is_coarse_is_timed_by_the_wall(monkeypatch):
     ticks = iter([1_000_000, 4_500_000])
     monkeypatch.setattr(sys, "platform", "win32")
@@ -88,7 +75,13 @@ def test_windows_whose_cpu_clock_is_coarse_is_timed_by_the_wall(monkeypatch):
     assert calibration._time_ms(lambda: None) == 3.5
 
 
-def test_a_round_that_was_disturbed_moves_neither_the_score_nor_its_spread():
+def test_the_work_of_a_kernel_changes_only_with_its_version():
+    # The sum of the numbers of digits of 0 to 29,999, and of what is left of them by 7.
+    expected = sum(len(str(i)) + i % 7 for i in range(30_000))
+    assert (KERNEL_VERSION, calibration.kernels()["python"]()) == (1, expected)
+
+
+def test_a_disturbed_round_moves_neither_score_nor_spread():
     found = calibration._judged(ROUNDS)
     assert found.parts == {"python": 1.0, "matrix": 2.0, "memory": 1.0}
     assert found.score == pytest.approx(2 ** (1 / 3))
@@ -99,21 +92,17 @@ def test_a_round_that_was_disturbed_moves_neither_the_score_nor_its_spread():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"score": 0}, "score must be a finite number above 0, got 0.0"),
-        ({"score": math.nan}, "score must be a finite number above 0, got nan"),
-        ({"score": math.inf}, "score must be a finite number above 0, got inf"),
-        ({"parts": {"gpu": -1}}, "gpu must be a finite number above 0, got -1.0"),
-        ({"spread": -0.5}, "spread must be a finite number of at least 0, got -0.5"),
-        ({"spread": math.nan}, "spread must be a finite number of at least 0, got nan"),
-        ({"score": "fast"}, "ValueError: could not convert string to float: 'fast'"),
+        ({"score": 0}, "score"),
+        ({"score": math.nan}, "score"),
+        ({"parts": {"gpu": -1}}, "gpu"),
+        ({"spread": -0.5}, "spread"),
+        ({"score": "fast"}, "'fast'"),
         ({"score": None}, "TypeError"),
         ({"parts": [1.0]}, "AttributeError"),
-        ({"score": 10**400}, "OverflowError"),
-        ({"kernel_version": "one"}, "ValueError"),
-        *((key, f"KeyError: {key!r}") for key in ("score", "parts", "spread", "kernel_version")),
+        ("score", "KeyError: 'score'"),
     ],
 )
-def test_what_is_no_calibration_is_refused_in_words(change, message):
+def test_an_invalid_calibration_is_refused(change, message):
     document = {**calibrate().to_dict(), **(change if isinstance(change, dict) else {})}
     document.pop(change if isinstance(change, str) else None, None)
     with pytest.raises(ProfileError, match=re.escape(message)):

@@ -1,5 +1,4 @@
 import errno
-import gc
 import mmap
 import struct
 import subprocess
@@ -26,7 +25,6 @@ class FakeSystem:
         self.readings = iter(readings)
         self.opened = []
         self.still_open = set()
-        self.attributes = None
 
     def threads(self):
         return set(self.listings.pop(0) if len(self.listings) > 1 else self.listings[0])
@@ -34,7 +32,6 @@ class FakeSystem:
     def open(self, attributes, thread):
         if thread in self.failures:
             raise OSError(self.failures[thread], "as the test has it")
-        self.attributes = attributes
         self.opened.append(thread)
         fd = 100 + len(self.opened)
         self.still_open.add(fd)
@@ -79,13 +76,11 @@ def touch():
     ("number", "reason"),
     [
         (errno.ENOENT, "no hardware counters on this machine"),
-        (errno.EOPNOTSUPP, "no hardware counters on this machine"),
         (errno.EPERM, "forbidden in this container"),
         (errno.ENOSYS, "the kernel has no performance counters"),
         (errno.EBUSY, "another program has exclusive use of the counters"),
         (errno.EINVAL, "the counter (Invalid argument); it needs Linux 5.13"),
         (errno.EMFILE, "too many open files: counters need one for each of 1 threads"),
-        (errno.ENFILE, "too many open files on this machine"),
         (errno.ENOMEM, "the kernel refuses the counter (Cannot allocate memory)"),
     ],
     ids=lambda value: errno.errorcode[value] if isinstance(value, int) else "",
@@ -98,9 +93,7 @@ def test_a_counter_that_cannot_be_opened_says_why(number, reason):
     ("level", "reason"),
     [
         ("3\n", "forbidden by perf_event_paranoid = 3"),
-        ("4\n", "forbidden by perf_event_paranoid = 4"),
         ("2\n", "forbidden by a security policy (perf_event_paranoid = 2 allows it)"),
-        ("-1\n", "forbidden by a security policy (perf_event_paranoid = -1 allows it)"),
         ("high\n", "forbidden by the kernel"),
         (None, "forbidden by the kernel"),
     ],
@@ -113,7 +106,7 @@ def test_a_counter_that_is_forbidden_says_by_what(level, reason, tmp_path, monke
     assert why_not(errno.EACCES) == reason
 
 
-def test_a_thread_that_ended_is_left_out_and_what_was_opened_before_a_failure_is_closed():
+def test_a_counter_that_fails_to_open_closes_what_it_opened():
     system = FakeSystem((10, 11, 12), {11: errno.ESRCH})
     EventCounter(INSTRUCTIONS, system)
     assert system.opened == [10, 12]
@@ -123,7 +116,7 @@ def test_a_thread_that_ended_is_left_out_and_what_was_opened_before_a_failure_is
     assert (system.opened, system.still_open) == ([10, 11], set())
 
 
-def test_counters_are_opened_again_if_threads_started_meanwhile_but_not_for_ever():
+def test_counters_are_opened_again_if_threads_started():
     # Whether thread 12 inherited a counter cannot be known.
     system = FakeSystem([(10, 11), (10, 11, 12), (10, 11, 12), (10, 12)])
     counter = EventCounter(INSTRUCTIONS, system)
@@ -151,26 +144,11 @@ NOTHING = [(0, 100, 100), (0, 200, 200)]
         (PAGE_FAULTS, 1, NOTHING, 0),
     ],
 )
-def test_a_count_is_the_sum_over_all_threads_since_the_start_if_it_ran_all_the_time(
-    event, threads, readings, count
-):
+def test_a_count_is_the_sum_over_threads_that_ran_all_the_time(event, threads, readings, count):
     counter = EventCounter(event, FakeSystem(tuple(range(threads)), readings=readings))
     counter.start()
     assert counter.stop() == count
     assert ("did not run all the time" in (counter.reason or "")) == (count is None)
-
-
-def test_the_kernel_is_asked_for_user_mode_and_for_threads_to_come():
-    system = FakeSystem()
-    EventCounter((7, 9), system)
-    type_, size, config, period, sample, read_format, flags = struct.unpack_from(
-        "=IIQQQQQ", system.attributes
-    )
-    assert (type_, size, config) == (7, len(system.attributes), 9)
-    assert (period, sample) == (0, 0)
-    assert read_format == 0b11  # time enabled and time running
-    # As linux/perf_event.h numbers them: inherit, exclude_kernel, exclude_hv, inherit_thread.
-    assert flags == 1 << 1 | 1 << 5 | 1 << 6 | 1 << 35
 
 
 @pytest.mark.parametrize(
@@ -185,7 +163,7 @@ def test_a_machine_whose_system_calls_are_unknown_is_named(system, machine, reas
         SystemCalls(system=system, machine=machine)
 
 
-def test_page_faults_of_this_thread_and_of_those_that_it_starts_are_counted_once(page_faults):
+def test_page_faults_of_new_threads_are_counted_once(page_faults):
     page_faults.start()
     touch()
     for _ in range(3):
@@ -196,7 +174,7 @@ def test_page_faults_of_this_thread_and_of_those_that_it_starts_are_counted_once
 
 
 @pytest.mark.usefixtures("page_faults")
-def test_threads_that_run_before_the_counter_is_opened_are_counted():
+def test_threads_that_ran_before_are_counted():
     meet = threading.Barrier(3)
 
     def work():
@@ -219,7 +197,7 @@ def test_threads_that_run_before_the_counter_is_opened_are_counted():
     counter.close()
 
 
-def test_instructions_follow_the_work_where_the_machine_counts_them():
+def test_instructions_follow_the_work():
     # In a process of its own: threads that others left here would count, too.
     code = """
 from itertools import repeat
@@ -240,10 +218,3 @@ except (Unavailable, TypeError) as reason:
         pytest.skip(done.stdout)
     base, once, twice = map(int, done.stdout.split())
     assert (twice - base) / (once - base) == pytest.approx(2, rel=0.05)
-
-
-def test_a_counter_that_nobody_holds_any_more_is_closed():
-    system = FakeSystem()
-    EventCounter(INSTRUCTIONS, system)
-    gc.collect()
-    assert not system.still_open

@@ -1,4 +1,3 @@
-import importlib.util
 import json
 import math
 import os
@@ -6,7 +5,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ from dagprofiler.measure.machine import ask_git, command_line
 from dagprofiler.schema import inlined_schema
 
 
-def test_the_environment_tells_the_interpreter_the_system_and_the_machine(tmp_path, monkeypatch):
+def test_the_environment_tells_interpreter_system_and_machine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     told = environment()
     told.pop("command", None)
@@ -59,7 +57,7 @@ def test_a_run_starts_no_process_to_ask_for_the_machine():
     assert told.stdout == "set()\n"
 
 
-def test_what_takes_time_to_find_is_told_on_request_and_known_to_the_schema():
+def test_what_takes_time_to_find_is_told_on_request():
     thorough = environment(thorough=True)
     assert set(thorough) - set(environment()) == {"cores_quota", "blas_threads"}
     assert thorough["versions"]["pytest"] == pytest.__version__
@@ -84,7 +82,7 @@ def test_cores_and_settings_of_threads_are_told_as_they_are_set(monkeypatch):
 
 
 @pytest.mark.parametrize("package", ["numpy", "json"])
-def test_a_package_that_is_not_loaded_is_not_asked_and_not_loaded_for_that(package):
+def test_a_package_that_is_not_loaded_stays_so(package):
     code = (
         f"import sys, {package}; from dagprofiler.engine.log import environment; "
         "told = environment(thorough=True); "
@@ -104,10 +102,10 @@ def test_a_package_that_is_not_loaded_is_not_asked_and_not_loaded_for_that(packa
 
 @pytest.mark.parametrize(
     "core",
-    [None, types.SimpleNamespace(), types.SimpleNamespace(__file__="/nowhere/core.so"), math],
-    ids=["not loaded", "built in", "gone", "without OpenBLAS"],
+    [None, math],
+    ids=["not loaded", "without OpenBLAS"],
 )
-def test_a_numpy_that_cannot_be_asked_has_an_unknown_number_of_threads(monkeypatch, core):
+def test_a_numpy_that_cannot_be_asked_has_unknown_threads(monkeypatch, core):
     if core is math and not hasattr(math, "__file__"):
         pytest.skip("this Python has its extensions built in")
     for name in ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath"):
@@ -135,7 +133,7 @@ def told_anew():
     return machine.machine.__wrapped__()
 
 
-def test_the_processor_is_read_from_what_linux_says_and_else_the_platform(files, monkeypatch):
+def test_the_processor_is_what_linux_or_the_platform_says(files, monkeypatch):
     for name in ("Z80", ""):
         monkeypatch.setattr(platform, "processor", lambda name=name: name)
         assert told_anew()["cpu"] == (name or None)
@@ -163,7 +161,6 @@ VERSION_1 = {"cpu/cpu.cfs_period_us": "100000"}
     ("groups", "limits", "quota"),
     [
         ("", {}, None),
-        ("0::/", {}, None),
         ("0::/", {"cpu.max": "max 100000"}, None),
         ("0::/", {"cpu.max": "150000 100000"}, 1.5),
         # The tightest of those around it counts.
@@ -175,7 +172,6 @@ VERSION_1 = {"cpu/cpu.cfs_period_us": "100000"}
             2.0,
         ),
         ("1:cpu:/", {**VERSION_1, "cpu/cpu.cfs_quota_us": "-1"}, None),
-        ("0::/../..\nnonsense", {}, None),
     ],
 )
 def test_the_tightest_quota_of_the_control_groups_counts(files, groups, limits, quota):
@@ -185,25 +181,11 @@ def test_the_tightest_quota_of_the_control_groups_counts(files, groups, limits, 
     assert machine.cores_quota.__wrapped__() == quota
 
 
-@pytest.mark.parametrize("error", [AttributeError, OSError, ValueError, None])
-def test_a_system_that_knows_no_sysconf_has_an_unknown_memory(monkeypatch, error):
-    def sysconf(name):
-        if error is not None:
-            raise error
-        return {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": -1}[name]
-
-    monkeypatch.setattr(os, "sysconf", sysconf, raising=False)
-    assert told_anew()["memory_bytes"] is None
-
-
-def test_a_run_notes_the_environment_and_the_hostname_with_and_without_uname():
+def test_a_run_notes_the_environment_and_the_hostname():
     document = DAG({}).run().to_dict()
     assert environment().items() <= document["environment"].items()
     host = document["timeline"]["workers"][0]["host"]
     assert document["metadata"]["hostname"] == host == platform.node() != ""
-    code = "import os; vars(os).pop('uname', 0); from dagprofiler._util import interpreter as i; "
-    command = [sys.executable, "-c", f"{code}print(i.HOSTNAME)"]
-    assert subprocess.check_output(command, text=True) == f"{host}\n"
 
 
 def repository(folder, how):
@@ -227,9 +209,7 @@ def repository(folder, how):
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.parametrize("how", ["loose", "packed", "detached"])
-def test_the_commit_is_that_of_the_current_directory_and_the_command_asks_for_changes(
-    tmp_path, monkeypatch, how
-):
+def test_the_commit_is_that_of_the_current_directory(tmp_path, monkeypatch, how):
     commit = repository(tmp_path, how)
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
@@ -244,7 +224,7 @@ def test_the_commit_is_that_of_the_current_directory_and_the_command_asks_for_ch
     assert f"commit {commit[:10]} with changes" in str(profile)
 
 
-def test_a_commit_is_unknown_outside_of_a_repository_and_without_git(tmp_path, monkeypatch):
+def test_a_commit_is_unknown_without_a_repository_or_git(tmp_path, monkeypatch):
     (tmp_path / "broken" / ".git").mkdir(parents=True)
     for folder, path in ((tmp_path, os.environ["PATH"]), (tmp_path / "broken", "")):
         monkeypatch.chdir(folder)
@@ -261,36 +241,8 @@ def test_a_commit_is_unknown_outside_of_a_repository_and_without_git(tmp_path, m
         (["some/program.py", "-n", "3"], "some/program.py -n 3"),
         (["/x/ipykernel_launcher.py", "-f", "key"], None),
         (["-c"], None),
-        ([""], None),
     ],
 )
 def test_the_command_line_is_that_of_the_program(monkeypatch, argv, expected):
     monkeypatch.setattr(sys, "argv", argv)
     assert command_line.__wrapped__() == expected
-
-
-def test_a_module_that_is_loaded_lazily_is_not_loaded_for_its_version(tmp_path, monkeypatch):
-    package = tmp_path / "site-packages" / "loaded_lazily.py"
-    package.parent.mkdir()
-    package.write_text("__version__ = '1'\n")
-    spec = importlib.util.spec_from_file_location("loaded_lazily", package)
-    spec.loader = importlib.util.LazyLoader(spec.loader)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setitem(sys.modules, "loaded_lazily", module)
-    monkeypatch.setitem(sys.modules, "none_here", None)
-    assert not {"loaded_lazily", "none_here"} & environment(thorough=True)["versions"].keys()
-    assert module.__version__ == "1"
-    machine.versions.cache_clear()
-    assert environment(thorough=True)["versions"]["loaded_lazily"] == "1"
-    machine.versions.cache_clear()
-
-
-def test_versions_follow_what_is_loaded_and_not_how_many_modules_are(monkeypatch):
-    names = {"one_package", "another_package"}
-    for name in names:
-        package = types.ModuleType(name)
-        package.__version__, package.__file__ = "1", f"/site-packages/{name}.py"
-        with monkeypatch.context() as patch:
-            patch.setitem(sys.modules, name, package)
-            assert names & environment(thorough=True)["versions"].keys() == {name}

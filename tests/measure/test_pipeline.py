@@ -108,9 +108,7 @@ DECODED, COMPUTED, ENCODED = (0, 2, *[None] * 4), (0, 2, 2, 12, None, None), (0,
         ({"sum": 1}, None, r"compute\(\) returned no 'first'", COMPUTED),
     ],
 )
-def test_what_is_wrong_is_named_and_ends_the_phase_it_happens_in(
-    clock, returned, frames, told, times
-):
+def test_an_error_ends_its_phase_and_names_the_task(clock, returned, frames, told, times):
     record = record_of(Add(clock, returned), 2, 3, frames=frames)
     assert isinstance(record.error, OutputError if "compute" in told else SerializationError)
     assert re.search(f"task 'add': .*{told}", str(record.error))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from plans import profile_of
 
 from dagprofiler import Profile, ProfileError, ValidationError
+from dagprofiler._document.rounds import MOMENTS
 from dagprofiler.formats.saga import to_task_graph  # noqa: F401  (the module loads without SAGA)
 from dagprofiler.predict import Engine, simulate
 
@@ -187,6 +188,20 @@ def test_several_numbers_of_workers_make_a_curve():
     points = found.profile.sections["prediction"]["curve"]
     assert points[1] == {"workers": 2, "makespan_ms": 8.0, "interval_ms": [8.0, 8.0]}
     assert str(found).splitlines()[4].split() == ["2", "8", "ms", "8", "ms", "8", "ms", "75.0%"]
+
+
+def test_the_time_between_the_phases_of_a_task_is_part_of_it():
+    columns = ["task", "round", "worker", *MOMENTS]
+    # Inputs are freed after compute(): 3 ms in most rounds.
+    rows = [
+        ["a", k, 0, 0.0, 0.0, 0.0, 0.5, 10.5, 10.5 + ms, 10.5 + ms]
+        for k, ms in enumerate([3, 3, 9])
+    ]
+    timeline = {"columns": columns, "workers": [{"host": "here", "pid": 1}], "records": rows}
+    found = simulate(profile_of({"a": 10}, sections={"timeline": timeline}), workers=1)
+    assert found.makespan_ms == pytest.approx(13.5)
+    (row,) = found.profile.timeline.rows()
+    assert (row.compute_start_ms, row.compute_end_ms, row.serialize_start_ms) == (0.5, 10.5, 13.5)
 
 
 def test_tasks_that_wait_need_no_core_and_no_lock():

@@ -43,7 +43,7 @@ def rows(ax):
     return [one.get_text() for one in ax.get_yticklabels()]
 
 
-@pytest.mark.parametrize("draw", [plot.gantt, plot.dag, plot.samples])
+@pytest.mark.parametrize("draw", [plot.gantt, plot.samples])
 def test_a_plot_draws_on_the_axes_it_is_given_or_makes_a_figure_of_its_own(draw, profile, pyplot):
     figure, ax = pyplot.subplots()
     assert draw(profile, ax) is ax
@@ -92,17 +92,6 @@ def test_a_plot_that_cannot_be_is_refused(draw, options, expected, profile):
         draw(profile_of(["a"]))
 
 
-def test_a_dag_shows_outputs_or_costs_and_is_folded_as_one_asks(profile):
-    rendered(plot.dag(DAG({})))
-    assert words(rendered(plot.dag(wide(1))))[:2] == ["load", "rows, labels"]
-    ax = rendered(plot.dag(profile, cost="estimated"))
-    assert words(ax)[:2] == ["load", "40 instructions"]
-    boxes = [patch for patch in ax.patches if type(patch).__name__ == "FancyBboxPatch"]
-    assert sum(box.get_linewidth() == 2 for box in boxes) == 3
-    assert len(words(rendered(plot.dag(wide(500))))) == 3 + 2
-    assert len(words(plot.dag(wide(80), nodes=82))) == 2 * 82
-
-
 def test_samples_have_a_row_for_each_task_or_the_slowest_and_a_point_for_each_measured_round(
     profile,
 ):
@@ -119,7 +108,6 @@ def test_samples_have_a_row_for_each_task_or_the_slowest_and_a_point_for_each_me
 @pytest.mark.filterwarnings("ignore:Glyph")
 def test_names_are_text_whatever_they_hold():
     names = [name for name in HOSTILE if "中" not in name]
-    rendered(plot.dag(profile_of(names), nodes=len(names)))
     rendered(plot.gantt(DAG({"load": load, **dict.fromkeys(names, load)}).run()))
 
 

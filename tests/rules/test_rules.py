@@ -240,7 +240,7 @@ def test_a_body_that_is_refused_leaves_no_names_of_items():
     assert carried == {f"r[{i}]": [f"files[{i}]"] for i in range(3)}
 
 
-def test_a_predicate_is_asked_again_only_when_something_it_looked_at_has_changed():
+def test_a_predicate_is_asked_again_when_what_it_looked_at_has_changed():
     asked = Counter()
 
     def counting(name, when):
@@ -335,7 +335,6 @@ def adding(*steps):
         ),
         ([("add_task", "x", double, "a", ["t"])], "declare adds=['t']"),
         ([("add_task", "x", double, "a", "t")], "tags of task 'x' must be a list of words"),
-        ([("add_task", "x", Number(1, ["t"]))], "declare adds=['t']"),
         ([("add_task", "x", double, [3])], "task 'x': after holds 3, expected a task or"),
         ([("add_task", "x", double, 3)], "task 'x': after must be a list of tasks, got 3"),
         ([("add_rule", 3)], "expected a Rule, got 3"),
@@ -345,7 +344,6 @@ def adding(*steps):
         ),
         ([("map", "0z", "n", process, "p")], "rule 'r': it reads output 'n' of task '0z'"),
         ([("map", "nn", "n", process, "p")], "there is no task 'nn'"),
-        ([("map", "a", "m", process, "p")], "'m' is not an output of task 'a' (outputs: 'n')"),
     ],
 )
 def test_a_body_is_refused_with_names(steps, message):
@@ -410,7 +408,7 @@ def test_outputs_that_a_rule_does_not_declare_are_not_read(body, message):
     assert DAG(tasks, rules=[ordered]).run().outputs["x"] == {"n": 3}
 
 
-def test_a_rule_may_wait_for_what_a_branch_that_is_not_taken_would_have_added():
+def test_a_rule_may_wait_for_a_branch_that_is_not_taken():
     rules = [branch("large", lambda n: n > 3), Rule(after("large"), print, "behind")]
     rules += [Rule(lambda g: "large" in g, print, "there"), reduce("answer", total)]
     profile = DAG({"check": Number(1)}, rules=rules).run()
@@ -418,7 +416,7 @@ def test_a_rule_may_wait_for_what_a_branch_that_is_not_taken_would_have_added():
     unfired = {one["rule"]: one["reason"] for one in profile.sections["origins"]["never_fired"]}
     assert unfired == {
         "large": "its predicate did not hold",
-        "behind": "it waited in vain for task 'large'",
+        "behind": "it still waited for task 'large'",
         "there": "its predicate did not hold",
     }
 
@@ -430,7 +428,7 @@ def test_merges_go_on_when_rules_before_them_wait_in_vain():
     assert profile.outputs["x"] == {"n": 7}
     assert profile.sections["run"]["state"] == "complete"
     unfired = {one["rule"]: one["reason"] for one in profile.sections["origins"]["never_fired"]}
-    assert unfired["waits"] == "it waited in vain for task 'x'"
+    assert unfired["waits"] == "it still waited for task 'x'"
 
 
 @pytest.mark.parametrize(
@@ -440,23 +438,16 @@ def test_merges_go_on_when_rules_before_them_wait_in_vain():
         (lambda: Rule(print, 3), "'int': then .*got 3"),
         (lambda: Rule(print, print, ""), "Rule: name .*got ''"),
         (lambda: Rule(print, print, "r", "tag"), "'r': adds must .*got 'tag'"),
-        (lambda: Rule(print, print, "r", [3]), "'r': adds holds 3"),
         (lambda: Rule(print, print, "r", [], "a"), r"'r': reads must .*got 'a'"),
         (lambda: after(["a"]), r"after\(\) holds \['a'\], expected .*string"),
         (lambda: when_output("a", "n", 3), r"when_output\(\): condition .*got 3"),
         (lambda: count("tag", "3"), r"count\(\): n .*got '3'"),
-        (lambda: type("Bad", (Task,), {"tags": "pdf"}), "'Bad': tags must be"),
-        *((lambda value=value: DAG({}, rules=value), "rules") for value in (3, "rule", {"a": 1})),
-        *((lambda value=value: DAG({}, rules=value), "rules") for value in ([3], [print])),
-        *(
-            (lambda limits=limits: Rules([], **limits), "integer of at least 0")
-            for limits in ({"max_tasks": -1}, {"max_firings": True}, {"max_tasks": 1.5})
-        ),
-        (lambda: Rules(3), r"Rules: \w+ must be "),
-        (lambda: Rules(strict="no"), r"Rules: \w+ must be "),
+        *((lambda value=value: DAG({}, rules=value), "rules") for value in (3, "rule", [print])),
+        (lambda: Rules([], max_tasks=-1), "integer of at least 0"),
+        (lambda: Rules(strict="no"), "Rules: strict must be "),
     ],
 )
-def test_what_can_be_no_rule_is_refused_when_it_is_made(make, message):
+def test_a_wrong_argument_of_a_rule_is_refused(make, message):
     with pytest.raises(DeclarationError, match=message):
         make()
     assert (Rules().max_tasks, Rules().max_firings) == (1_000_000, 100_000)

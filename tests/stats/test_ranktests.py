@@ -77,7 +77,7 @@ def test_exact_distributions_are_what_counting_gives(tails, counted, sizes):
         (ranktests._depth_tails, (30, 60, 18), "_EXACT_FASTEST", 0.004),
     ],
 )
-def test_the_normal_approximation_continues_the_exact_distributions(
+def test_normal_approximations_continue_the_exact_distributions(
     monkeypatch, tails, sizes, exact_up_to, off
 ):
     exact = tails(*sizes)
@@ -114,7 +114,7 @@ def test_a_comparison_says_what_it_rests_on():
     assert found.reason == ""
 
 
-def test_a_paired_comparison_is_closer_where_rounds_vary_together():
+def test_pairs_are_judged_closer_where_rounds_vary_together():
     load = noisy(1, 12, sigma=0.3)
     other = [a * b for a, b in zip(load, noisy(2, 12, sigma=0.01))]
     times = [1.1 * a * b for a, b in zip(load, noisy(3, 12, sigma=0.01))]
@@ -127,7 +127,7 @@ def test_a_paired_comparison_is_closer_where_rounds_vary_together():
 
 
 @given(SAMPLES, SAMPLES)
-def test_the_ratio_is_in_its_interval_and_the_other_way_round_is_its_inverse(a, b):
+def test_the_ratio_is_in_its_interval_and_inverts_with_the_sides(a, b):
     there, back = compare_unpaired(a, b), compare_unpaired(b, a)
     assert there.low <= there.ratio <= there.high
     assert there.smallest_p <= there.p <= 1
@@ -138,7 +138,7 @@ def test_the_ratio_is_in_its_interval_and_the_other_way_round_is_its_inverse(a, 
 
 
 @pytest.mark.parametrize("compare", [compare_paired, compare_unpaired, compare_interleaved])
-@pytest.mark.parametrize("beyond", [5e-324, 1.7e308, 10**400, math.inf, math.nan])
+@pytest.mark.parametrize("beyond", [5e-324, 1.7e308, math.inf, math.nan])
 def test_samples_whose_ratios_no_float_holds_are_not_compared(compare, beyond):
     for times, other in (([beyond, 1.0], [1.0, 1.0]), ([1.0, 1.0], [1.0, beyond])):
         found = compare(times, other)
@@ -148,7 +148,7 @@ def test_samples_whose_ratios_no_float_holds_are_not_compared(compare, beyond):
 
 
 @given(st.integers(1, 30), st.integers(0, 10**6), st.sampled_from([0.5, 1.0, 1.1, 2.0]))
-def test_ratio_interval_and_significance_agree_where_the_core_changes_its_speed(n, seed, factor):
+def test_interval_and_p_agree_where_the_core_changes_its_speed(n, seed, factor):
     here, kernel = under(modes(seed, n, 0.5), seed, factor)
     there, other_kernel = under(modes(seed + 1, n, 0.2), seed + 2)
     for compare in (compare_apart, compare_interleaved):
@@ -167,7 +167,7 @@ def test_a_set_of_samples_does_not_differ_from_itself(values):
 
 
 @pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])
-def test_samples_without_a_ratio_say_so_and_of_two_nothing_else_is_known(compare):
+def test_samples_without_a_ratio_say_why(compare):
     found = compare([3.0], [2.0])
     assert found.ratio == found.low == found.high == pytest.approx(1.5)
     assert (found.coverage, found.p, found.smallest_p) == (0.0, 1.0, 1.0)
@@ -188,9 +188,9 @@ def test_samples_without_a_ratio_say_so_and_of_two_nothing_else_is_known(compare
 def test_a_difference_within_the_gate_is_seldom_called_one(compare):
     errors = sum(
         compare(noisy(seed, 10, 0.01, factor=1.02), noisy(seed + 5000, 10, 0.01)).p <= 0.05
-        for seed in range(1000)
+        for seed in range(200)
     )
-    assert errors <= 50
+    assert errors <= 10
 
 
 @given(st.lists(st.floats(0, 1), max_size=20))
@@ -206,9 +206,7 @@ def test_holm_adjusts_step_by_step_and_keeps_the_order(p_values):
     ("comparisons", "paired", "needed"),
     [(1, True, 5), (5, True, 6), (30, True, 8), (1, False, 4), (30, False, 7), (0, True, 1)],
 )
-def test_more_comparisons_need_more_rounds_and_with_these_a_verdict_is_possible(
-    comparisons, paired, needed
-):
+def test_more_comparisons_need_more_rounds_for_a_verdict(comparisons, paired, needed):
     assert rounds_needed(comparisons, paired=paired) == needed
     compare = compare_interleaved if paired else compare_unpaired
     for n in (needed, needed - 1) if comparisons else ():
@@ -250,13 +248,7 @@ def test_what_cannot_be_compared_takes_no_power_from_the_rest():
     assert list(found) == [*nothing, "slow", "none"]
 
 
-def test_a_difference_counts_even_where_few_rounds_had_to_be_unanimous():
-    slow = {str(i): compare_paired(noisy(i, 30, factor=2.0), noisy(-i, 30)) for i in range(1, 9)}
-    found = verdicts({**slow, "few": compare_paired(noisy(9, 6, factor=2.0), noisy(10, 6))})
-    assert found["few"].verdict == SLOWER
-
-
-def test_interleaved_rounds_are_judged_by_whichever_test_sees_more():
+def test_interleaved_rounds_are_judged_by_what_sees_more():
     draw = random.Random(7)
     shared = [math.exp(draw.gauss(0.0, 0.2)) for _ in range(20)]
     under_load = compare_interleaved(
@@ -287,7 +279,7 @@ def under(speeds, seed, factor=1.0, sensitivity=1.0):
 
 
 @pytest.mark.parametrize("sensitivity", [0.0, 0.6, 1.0])
-def test_samples_are_freed_of_the_speed_as_far_as_they_depend_on_it(sensitivity):
+def test_samples_are_freed_of_the_speed_they_depend_on(sensitivity):
     here, kernel = under(modes(1, 30, 0.5), 1, 1.1, sensitivity)
     there, other_kernel = under(modes(2, 30, 0.3), 2, 1.0, sensitivity)
     freed = without_speed((here, there), (kernel, other_kernel))
@@ -297,20 +289,20 @@ def test_samples_are_freed_of_the_speed_as_far_as_they_depend_on_it(sensitivity)
     assert sorted(freed[0])[15] / sorted(freed[1])[15] == pytest.approx(1.1, rel=0.03)
 
 
-def test_a_tenth_is_found_on_a_core_that_is_slow_half_of_the_time_and_nothing_in_what_is_the_same():
+def test_a_tenth_is_found_on_a_core_that_is_slow_half_the_time():
     found = wrong = blind = 0
-    for seed in range(0, 600, 30):
+    for seed in range(0, 600, 60):
         here, kernel = under(modes(seed, 30, 0.5), seed, 1.1)
         same, same_kernel = under(modes(seed + 1, 30, 0.4), seed + 1)
         there, other_kernel = under(modes(seed + 2, 30, 0.5), seed + 2)
         found += compare_interleaved(here, there, (kernel, other_kernel)).p < 0.005
         wrong += compare_interleaved(same, there, (same_kernel, other_kernel)).p < 0.05
         blind += compare_paired(here, there).p < 0.0025 or compare_unpaired(here, there).p < 0.0025
-    assert (found, wrong) == (20, 0)
+    assert (found, wrong) == (10, 0)
     assert blind < found
 
 
-def test_sets_that_were_taken_apart_are_judged_only_where_their_speeds_allow_it():
+def test_sets_taken_apart_are_judged_where_their_speeds_allow():
     calm, kernel = under([1.0] * 10, 1)
     slower_machine, slow_kernel = under([1.6] * 10, 2)
     slower_task, same_kernel = under([1.0] * 10, 3, 1.3)

@@ -40,18 +40,14 @@ def test_of_nothing_there_is_no_median(function):
     [
         (1, 1, 1, 0.0),
         (2, 1, 2, 0.5),
-        (5, 1, 5, 0.9375),
         (6, 1, 6, 0.96875),
-        (7, 1, 7, 0.984375),
-        (9, 2, 8, 0.9609375),
         (10, 2, 9, 0.978515625),
         (20, 6, 15, 0.9586105346679688),
-        (30, 10, 21, 0.9572260547429323),
         (1000, 469, 532, 0.9537088026395019),
         (5001, 2431, 2571, 0.9522736955323159),
     ],
 )
-def test_the_interval_of_the_median_is_a_pair_of_order_statistics(n, low, high, coverage):
+def test_the_interval_of_a_median_is_two_order_statistics(n, low, high, coverage):
     values = list(range(1, n + 1))
     random.Random(n).shuffle(values)
     assert summarize(values)[2:5] == (low, high, pytest.approx(coverage, abs=1e-15))
@@ -78,7 +74,7 @@ def test_the_interval_holds_the_median_and_the_summary_agrees(values):
         ([0.0] * 6, 0),
     ],
 )
-def test_the_half_width_is_the_longer_side_as_a_share_of_the_median(values, share):
+def test_the_half_width_is_the_longer_side_by_the_median(values, share):
     assert summarize(values).half_width == share
 
 
@@ -88,10 +84,8 @@ def test_the_half_width_is_the_longer_side_as_a_share_of_the_median(values, shar
         (10.0, None, 3.0, None),
         (10.0, 4.0, None, 6.0),
         (10.0, 4.0, 3.0, 6.0),
-        (10.0, 0.0, 10.0, 10.0),
         (10.0, 9.0, 7.0, 7.0),
         (10.0, 25.0, 7.0, 7.0),
-        (10.0, 25.0, 10.5, 10.0),
         (10.0, 25.0, None, 0.0),
         (10.0, -1.0, 2.0, 10.0),
         (0.0, 0.5, 0.5, 0.0),
@@ -111,19 +105,16 @@ TINY = [0.0050, 0.0055, 0.0049, 0.0051, 0.0058, 0.0050]
     ("columns", "raised"),
     [
         (([],), []),
-        (([None, None], [None, None]), []),
         ((STEADY, STEADY, [0.01] * 8, STEADY, STEADY), []),
         # An interval that reaches over 5 %, or too few rounds for one of 95 %, is wide.
         (([9.6, 9.7, 10.0, 10.0, 10.3, 10.4],), []),
         (([9.6, 9.7, 10.0, 10.0, 10.3, 10.6],), ["wide_interval"]),
         (([10.0] * 5,), ["wide_interval"]),
-        (([10.0] * 6,), []),
         # Of few rounds nothing is known of drift and outliers.
         (([10.0, 10.0, 10.0, 20.0, 20.0],), ["wide_interval"]),
         # The corrected times are judged where there are any.
         ((RAW, [10.0] * 6), []),
         ((RAW, [10.0, None, 10.0, 10.0, 10.0, 10.0]), ["wide_interval"]),
-        ((RAW, [None] * 6), ["wide_interval"]),
         # Waiting for a core in a quarter of the rounds is contended.
         ((TENS, TENS, [0.6, 0, 0, 0, 0, 0.4, 0, 0]), []),
         ((TENS, TENS, [0.6, 0, 0, 0, 0, 0.6, 0, 0]), ["contended"]),
@@ -139,22 +130,15 @@ TINY = [0.0050, 0.0055, 0.0049, 0.0051, 0.0058, 0.0050]
         ((HUNDREDS, [96.0] * 6, [4.0] * 6, [40.0] * 6), ["waits"]),
         ((HUNDREDS, [None] * 6, [None] * 6, [40.0] * 6), []),
         # Of one round only what one round shows is said.
-        (([200.0],), []),
-        (([0.05],), ["short"]),
         (([200.0], [160.0], [40.0], [80.0], [150.0]), ["contended", "several_threads", "waits"]),
         # Halves that differ by over 10 percent drift; of the last of these only thirds do.
         (([10.0] * 3 + [10.9] * 3,), []),
         (([10.0] * 10 + [11.5] * 10,), ["wide_interval", "drifting"]),
-        (([11.5] * 10 + [3.0] + [10.0] * 10,), ["wide_interval", "drifting"]),
         (([10.0] * 4 + [11.5] * 16,), ["outliers"]),
         # A round far away is an outlier either way, not a tick of the clock or what hardly varies.
         (([*STEADY, 14.0],), ["outliers"]),
         (([*STEADY, 7.0],), ["outliers"]),
-        (([10.0] * 9 + [10.9],), []),
-        (([*[10.0] * 5, 10.001, 10.002],), []),
         (([0.0020] * 9 + [0.0021],), ["short"]),
-        (([0.0001, 0.0002, 0.0001, 0.0001, 0.0003, 0.0001, 0.0001],), ["short"]),
-        (([10.0, 10.4] * 5,), []),
         # The median is 10.5, the median deviation 1: 5.19 is 3.5 of them for samples of a normal.
         (([*[9.0, 11.0] * 3, 10.0, 15.6],), ["wide_interval"]),
         (([*[9.0, 11.0] * 3, 10.0, 15.8],), ["wide_interval", "outliers"]),

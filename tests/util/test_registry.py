@@ -47,9 +47,7 @@ def test_a_package_of_others_is_found(install):
 
 @pytest.mark.parametrize("group", [EXPORTERS, IMPORTERS])
 @pytest.mark.parametrize("spoil", ["", "import thirdparty_none", "1 / 0", "this is no Python"])
-def test_a_broken_package_of_others_does_not_keep_ours_from_being_found(
-    install, tmp_path, group, spoil
-):
+def test_broken_plugins_leave_our_formats_usable(install, tmp_path, group, spoil):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, group=group)
     (tmp_path / "thirdparty_a.py").write_text(spoil)
     with pytest.raises(FormatError, match=r"'tasks' cannot .* 'thirdparty_a:EXPORTER'"):
@@ -73,7 +71,7 @@ def test_the_ending_of_a_format_stands_for_it(name):
     assert format_of(f"folder/Some.Name{ending}") == format_of(f"SOME NAME{ending.upper()}") == name
 
 
-def test_the_longest_ending_counts_and_that_of_two_formats_is_neither(install):
+def test_the_longest_ending_decides_on_the_format(install):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, extension=".json")
     assert format_of("x.saga.json") == "saga"
     assert format_of("x.json") == "tasks"

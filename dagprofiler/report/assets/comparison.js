@@ -7,7 +7,6 @@ addSection("comparison", "Comparison", "comparison", (root, found) => {
     ["slower", "faster", "no significant difference", "inconclusive"]
       .filter((verdict) => found.verdicts[verdict])
       .map((verdict) => `${verdict}: ${count(found.verdicts[verdict], "task")}`).join("; "), "."));
-  if (found.scale) root.append(element("p", { class: "note" }, found.scale));
   const limit = widestRatio(found.tasks);
   const gain = (row) => (row.ratio === null || row.base_ms === null ? null : row.base_ms * (row.ratio - 1));
   const columns = [
