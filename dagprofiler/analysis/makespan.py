@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import nlargest
-from math import ceil, log2
+from math import ceil, inf, log2
 from typing import Any, NamedTuple
 
 from dagprofiler._document import ProfileData
@@ -16,7 +16,7 @@ from dagprofiler.analysis.critical_path import Analysis
 from dagprofiler.errors import counted
 from dagprofiler.graph.replay import Demands, replay
 from dagprofiler.graph.wiring import NumberedGraph, numbered
-from dagprofiler.stats import median
+from dagprofiler.stats import corrected, median
 
 #: Parts of the makespan, and what they are.
 PARTS = {
@@ -42,6 +42,9 @@ _CLASSES, _SIMULATED = 10, 30_000
 #: Shares of the makespan from which on a gain is shown, and a cause is worth advice.
 _SHOWN, _WORTH = 0.001, 0.05
 
+#: Columns of samples that tell how long a task waited for a core.
+_OF_WAITS = ("delay_ms", "cpu_ms")
+
 #: Characters of the longest bar.
 _BAR = 24
 
@@ -52,7 +55,7 @@ class _Round(NamedTuple):
     number: int
     #: Rows of the timeline whose moments up to the end of ``compute()`` are all known.
     rows: list[Any]
-    #: Run-queue delay in ``compute()`` of all its tasks.
+    #: How long its tasks waited for a core in ``compute()``.
     waited_ms: float
     #: The most workers that had a task in a measured round.
     workers: int
@@ -66,7 +69,7 @@ def parts_of(profile: ProfileData, workers: int = 1) -> dict[str, float] | None:
     typical = _median_round(profile)
     if typical is None:
         return None
-    return _split(typical, max(workers, len({row.worker for row in typical.rows})))
+    return _split(typical, max(workers, _workers(profile, typical.rows)))
 
 
 def _median_round(profile: ProfileData) -> _Round | None:
@@ -88,10 +91,28 @@ def _median_round(profile: ProfileData) -> _Round | None:
     }
     middle = median([*spans.values()])
     n = min(spans, key=lambda n: abs(spans[n] - middle))
-    delays = (samples.tasks.get(row.task, {}).get("delay_ms") for row in rounds[n])
-    waited_ms = sum(delay[n] or 0.0 for delay in delays if delay) if samples.tasks else 0.0
-    workers = max(len({row.worker for row in rows}) for rows in rounds.values())
+    tasks = samples.tasks
+    waited_ms = sum(_waited_ms(tasks[row.task], n, row) for row in rounds[n] if row.task in tasks)
+    workers = max(_workers(profile, rows) for rows in rounds.values())
     return _Round(n, rounds[n], waited_ms, workers)
+
+
+def _waited_ms(columns: Mapping[str, Any], n: int, row: Any) -> float:
+    """Return how long a task waited for a core in round `n`; 0 if that was not measured."""
+    wall_ms: float = row.compute_end_ms - row.compute_start_ms
+    delay_ms, cpu_ms = (columns[key][n] if key in columns else None for key in _OF_WAITS)
+    own_ms = corrected(wall_ms, delay_ms, cpu_ms)
+    return 0.0 if own_ms is None else wall_ms - own_ms
+
+
+def _workers(profile: ProfileData, rows: Sequence[Any]) -> int:
+    """Return how many workers had a task of a round; each resumption has workers of its own."""
+    begun_ms = [0.0, *(entry["at_ms"] for entry in profile.run.resumed)]
+    attempts = zip(begun_ms, [*begun_ms[1:], inf])
+    return max(
+        len({row.worker for row in rows if begun < _ended_ms(row) <= until})
+        for begun, until in attempts
+    )
 
 
 def _ended_ms(row: Any) -> float:

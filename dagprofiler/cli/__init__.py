@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dagprofiler._util.files import occupy_standard_streams
-from dagprofiler.cli._parser import FAILED, CommandError, parse
+from dagprofiler.cli._parser import parse
 from dagprofiler.cli._signals import ENDING
-from dagprofiler.errors import DagProfilerWarning, RunError
+from dagprofiler.errors import DagProfilerWarning
 
 __all__ = ["entry", "main"]
 
@@ -78,12 +78,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_stdout()
         return BROKEN_PIPE
     except Exception as error:  # noqa: BLE001  (every error is shown as one line)
-        from dagprofiler.cli._output import message_of
+        from dagprofiler.cli._output import exit_code_of, message_of
 
         _say(debug, message_of(error))
         _discard_stdout()
-        failed = isinstance(error, RunError) and error.task is not None
-        return FAILED if failed else getattr(error, "exit_code", CommandError.exit_code)
+        return exit_code_of(error)
     return code
 
 

@@ -13,9 +13,9 @@ from typing import IO, Any
 from dagprofiler._util.files import FOREIGN, check_writable, second_place
 from dagprofiler._util.text import printable, render
 from dagprofiler.analysis.summary import PARTS, blocks
-from dagprofiler.cli._parser import CommandError
+from dagprofiler.cli._parser import FAILED, CommandError
 from dagprofiler.cli._signals import ENDING
-from dagprofiler.errors import DagProfilerError, ProfileError, describe
+from dagprofiler.errors import DagProfilerError, ProfileError, RunError, describe
 from dagprofiler.profile import Profile
 
 #: Patterns of text to their colours.
@@ -237,6 +237,15 @@ def message_of(error: BaseException) -> str:
         what = f": {error.filename!r}" if error.filename is not None else ""
         return f"{error.strerror[0].lower()}{error.strerror[1:]}{what}"
     return f"{describe(error)} (--debug shows where)"
+
+
+def exit_code_of(error: BaseException) -> int:
+    """Return the exit code for an error: of a task or a rule that failed, one of its own."""
+    if isinstance(error, RunError):
+        rule_failed = any(name.startswith("rule ") for name in error.failures)
+        return FAILED if error.task is not None or rule_failed else CommandError.exit_code
+    code: int = getattr(error, "exit_code", CommandError.exit_code)
+    return code
 
 
 def reason_of(error: Exception) -> str:

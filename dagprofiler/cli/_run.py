@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -13,12 +14,12 @@ from dagprofiler._util.files import COMPRESSED, replaced, replacing
 from dagprofiler._util.text import Block, render
 from dagprofiler.analysis.summary import failure_block, figures
 from dagprofiler.cli import _output
-from dagprofiler.cli._parser import FAILED, CommandError
+from dagprofiler.cli._parser import CommandError
 from dagprofiler.cli._signals import ENDING
 from dagprofiler.cli._targets import Place, executor_named, load_dag, schedule_in
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.engine.progress import Progress
-from dagprofiler.errors import RunError, ValidationError, counted
+from dagprofiler.errors import ValidationError, counted
 from dagprofiler.journal import Journal, holds_journal
 from dagprofiler.measure.machine import ask_git
 from dagprofiler.profile import Profile
@@ -90,9 +91,15 @@ def _journal(arguments: argparse.Namespace) -> list[Hook]:
     if holds_journal(directory):
         raise CommandError(
             f"--journal: {directory!r} already holds the journal of a run; resume it with "
-            f"dagprofiler resume {directory} {arguments.target}, or give another directory"
+            f"{_resuming(arguments)}, or give another directory"
         )
     return [Journal(directory)]
+
+
+def _resuming(arguments: argparse.Namespace) -> str:
+    """Return the command that resumes a run with this journal, target and configuration."""
+    words = ["dagprofiler", "resume", arguments.journal, arguments.target]
+    return shlex.join([*words, *(word for text in arguments.config for word in ("-c", text))])
 
 
 def conditions(arguments: argparse.Namespace, default: Rounds) -> Rounds:
@@ -160,8 +167,7 @@ def measuring(
         places = render([Block(notes=block.notes) for block in failures[:1]])
         others = render(failures[1:_MOST_FAILURES])
         words = "\n".join(filter(None, (f"{problem}{left}", places, others)))
-        failed = isinstance(error, RunError) and error.task is not None
-        raise CommandError(words, FAILED if failed else CommandError.exit_code) from error
+        raise CommandError(words, _output.exit_code_of(error)) from error
 
 
 def save_each(
@@ -211,7 +217,7 @@ def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dic
             words += f", its report in {arguments.report}"
     journal = arguments.journal
     if journal is not None and holds_journal(journal):
-        words += f"; resume it with dagprofiler resume {journal} {arguments.target}"
+        words += f"; resume it with {_resuming(arguments)}"
     elif isinstance(error, KeyboardInterrupt) and words != _NOTHING:
         words += "; a run with --journal DIR can be resumed"
     is_shown = arguments.json and not isinstance(error, KeyboardInterrupt)

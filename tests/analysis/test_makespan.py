@@ -154,3 +154,21 @@ def test_the_time_of_a_task_that_failed_is_computing():
     timeline["records"] = [["a", 0, 0, 0.0, 0.0, 0.0, 300.0, None]]
     profile = handmade("a", [], total_ms=300.0, sections={"timeline": timeline})
     assert makespan_of(profile, None)["parts"]["tasks"] == 300.0
+
+
+def test_no_task_waits_longer_for_a_core_than_it_runs():
+    run = run_of(*ROWS)
+    run.sections["samples"] = {
+        "rounds": ["measured"],
+        "tasks": {"a": {"delay_ms": [14.0]}, "b": {"delay_ms": [19.0], "cpu_ms": [15.0]}},
+    }
+    shown = makespan_of(run, None)
+    assert shown["parts"]["cores"] == 8 + 5
+    assert shown["makespan_ms"] == run.metrics.total_time_ms
+
+
+def test_each_attempt_of_a_run_has_workers_of_its_own():
+    run = run_of(("a", 0, 0, 0, 0, 8, 10), ("b", 1, 10, 10, 11, 31, 31))
+    assert makespan_of(run, None)["workers"] == 2
+    run.sections["run"] = {"resumed": [{"timestamp": "", "at_ms": 10.0}]}
+    assert makespan_of(run, None)["workers"] == 1

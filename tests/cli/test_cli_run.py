@@ -256,6 +256,17 @@ def test_a_profile_is_printed_if_no_file_can_hold_it(
     assert list(second_places.folder.iterdir()) == []
 
 
+def test_a_journal_says_which_command_resumes_it(cli, folder):
+    words = ["pipeline_of_tests.py:failing", "-c", "N=4", "--journal", f"{folder}/j"]
+    resume = f"dagprofiler resume {folder}/j pipeline_of_tests.py:failing -c N=4"
+    assert f"; resume it with {resume}\n" in cli("run", *words, code=4).err
+    assert f"; resume it with {resume}, or" in cli("run", *words, code=2).err
+
+
+def test_a_rule_that_fails_is_a_failure_of_the_run(cli):
+    assert "no such rule" in cli("run", "pipeline_of_tests.py:grown", code=4).err
+
+
 #: A pipeline of which a task fails until there is a file.
 TWICE = """\
 import os
