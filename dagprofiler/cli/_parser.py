@@ -20,14 +20,14 @@ examples:
   dagprofiler export profile.json -o profile.dot
 
 exit codes: 0 done; 1 a --fail-if condition holds, or a file is not valid; 2 wrong
-usage or bad input; 3 nothing could be judged; 4 a task failed; 130 Ctrl-C
+usage or bad input; 3 nothing could be judged; 4 a task or rule failed; 130 Ctrl-C
 """
 
 #: Sources of costs; the parser imports nothing that knows them.
 _COSTS = ("time", "counted", "estimated", "reference_time", "cpu_time", "wall_time", "best")
 
 
-#: Exit code of a command in which a task failed.
+#: Exit code of a command in which a task or a rule failed.
 FAILED = 4
 
 
