@@ -9,7 +9,13 @@ author = "the dagprofiler authors"
 project_copyright = f"2026, {author}"
 version = release = dagprofiler.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser"]
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "myst_parser",
+]
+autosummary_generate = False
 exclude_patterns = ["_build"]
 
 myst_heading_anchors = 3

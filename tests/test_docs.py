@@ -214,6 +214,9 @@ def test_api_and_architecture_pages_are_complete():
     pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "api").glob("*.md")]
     named = re.findall(r"(?m)auto\w+:: dagprofiler\.(?:\w+\.)?(\w+)$", "\n".join(pages))
     assert {*dagprofiler.__all__} - {*named} == {"__version__"}
+    listed = (ROOT / "docs" / "api" / "names.md").read_text(encoding="utf-8")
+    lines = re.findall(r"(?m)^   (\w+)$", listed)
+    assert sorted([*lines, "__version__"]) == sorted(dagprofiler.__all__)
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     tree = page[page.index("dagprofiler/\n") : page.index("## Floors")]
     package = Path(dagprofiler.__file__).parent

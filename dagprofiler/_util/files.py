@@ -141,16 +141,6 @@ def second_place(save: Callable[[IO[bytes]], Any]) -> str:
     return file.name
 
 
-def open_untricked(path: str, flags: int) -> int:
-    """Open a file; never follow a link, nor wait for the other end of a pipe.
-
-    A file that it creates has the mode that the umask leaves of 666.
-    """
-    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC", "O_NOINHERIT"):
-        flags |= getattr(os, name, 0)
-    return os.open(path, flags, 0o666)
-
-
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
     """Make errors name the user's file: not a temporary one, nor none where a device is full."""

@@ -317,7 +317,8 @@ class RoundLog:
 
     def note(self, i: int, **facts: Any) -> None:
         """Add to the note of task number `i`."""
-        self.tasks[i] = self.tasks.get(i, _NO_NOTE)._replace(**facts)
+        note = self.tasks.get(i)
+        self.tasks[i] = TaskNote(**facts) if note is None else note._replace(**facts)
 
     def note_readings(self, i: int, readings: Readings) -> None:
         """Add the readings of the instruments to the note of task number `i`."""

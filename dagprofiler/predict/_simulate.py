@@ -250,18 +250,9 @@ def simulate(
     counts = _counts(workers)
     engine = _engine_of(profile, engine)
     graph = graph_of(profile)
-    orders = transfers = ranked = None
-    if schedule is not None:
-        orders = orders_of(schedule, graph)
-        if priorities is not None:
-            raise refused("priorities: a schedule has the order of the tasks already")
-    else:
-        ranked = _ranked(profile, graph, priorities)
+    orders, ranked = _order(profile, graph, schedule, priorities)
     nodes = [_nodes(count, speeds, schedule, engine) for count in counts]
-    if bandwidth is not None:
-        if orders is None:
-            raise refused("bandwidth: links are between the nodes of a schedule, and there is none")
-        transfers = _transfers(profile, graph, nodes[-1], orders, bandwidth)
+    transfers = _transfers(profile, graph, nodes[-1], orders, bandwidth)
     times, ratios = _times(profile, graph, engine, _factors(graph.names, faster))
     machine = _Machine.of(profile)
     core = _cores_of_tasks(profile, graph.names, machine)
@@ -310,6 +301,21 @@ def _engine_of(profile: Profile, engine: Engine | None) -> Engine | None:
     return engine
 
 
+def _order(
+    profile: Profile,
+    graph: NumberedGraph,
+    schedule: Mapping[str, Sequence[str]] | None,
+    priorities: Any,
+) -> tuple[list[list[int]] | None, Sequence[int] | None]:
+    """Return the tasks of each node of a schedule; without one, all by priority, if any."""
+    if schedule is None:
+        return None, _ranked(profile, graph, priorities)
+    orders = orders_of(schedule, graph)
+    if priorities is not None:
+        raise refused("priorities: a schedule has the order of the tasks already")
+    return orders, None
+
+
 def _ranked(profile: Profile, graph: NumberedGraph, priorities: Any) -> Sequence[int] | None:
     """Return the tasks by decreasing priority, as a run would; None for Kahn's order."""
     sources, estimates = profile.sections.get("weight_sources", {}), {}
@@ -350,8 +356,8 @@ class _Times(NamedTuple):
     deserialize, compute, serialize
         The phases.
     enter, leave
-        Between the phases: meters are read, and then inputs are freed, which takes as long as
-        their objects are many.
+        Between the phases: after compute() inputs are freed, which takes as long as their objects
+        are many.
     """
 
     read: float
@@ -783,10 +789,17 @@ def _transfers(
     profile: Profile,
     graph: NumberedGraph,
     nodes: Mapping[str, float],
-    orders: Sequence[Sequence[int]],
+    orders: Sequence[Sequence[int]] | None,
     bandwidth: Any,
-) -> dict[int, list[tuple[int, float]]]:
-    """Return for each task the tasks on other nodes that it feeds, and the time of each."""
+) -> dict[int, list[tuple[int, float]]] | None:
+    """Return for each task the tasks on other nodes that it feeds, and the time of each.
+
+    None without links.
+    """
+    if bandwidth is None:
+        return None
+    if orders is None:
+        raise refused("bandwidth: links are between the nodes of a schedule, and there is none")
     network = network_of({"speeds": dict(nodes), "bandwidth": bandwidth})
     rate: dict[tuple[str, str], float] = {}
     for link in network["edges"]:
@@ -869,7 +882,11 @@ def _times(
 
 
 def _around(profile: Profile) -> dict[str, tuple[float, float]]:
-    """Return the medians of the times before and after compute(), between the phases, in ms."""
+    """Return the times before and after compute(), between the phases, in ms.
+
+    They are medians beyond the least of all tasks, which is what reading the meters takes: plain
+    runs read none, and tasks without inputs free nothing.
+    """
     enters: dict[str, list[float]] = {}
     leaves: dict[str, list[float]] = {}
     for row in profile.timeline.rows():
@@ -879,7 +896,11 @@ def _around(profile: Profile) -> dict[str, tuple[float, float]]:
         enters.setdefault(row.task, []).append(max(0.0, enter_ms))
         leave_ms = row.serialize_start_ms - row.compute_end_ms
         leaves.setdefault(row.task, []).append(max(0.0, leave_ms))
-    return {name: (median(enters[name]), median(ms)) for name, ms in leaves.items()}
+    if not leaves:
+        return {}
+    typical = [{name: median(ms) for name, ms in around.items()} for around in (enters, leaves)]
+    least = [min(around.values()) for around in typical]
+    return {name: (typical[0][name] - least[0], typical[1][name] - least[1]) for name in leaves}
 
 
 def _time_in(columns: Mapping[str, Any]) -> str:

@@ -190,18 +190,17 @@ def test_several_numbers_of_workers_make_a_curve():
     assert str(found).splitlines()[4].split() == ["2", "8", "ms", "8", "ms", "8", "ms", "75.0%"]
 
 
-def test_the_time_between_the_phases_of_a_task_is_part_of_it():
+def test_a_task_takes_what_it_needs_between_its_phases_more_than_others():
     columns = ["task", "round", "worker", *MOMENTS]
-    # Inputs are freed after compute(): 3 ms in most rounds.
-    rows = [
-        ["a", k, 0, 0.0, 0.0, 0.0, 0.5, 10.5, 10.5 + ms, 10.5 + ms]
-        for k, ms in enumerate([3, 3, 9])
-    ]
+    # The meters are read before and after compute(), and then the inputs of t1 are freed: 3 ms.
+    rows = [["t0", 0, 0, 0.0, 0.0, 0.0, 0.5, 10.5, 11.5, 11.5]]
+    for k, ms in enumerate([3, 3, 9]):
+        rows.append(["t1", k, 0, 0.0, 0.0, 0.0, 0.5, 10.5, 11.5 + ms, 11.5 + ms])
     timeline = {"columns": columns, "workers": [{"host": "here", "pid": 1}], "records": rows}
-    found = simulate(profile_of({"a": 10}, sections={"timeline": timeline}), workers=1)
-    assert found.makespan_ms == pytest.approx(13.5)
-    (row,) = found.profile.timeline.rows()
-    assert (row.compute_start_ms, row.compute_end_ms, row.serialize_start_ms) == (0.5, 10.5, 13.5)
+    found = simulate(profile_of(*chain(2, 10), sections={"timeline": timeline}), workers=1)
+    assert found.makespan_ms == pytest.approx(23)
+    row = found.profile.timeline.rows()[1]
+    assert (row.compute_start_ms, row.compute_end_ms, row.serialize_start_ms) == (10, 20, 23)
 
 
 def test_tasks_that_wait_need_no_core_and_no_lock():
