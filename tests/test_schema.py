@@ -114,7 +114,11 @@ WRONG = {
         (2**63, f"9223372036854775808 {MOST}"),
     ],
     "$.node_weights": [([], "[] is not of type 'object'")],
-    "$.node_weights.a": [(True, "True is not of type 'integer'"), (math.nan, f"nan {FINITE}")],
+    "$.node_weights.a": [
+        (True, "True is not of type 'integer'"),
+        (math.nan, f"nan {FINITE}"),
+        (10**400, shorten(f"{10**400} is too large for a number")),
+    ],
     "$.execution_metrics[1].bytes_in": [(1.5, "1.5 is not of type 'integer'")],
     "$.execution_metrics[0].compute_time_ms": [(None, "None is not of type 'number'")],
     "$.total_time_ms": [

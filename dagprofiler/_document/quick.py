@@ -103,7 +103,13 @@ def first_problem(
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    checker = Draft202012Validator.TYPE_CHECKER.redefine("number", _is_finite_number)
+    types = Draft202012Validator.TYPE_CHECKER
+
+    def is_integer(_: Any, value: Any) -> bool:
+        # jsonschema applies a maximum only to what is a number as well.
+        return types.is_type(value, "integer") and _is_finite_number(_, value)
+
+    checker = types.redefine_many({"number": _is_finite_number, "integer": is_integer})
     strict = extend(Draft202012Validator, type_checker=checker)  # type: ignore[no-untyped-call]
     error = next(strict(schema).iter_errors(data), None)
     if error is None:
@@ -111,6 +117,8 @@ def first_problem(
     value, message = error.instance, one_line(error.message)
     if isinstance(value, float) and not isfinite(value):
         message = f"{value!r} is not a finite number"
+    elif type(value) is int and not _is_finite_number(None, value):
+        message = one_line(f"{value!r} is too large for a number")
     # Without jsonschema's error: with tblib, which Dask imports, causes are pickled too.
     return ProfileError(message, json_path(error.absolute_path))
 

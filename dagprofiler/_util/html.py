@@ -20,7 +20,8 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;",
 _STYLE = (
     ".dagprofiler{font:13px/1.5 system-ui,sans-serif;overflow-x:auto}"
     ".dagprofiler p{margin:4px 0}"
-    ".dagprofiler .quiet{opacity:.75}"
+    # Lines of a traceback are indented.
+    ".dagprofiler .quiet{opacity:.75;white-space:pre-wrap}"
     ".dagprofiler table{border-collapse:collapse;margin:6px 0;font-size:inherit;"
     "font-variant-numeric:tabular-nums}"
     ".dagprofiler th,.dagprofiler td{padding:2px 14px 2px 0;text-align:right;"
@@ -208,10 +209,10 @@ class Drawing(Shown):
         return f"<Drawing: {self.caption}>"
 
     def _repr_html_(self) -> str:
-        return view(self.markup())
+        return view(self.markup(), paragraph(self.caption, quiet=True))
 
     def markup(self) -> Markup:
-        """Return the picture and its caption, as a part of a view."""
+        """Return the picture, as a part of a view."""
         picture = self._svg_of(self.scene, opaque=False)
         if self._narrow is not None:
             narrow = self._svg_of(self._narrow, opaque=False)
@@ -220,7 +221,7 @@ class Drawing(Shown):
                 f'<div class="wide">{picture}</div>'
                 f'<div class="narrow" style="display:none">{narrow}</div>'
             )
-        return Markup(f"{picture}{paragraph(self.caption, quiet=True)}")
+        return Markup(picture)
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None

@@ -403,7 +403,7 @@ def _path_blocks(path: Mapping[str, Any]) -> Iterator[Block]:
         notes.append(f"  gain if free, with enough workers, in {unit}: {words}")
     yield Block(head, notes=notes)
     if path["spans"] is not None:
-        yield Block("", span_rows(path["spans"]), (0, 1), "spans", [span_note(path["spans"])])
+        yield Block("spans", span_rows(path["spans"]), (0, 1), "spans", [span_note(path["spans"])])
 
 
 def _words(key: str) -> str:
@@ -418,4 +418,4 @@ def _meter_block(tasks: Sequence[Mapping[str, Any]]) -> Block:
         return Block(rows=[[]])
     rows = [["task", *map(_words, shown)]]
     rows += [[printable(task["task"]), *(number(task[key]) for key in shown)] for task in tasks]
-    return Block("", rows, (0,), "tasks")
+    return Block("meters", rows, (0,), "tasks")

@@ -11,7 +11,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from dagprofiler._util.html import Drawing, markup, view
+from dagprofiler._util.html import Drawing, markup, paragraph, view
 from dagprofiler._util.json import plain_number
 from dagprofiler.analysis.compare import ProfileComparison
 from dagprofiler.analysis.summary import profile_blocks
@@ -122,9 +122,13 @@ class Report:
     def excerpt(self, profile: Profile) -> str:
         """Return the HTML that a notebook shows: the DAG, and what ``print(profile)`` shows."""
         shown = [markup(block) for block in profile_blocks(profile)]
-        if not is_drawn_unasked(len(profile.dag_structure["nodes"])):
+        tasks = len(profile.dag_structure["nodes"])
+        if not is_drawn_unasked(tasks):
             return view(*shown)
-        return view(self.draw(profile, nodes=_NODES).markup(), *shown)
+        drawing = self.draw(profile, nodes=_NODES)
+        # The blocks say how many tasks there are, but not in how many groups they are drawn.
+        caption = paragraph(drawing.caption, quiet=True) if tasks > _NODES else ""
+        return view(drawing.markup(), caption, *shown)
 
 
 def _losses(data: dict[str, Any]) -> Iterator[str]:

@@ -680,7 +680,9 @@ def _machine(subject: ReportSource) -> list[list[str]] | None:
 def _missing(subject: ReportSource) -> list[list[str]] | None:
     """Return what was not measured, and why."""
     reasons = subject.sections.get("environment", {}).get("not_measured", {})
-    return [[label_of(key), why] for key, why in reasons.items()] or None
+    # A meter and the weights that it gives have one label.
+    rows = {label_of(key): why for key, why in reasons.items()}
+    return [[label, why] for label, why in rows.items()] or None
 
 
 def _configuration(subject: ReportSource) -> list[list[str]] | None:

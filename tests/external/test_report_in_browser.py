@@ -326,6 +326,7 @@ def test_a_base_is_shown_beside_it_with_verdicts(opened, measured):
     text = comparison.inner_text()
     for words in ("inconclusive", "Tasks that the base lacks", "part_4"):
         assert words in text
+    assert "->" not in text
     assert "base: " in page.locator("#overview .figures").inner_text()
     assert " a round" in page.locator("#overview .finding").inner_text()
     assert page.locator("#colour").input_value() == "change"

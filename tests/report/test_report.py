@@ -130,6 +130,14 @@ def test_flags_come_with_their_words_and_machine_run_and_configuration_are_rows_
     assert all(isinstance(cell, str) for row in rows for cell in row)
 
 
+def test_what_was_not_measured_is_named_once():
+    names = ("instructions", "counted_instructions")
+    document = golden_profile().to_dict()
+    document["environment"] = {"not_measured": dict.fromkeys(names, "no counters here")}
+    missing = data_of(Profile.from_dict(document))["missing"]
+    assert missing == [["counted instructions", "no counters here"]]
+
+
 def test_parameters_of_any_kind_are_shown_as_text():
     cfg = {"model": complex(1, 2), "on": True, "list": [1, "</script>"], "long": "x" * 20000}
     rows = dict(data_of(DAG({"read": read}, [], Config(n=3, **cfg)).run())["configuration"])

@@ -1,3 +1,4 @@
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -167,6 +168,13 @@ def test_figures_paths_verdicts_and_what_to_mind_are_shown(objects, kind, expect
     page = objects[kind]._repr_html_()
     assert [word for word in expected.split(";") if word not in Page(page).words] == []
     assert markup in page
+
+
+def test_a_profile_says_its_size_once_and_folds_its_tables(objects):
+    page = objects["Profile"]._repr_html_()
+    below = re.sub("<svg.*?</svg>", "", page, flags=re.DOTALL)
+    assert Page(below).words.count("2 tasks") == 1
+    assert page.count("<table>") == page.count("<details>") > 2
 
 
 def test_a_table_is_cut_and_says_so_and_markup_is_escaped_once():

@@ -75,12 +75,13 @@ function differences(found) {
     pairs.append(element("div", {}, element("h3", {}, title), plainTable(title, heads, rows.slice(0, 20), numbers), more));
   };
   const text = (value) => (value === null || value === undefined ? "–" : value);
-  const figures = (unit) => ([name, mine, base]) => [name, amount(base, unit), amount(mine, unit)];
+  const withArrow = (name) => name.replace("->", " → ");
+  const figures = (unit) => ([name, mine, base]) => [withArrow(name), amount(base, unit), amount(mine, unit)];
   add("Configuration that differs", ["parameter", "base", "new"], found.configuration.map(([name, mine, base]) => [name, text(base), text(mine)]));
   add("Environment that differs", ["part", "base", "new"], found.machine.map(([name, mine, base]) => [name, text(base), text(mine)]));
   add("Bytes of edges that differ", ["edge", "base", "new"], found.bytes.map(figures("bytes")), [1, 2]);
   add("Instructions that differ", ["task", "base", "new"], found.instructions.map(figures("")), [1, 2]);
-  add("Times of edges", ["edge", "new ÷ base", "verdict"], found.edges.map((row) => [row.name.replace("->", " → "), inPercent(row.ratio), verdictCell(row, found.reasons)]), [1]);
+  add("Times of edges", ["edge", "new ÷ base", "verdict"], found.edges.map((row) => [withArrow(row.name), inPercent(row.ratio), verdictCell(row, found.reasons)]), [1]);
   add("Tasks that the base lacks", null, found.added.map((name) => [name]));
   add("Tasks that only the base has", null, found.removed.map((name) => [name]));
   return pairs;
