@@ -257,10 +257,10 @@ class Tables:
         ready_s = [round_log.started_s] * len(wiring.names)
         if round_log.growth is not None:
             ready_s = [max(round_log.started_s, added_s) for added_s in round_log.growth.added_s]
-        ready: list[Any] = log.since_start_ms(ready_s)
+        ready, errors = log.since_start_ms(ready_s), round_log.errors
         for source, row in enumerate(moments):
-            end = row[-1]
-            if end is not None and round_log.succeeded(source):
+            end: Any = row[-1]
+            if end is not None and source not in errors:
                 for target in targets[first_target[source] : first_target[source + 1]]:
                     ready[target] = max(ready[target], end)
         names, ran_on = wiring.names, round_log.ran_on
