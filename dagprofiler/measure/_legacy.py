@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -25,7 +26,7 @@ class MT19937(numpy.random.MT19937):
     -----
     Seeding takes 8 us, and most tasks never draw from it. All of numpy's functions that draw
     hold the lock of their bit generator. Until it is seeded, the lock of this one is
-    itself, which takes the real lock and seeds it. numpy writes the name of the class into
+    itself, which seeds it and then takes the real lock. numpy writes the name of the class into
     its state, so it has that of its base.
     """
 
@@ -35,6 +36,7 @@ class MT19937(numpy.random.MT19937):
         self._key: bytes | None = None
         #: Whether numpy may take the real lock, which is faster.
         self._seeded = True
+        self._seeding = threading.Lock()
         self._real: Any = _twister.lock.__get__(self)
 
     def stream(self, key: bytes) -> None:
@@ -47,9 +49,10 @@ class MT19937(numpy.random.MT19937):
         self._key = key
 
     def _seed(self) -> None:
-        key = self._key
-        if key is not None:
-            self._legacy_seeding(_words(key))
+        # Some versions of numpy take the real lock to seed: this thread must not hold it yet.
+        with self._seeding:
+            if self._key is not None:
+                self._legacy_seeding(_words(self._key))
 
     def _settle(self) -> None:
         self._key, self._seeded = None, True
@@ -63,8 +66,8 @@ class MT19937(numpy.random.MT19937):
         return self._real if self._seeded else self
 
     def __enter__(self) -> None:
-        self._real.acquire()
         self._seed()
+        self._real.acquire()
 
     def __exit__(self, *_: object) -> None:
         self._real.release()
