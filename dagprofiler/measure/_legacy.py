@@ -86,7 +86,9 @@ class MT19937(numpy.random.MT19937):
     @state.setter
     def state(self, value: Any) -> None:
         _twister.state.__set__(self, value)
-        self._settle()
+        # Nothing more: to become numpy's again would lose the second of a pair of normal numbers,
+        # which set_state() has set by now.
+        self._key = None
 
     def __reduce__(self) -> Any:
         """Pickle as numpy's own: models and distributions of SciPy hold the legacy generator."""

@@ -72,6 +72,17 @@ def test_a_task_may_seed_by_itself_and_set_a_state(stream, drawn):
         assert np.random.random() == np.random.RandomState(5).random_sample()
 
 
+@pytest.mark.parametrize("drawn", [0, 1])
+def test_a_state_has_the_second_of_a_pair_of_normals(stream, drawn):
+    expected = np.random.RandomState(5)
+    expected.standard_normal()
+    state = expected.get_state()
+    stream(KEY)
+    np.random.random(drawn)
+    np.random.set_state(state)
+    assert [*np.random.standard_normal(2)] == [*expected.standard_normal(2)]
+
+
 def test_no_half_pair_of_normals_is_left_to_the_next_task(stream):
     drawn = [(stream(KEY), np.random.standard_normal())[1] for _ in range(2)]
     assert drawn[0] == drawn[1]

@@ -122,9 +122,9 @@ def test_outside_a_seeded_run_every_generator_is_new():
 
 def test_a_task_that_runs_a_dag_goes_on_in_its_own_stream():
     def draws(dag):
-        first = rng().random(), np.random.rand(), random.random()
+        first = rng().random(), np.random.randn(), random.random()
         inner = dag and drawn(dag, 5)
-        return first, inner, (rng().random(), np.random.rand(), random.random())
+        return first, inner, (rng().random(), np.random.randn(), random.random())
 
     first, inner, second = draw_through(lambda: draws(independent("a")))
     assert (first, None, second) == draw_through(lambda: draws(None))
