@@ -236,6 +236,8 @@ class CeleryExecutor(Executor):
             (text,),
             task_id=key,
             ignore_result=False,
+            # No second one: its end would unsubscribe, and swallow a Ctrl-C meanwhile.
+            result_cls=lambda _: pending.result,
             # Shown by monitors.
             argsrepr=f"({job.name!r},)",
             **self._options,
