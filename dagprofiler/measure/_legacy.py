@@ -54,12 +54,6 @@ class MT19937(numpy.random.MT19937):
             if self._key is not None:
                 self._legacy_seeding(_words(self._key))
 
-    def _settle(self) -> None:
-        self._key, self._seeded = None, True
-        if random.get_bit_generator() is self:
-            # So that numpy takes the real lock the next time.
-            random.set_bit_generator(self)
-
     @property
     def lock(self) -> Any:  # type: ignore[override]
         """The lock that numpy holds while it draws."""
@@ -75,7 +69,10 @@ class MT19937(numpy.random.MT19937):
     def _legacy_seeding(self, seed: Any) -> None:
         """Be seeded, by the first draw or by ``np.random.seed()``."""
         super()._legacy_seeding(seed)
-        self._settle()
+        self._key, self._seeded = None, True
+        if random.get_bit_generator() is self:
+            # So that numpy takes the real lock the next time.
+            random.set_bit_generator(self)
 
     @property
     def state(self) -> Any:
