@@ -95,7 +95,7 @@ class CeleryExecutor(Executor):
     Notes
     -----
     A broker does not report the death of a worker. So while jobs are pending, the
-    executor asks the workers each second which of them they have. A job is lost if
+    executor asks the workers every 1.5 s which of them they have. A job is lost if
     its result has not arrived and no worker has it any more, or none has it since a
     worker stopped answering.
     """
