@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from logging import getLogger
@@ -18,7 +18,7 @@ from dagprofiler.dag import DAG, Inputs
 from dagprofiler.engine.progress import Progress
 from dagprofiler.engine.run import HookCalls, Run
 from dagprofiler.engine.setup import RunOptions, as_executor, prepare
-from dagprofiler.errors import DeclarationError, refused, short_repr
+from dagprofiler.errors import DagProfilerError, DeclarationError, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine
 from dagprofiler.measure.busy import busy
@@ -190,7 +190,8 @@ def sweep(
         run larger configurations the C library keeps the memory of their arrays, smaller ones
         then take less time, and fitted powers are too high. By default if that makes a difference
         of over 10 % to the configuration in the middle, which is then logged. Needs tasks that
-        pickle; without effect with `executor` or ``fresh_process``.
+        pickle, and a guard ``if __name__ == "__main__":`` where processes are spawned; without
+        effect with `executor` or ``fresh_process``.
     progress
         Whether to show how far the runs are, as :class:`~dagprofiler.Progress` does.
 
@@ -267,8 +268,11 @@ def _needs_processes(dags: Sequence[DAG], options: RunOptions) -> bool:
         )
 
     middle, ends = dags[len(dags) // 2], (dags[0], dags[-1])
-    with suppress(Exception), ExitStack() as pools:
+    fails = DagProfilerError, BrokenExecutor, OSError, NotImplementedError
+    with suppress(*fails), ExitStack() as pools:
         alone, *others = [pools.enter_context(ProcessPoolExecutor(1)) for _ in range(3)]
+        # A spawned process that imports a program without a guard ends here, by a RuntimeError.
+        alone.submit(int).result()
         alone_ms = time_ms(middle, alone, _TRIED)
         large = max(zip(ends, others), key=lambda end: time_ms(end[0], end[1], 1))
         after_ms = time_ms(middle, large[1], _TRIED)

@@ -890,12 +890,12 @@ def _around(profile: Profile) -> dict[str, tuple[float, float]]:
     enters: dict[str, list[float]] = {}
     leaves: dict[str, list[float]] = {}
     for row in profile.timeline.rows():
-        if row.serialize_start_ms is None or row.compute_end_ms is None:
-            continue  # it failed, or did not run
-        enter_ms = (row.compute_start_ms or 0.0) - (row.deserialize_end_ms or 0.0)
-        enters.setdefault(row.task, []).append(max(0.0, enter_ms))
-        leave_ms = row.serialize_start_ms - row.compute_end_ms
-        leaves.setdefault(row.task, []).append(max(0.0, leave_ms))
+        before, start = row.deserialize_end_ms, row.compute_start_ms
+        end, after = row.compute_end_ms, row.serialize_start_ms
+        if before is None or start is None or end is None or after is None:
+            continue  # it failed, or other programs did not record it
+        enters.setdefault(row.task, []).append(max(0.0, start - before))
+        leaves.setdefault(row.task, []).append(max(0.0, after - end))
     if not leaves:
         return {}
     typical = [{name: median(ms) for name, ms in around.items()} for around in (enters, leaves)]
@@ -960,10 +960,13 @@ def _beside(profile: Profile, engine: Engine | None) -> dict[str, float]:
     busy = profile.run.conditions.get("busy_cores", 0)
     if busy:
         return dict.fromkeys(profile.dag_structure["nodes"], _contended(engine, 1 + busy))
-    rows = [row for row in profile.timeline.rows() if row.compute_end_ms is not None]
-    if len(profile.timeline.workers) < 2 or not rows:
+    spans = [
+        (row.task, row.compute_start_ms, row.compute_end_ms)
+        for row in profile.timeline.rows()
+        if row.compute_start_ms is not None and row.compute_end_ms is not None
+    ]
+    if len(profile.timeline.workers) < 2 or not spans:
         return {}
-    spans = [(row.task, row.compute_start_ms or 0.0, row.compute_end_ms or 0.0) for row in rows]
     edges = sorted([(a, 1) for _, a, _ in spans] + [(b, -1) for _, _, b in spans])
     moments, steps = np.array(edges).reshape(-1, 2).T
     # The sum over workers of the time for which each has computed.

@@ -1,6 +1,8 @@
 """Sweeps over configurations, and the calibration of an engine."""
 
 import os
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_all_start_methods, get_context
 from time import process_time
@@ -70,6 +72,23 @@ def test_sweep_uses_processes_where_times_depend_on_order(caplog):
     assert len({os.getpid()} | first | second | third) == 4
     assert "tasks took 0." in caplog.text
     assert processes_of(sweep(dag, over, rounds=1, processes=False)) == [{os.getpid()}] * 3
+
+
+def test_a_program_without_a_guard_sweeps_once_where_processes_are_spawned(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import multiprocessing\n"
+        "from dagprofiler import DAG, sweep, task\n"
+        "multiprocessing.set_start_method('spawn', force=True)\n"
+        "@task(outputs=['x'])\n"
+        "def make(cfg):\n"
+        "    return {'x': cfg.N}\n"
+        "runs = sweep(DAG({'make': make}, [], {'N': 1}), {'N': [1, 2, 3]}, rounds=1)\n"
+        "print(len(runs), 'profiles')\n"
+    )
+    command = [sys.executable, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.splitlines() == ["3 profiles"]
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,18 @@ def test_a_task_takes_what_it_needs_between_its_phases_more_than_others():
     assert (row.compute_start_ms, row.compute_end_ms, row.serialize_start_ms) == (10, 20, 23)
 
 
+def test_moments_that_other_programs_do_not_record_add_no_time():
+    columns = ["task", "round", "worker", "ready_ms", "compute_start_ms", "compute_end_ms"]
+    rows = [["t0", 0, 0, 0, 0, 10, 10], ["t1", 0, 0, 10, 10, 20, 20]]
+    timeline = {
+        "columns": [*columns, "serialize_start_ms"],
+        "workers": [{"host": "here", "pid": 1}],
+        "records": rows,
+    }
+    profile = profile_of(*chain(2, 10), sections={"timeline": timeline})
+    assert simulate(profile, workers=1).makespan_ms == pytest.approx(20)
+
+
 def test_tasks_that_wait_need_no_core_and_no_lock():
     waiting = profile_of({"a": 10, "b": 10}, rounds=[1.0], cpu=0.0)
     busy = engine(cores=1, contention=(1.0, 2.0), shares_memory=True)
