@@ -778,14 +778,15 @@ def _edges(
             producers.setdefault(file, {})[i] = None
     undeclared = 0
     for i, files in enumerate(inputs):
-        above = parents.get(i, ())
+        above = set(parents.get(i, ()))
         for file in files or ():
             makers = producers.get(file, {})
-            if not declared:
-                sources = [source for source in makers if source != i]
+            if declared:
+                # A task may share a file with thousands and have only one of them as parent, or
+                # have thousands of parents of which one writes the file: the smaller set counts.
+                sources = [*(makers.keys() & above)]
             else:
-                # A task may share a file with thousands and have only one of them as parent.
-                sources = [source for source in above if source in makers]
+                sources = [source for source in makers if source != i]
             for source in sources:
                 edges.setdefault((source, i), []).append(file)
             undeclared += len(makers) - (i in makers) - len(sources)
