@@ -107,7 +107,8 @@ def _waited_ms(columns: Mapping[str, Any], n: int, row: Any) -> float:
 
 def _workers(profile: ProfileData, rows: Sequence[Any]) -> int:
     """Return how many workers had a task of a round; each resumption has workers of its own."""
-    begun_ms = [0.0, *(entry["at_ms"] for entry in profile.run.resumed)]
+    # A simulated task can end at 0.
+    begun_ms = [-inf, *(entry["at_ms"] for entry in profile.run.resumed)]
     attempts = zip(begun_ms, [*begun_ms[1:], inf])
     return max(
         len({row.worker for row in rows if begun < _ended_ms(row) <= until})

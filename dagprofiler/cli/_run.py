@@ -97,9 +97,13 @@ def _journal(arguments: argparse.Namespace) -> list[Hook]:
 
 
 def _resuming(arguments: argparse.Namespace) -> str:
-    """Return the command that resumes a run with this journal, target and configuration."""
+    """Return the command that resumes a run as it began; seed, rounds and meters are recorded."""
     words = ["dagprofiler", "resume", arguments.journal, arguments.target]
-    return shlex.join([*words, *(word for text in arguments.config for word in ("-c", text))])
+    words += [word for text in arguments.config for word in ("-c", text)]
+    for option in ("executor", "timeout", "output", "report"):
+        if getattr(arguments, option) is not None:
+            words += [f"--{option}", str(getattr(arguments, option))]
+    return shlex.join(words)
 
 
 def conditions(arguments: argparse.Namespace, default: Rounds) -> Rounds:

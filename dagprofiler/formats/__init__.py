@@ -131,7 +131,7 @@ def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profi
         If the format is not known, no format recognizes the file, or it is not
         what its format says.
     ProfileError
-        If it is no JSON, an object in it has a key twice, or it is a profile that is not valid.
+        If it is no JSON, or a profile that is not valid.
 
     Notes
     -----

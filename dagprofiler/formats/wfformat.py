@@ -183,7 +183,7 @@ class WfFormat:
         _execute(document, profile, weights.values)
         losses = tuple(_losses(document, profile, weights.filled))
         if version not in NESTED:
-            document = _flat(document, profile.timestamp)
+            document = _flat(document, profile)
         return Export("".join(_lines(document)) + "\n", losses)
 
 
@@ -399,6 +399,9 @@ def _modern(document: Mapping[str, Any]) -> dict[str, Any]:
         if "runtimeInSeconds" in attributes:
             executed.append({"id": name, **attributes, **machines})
     execution = _renamed(flat, {"makespan": "makespanInSeconds"})
+    if not executed and execution.get("makespanInSeconds") == 0:
+        # It is required, even where nothing was executed.
+        del execution["makespanInSeconds"]
     execution["tasks"] = executed
     execution["machines"] = [_modern_machine(entry) for entry in flat.get("machines") or ()]
     files = [{"id": file, "sizeInBytes": size} for file, size in file_bytes.items()]
@@ -435,13 +438,16 @@ def _modern_machine(entry: Mapping[str, Any]) -> dict[str, Any]:
     return machine
 
 
-def _flat(document: Mapping[str, Any], timestamp: str | None) -> dict[str, Any]:
+def _flat(document: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
     """Return an instance of 1.5 in the words of 1.4, where tasks refer to each other by name."""
     workflow = document["workflow"]
     specification = workflow["specification"]
     # It requires both, even where nothing was executed.
-    execution: dict[str, Any] = {"makespanInSeconds": 0.0, "executedAt": timestamp}
-    execution.update(workflow.get("execution", {}))
+    execution: dict[str, Any] = {
+        "makespanInSeconds": _seconds(profile.metrics.total_time_ms or 0.0),
+        "executedAt": profile.timestamp,
+        **workflow.get("execution", {}),
+    }
     file_bytes = {file["id"]: file["sizeInBytes"] for file in specification.get("files") or ()}
     executed = {task["id"]: task for task in execution.get("tasks", ())}
     tasks = []
@@ -778,14 +784,15 @@ def _edges(
             producers.setdefault(file, {})[i] = None
     undeclared = 0
     for i, files in enumerate(inputs):
-        above = parents.get(i, ())
+        above = set(parents.get(i, ()))
         for file in files or ():
             makers = producers.get(file, {})
-            if not declared:
-                sources = [source for source in makers if source != i]
+            if declared:
+                # A task may share a file with thousands and have only one of them as parent, or
+                # have thousands of parents of which one writes the file: the smaller set counts.
+                sources = [*(makers.keys() & above)]
             else:
-                # A task may share a file with thousands and have only one of them as parent.
-                sources = [source for source in above if source in makers]
+                sources = [source for source in makers if source != i]
             for source in sources:
                 edges.setdefault((source, i), []).append(file)
             undeclared += len(makers) - (i in makers) - len(sources)

@@ -257,8 +257,9 @@ def test_a_profile_is_printed_if_no_file_can_hold_it(
 
 
 def test_a_journal_says_which_command_resumes_it(cli, folder):
-    words = ["pipeline_of_tests.py:failing", "-c", "N=4", "--journal", f"{folder}/j"]
-    resume = f"dagprofiler resume {folder}/j pipeline_of_tests.py:failing -c N=4"
+    kept = ["-c", "N=4", "--executor", "threads:2", "--output", f"{folder}/p.json"]
+    words = ["pipeline_of_tests.py:failing", *kept, "--journal", f"{folder}/j", "--seed", "3"]
+    resume = f"dagprofiler resume {folder}/j pipeline_of_tests.py:failing {' '.join(kept)}"
     assert f"; resume it with {resume}\n" in cli("run", *words, code=4).err
     assert f"; resume it with {resume}, or" in cli("run", *words, code=2).err
 

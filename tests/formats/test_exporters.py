@@ -61,7 +61,7 @@ def plugin(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", exporter_names())
-def test_every_format_is_chosen_by_its_ending_and_says_its_losse(profile, name, tmp_path):
+def test_every_format_is_chosen_by_its_ending_and_says_its_losses(profile, name, tmp_path):
     found = exporter(name)
     path = tmp_path / f"out{found.extension}"
     losses = profile.export(path)

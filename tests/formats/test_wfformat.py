@@ -233,6 +233,13 @@ def test_an_unmeasured_profile_is_filled_or_has_no_execution(fill):
     assert any("WRENCH requires" in loss for loss in losses) == (fill is None)
 
 
+@pytest.mark.parametrize("total_ms", [None, 3000.0])
+def test_a_makespan_without_runtimes_is_kept_and_an_unknown_one_is_not_0(total_ms):
+    profile = load("v16-specification")
+    profile.metrics.total_time_ms = total_ms
+    assert again(profile, version="1.4").metrics.total_time_ms == total_ms
+
+
 def test_an_unknown_total_is_the_sum_of_runtimes():
     profile = made(["a", "b"], {}, [1.0, 2.0])
     profile.metrics.total_time_ms = None
