@@ -109,20 +109,22 @@ class ReadyQueue:
         self.pop: Callable[[], int | None]
         self.done: Callable[[int], None] | None = None
         self._ranked, self._orders = ranked, orders
+        self._skipped: set[int] = set()
 
     def begin(self, current: Round) -> None:
         """Prepare the two operations."""
         wiring = self.wiring
         if current.executor.serial:
             # Kahn's order, without the tasks that are skipped.
-            left = filterfalse(current.log.skipped.__contains__, wiring.order)
+            left = filterfalse(self._skipped.__contains__, wiring.order)
             self.pop = partial(next, left, None)
             return
         ready = ReadyTasks(wiring.targets, wiring.first_target, self._ranked, self._orders)
         self.pop, self.done = ready.pop, ready.done
 
     def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
-        """Do nothing: successors of a failed task never become ready."""
+        """Skip tasks of Kahn's order; others never become ready without their predecessors."""
+        self._skipped.update(skipped)
 
     def finish(self, *, ended: bool) -> None:
         """Do nothing."""
@@ -377,8 +379,8 @@ class Round:
         below, skipped = [i], []
         while below:
             for target in wiring.successors(below.pop()):
-                if target not in entry.skipped:
-                    entry.skipped.add(target)
+                if not entry.note_of(target).skipped:
+                    entry.note(target, skipped=True)
                     skipped.append(target)
                     below.append(target)
                     self.slots.release(slot for _, slot in wiring.feeds(target))

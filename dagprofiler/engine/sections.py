@@ -331,18 +331,16 @@ class Tables:
         if not log.rounds:
             return {name: {"state": "cancelled"} for name in log.wiring.names}
         last, number = log.rounds[-1], len(log.rounds) - 1
-        failed = last.errors
         states: dict[str, Any] = {}
         for i in log.wiring.order:
             if last.succeeded(i):
                 continue
-            state: dict[str, Any]
-            if i in failed:
-                state = {"state": "failed", "error": last.tasks[i].error}
-                if last.tasks[i].traceback:
-                    state["traceback"] = last.tasks[i].traceback
-            else:
-                state = {"state": "skipped" if i in last.skipped else "cancelled"}
+            note = last.note_of(i)
+            state: dict[str, Any] = {"state": "skipped" if note.skipped else "cancelled"}
+            if note.error is not None:
+                state = {"state": "failed", "error": note.error}
+                if note.traceback:
+                    state["traceback"] = note.traceback
             states[log.wiring.names[i]] = {**state, "round": number} if number else state
         return states
 

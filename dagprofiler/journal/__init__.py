@@ -193,7 +193,7 @@ class Journal(Hook):
                 for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i])
             },
             "reasons": round_log.reasons,
-            **round_log.tasks[i].to_dict(zero_s),
+            **round_log.entry(i, zero_s),
         }
         if round_log.growth is not None and i >= log.wiring.given:
             line.update(self._added(round_log.growth.added_s[i], i))
