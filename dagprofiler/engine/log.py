@@ -300,7 +300,8 @@ class RoundLog:
         """Enter what the instruments read of task number `i`."""
         for column, why in readings.reasons.items():
             self.columns[column] = self.columns.get(column) or why
-        if self.wiring.grows:
+        # A task that overrides run() decodes its inputs itself, and none of them is timed.
+        if self.wiring.grows and readings.decode_s:
             places, decode_s = _by_name(self.wiring, i), readings.decode_s
             decode_s = [*[decode_s[place] for place in places], *decode_s[len(places) :]]
             readings = readings._replace(decode_s=decode_s)
