@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -152,11 +152,12 @@ class Slots:
         For each task whether its outputs are returned to this process.
     """
 
-    def __init__(self, wiring: Wiring, keep: Collection[str]) -> None:
+    def __init__(self, wiring: Wiring, keep: Iterable[str]) -> None:
         self.handles: list[Any] = [None] * len(wiring.uses)
         # The wiring of a dynamic graph is new in each round, and its list grows with it.
         self.uses = wiring.uses if wiring.grows else list(wiring.uses)
-        self.kept = [name in keep for name in wiring.names] if keep else [False] * len(wiring.names)
+        keep = {*keep}
+        self.kept = [name in keep for name in wiring.names]
         for i in wiring.sinks:
             self.kept[i] = True
 
