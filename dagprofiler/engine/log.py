@@ -527,8 +527,8 @@ def phase_s(round_log: RoundLog, start: int) -> Column:
 
 
 def _medians(columns: Sequence[Column]) -> Column:
-    known = ([value for value in row if value is not None] for row in zip(*columns))
-    return [median(values) if values else None for values in known]
+    rows = ([value for value in row if value is not None] for row in zip(*columns))
+    return [median(values) if values else None for values in rows]
 
 
 def _middle(sizes: list[int]) -> int:

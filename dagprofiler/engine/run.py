@@ -661,7 +661,7 @@ class Run:
             frontier = self._past.frontier(frontier, number)
         log.wiring = wiring = frontier.wiring
         # Each task removes its inputs; another round needs them again.
-        given, is_last = setup.given_inputs, not (setup.several or setup.allocation)
+        inputs, is_last = setup.given_inputs, not (setup.several or setup.allocation)
         tasks, slots = len(wiring.names), len(wiring.owner)
         round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
         if instruments is not None:
@@ -674,7 +674,7 @@ class Run:
             self._executor,
             frontier,
             self._hooks,
-            given_inputs=given if is_last else {**given},
+            given_inputs=inputs if is_last else {**inputs},
             traced=traced,
         )
 

@@ -288,9 +288,9 @@ class Tables:
             for i, lost in round_log.facts("attempts").items():
                 errors = [{"round": number, "error": why} for why in lost]
                 attempts.setdefault(log.wiring.names[i], []).extend(errors)
-        known: dict[str, Any] = {"attempts": attempts, "resumed": log.resumed, "bound": log.bound}
-        known["priorities"] = log.setup.priorities
-        section.update({name: value for name, value in known.items() if value})
+        optional: dict[str, Any] = {"attempts": attempts, "resumed": log.resumed}
+        optional.update(bound=log.bound, priorities=log.setup.priorities)
+        section.update({name: value for name, value in optional.items() if value})
         if any(round_log.legacy_generators is False for round_log in log.rounds):
             section["legacy_generators"] = False
         if log.reason is not None:

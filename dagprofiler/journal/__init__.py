@@ -213,9 +213,9 @@ class Journal(Hook):
         names = self._log.wiring.names
         if names is not self._names:
             self._names, self._numbers = names, {}
-        known = len(self._numbers)
-        if known < len(names):
-            self._numbers.update(zip(names[known:], range(known, len(names))))
+        count = len(self._numbers)
+        if count < len(names):
+            self._numbers.update(zip(names[count:], range(count, len(names))))
         return self._numbers[task]
 
     def _begin(self, number: int) -> None:
