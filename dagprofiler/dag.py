@@ -45,8 +45,7 @@ ORDER_ONLY: tuple[str, ...] = ()
 def _config_of(config: Any) -> Config:
     """Return the parameters of a DAG as a Config."""
     if isinstance(config, Config):
-        given: Config = config
-        return given
+        return config
     if config is not None and not isinstance(config, Mapping):
         raise DeclarationError(f"config must be {{name: value}}, got {short_repr(config)}")
     return Config(**(config or {}))

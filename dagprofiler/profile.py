@@ -516,15 +516,15 @@ class Profile(Shown):
         grown = {row.task for row in rows}
         present = {row.task for row in rows if row.round == round and row.at_ms <= moment_ms}
         names = [name for name in structure["nodes"] if name not in grown or name in present]
-        known = set(names)
+        nodes = set(names)
         return {
             "nodes": names,
             "edges": [
                 edge
                 for edge in structure["edges"]
-                if known.issuperset((edge["source"], edge["target"]))
+                if nodes.issuperset((edge["source"], edge["target"]))
             ],
-            "execution_order": [name for name in structure["execution_order"] if name in known],
+            "execution_order": [name for name in structure["execution_order"] if name in nodes],
         }
 
     def export(

@@ -23,8 +23,8 @@ Section = TypeVar("Section")
 def section_of(kind: type[Section], sections: Mapping[str, Any], name: str) -> Section:
     """Return a section of a document as one of the classes below, without what that lacks."""
     section = sections.get(name, {})
-    known = {part.name for part in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{key: value for key, value in section.items() if key in known})
+    names = {part.name for part in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{key: value for key, value in section.items() if key in names})
 
 
 @dataclass(frozen=True)

@@ -37,16 +37,15 @@ def check_names(names: Iterable[Any]) -> None:
             )
 
 
-def check_task(name: Any, given: Any) -> Task:
+def check_task(name: Any, item: Any) -> Task:
     """Return the task `name`; for a class, an instance of it."""
-    if isinstance(given, type) and issubclass(given, Task):
-        return instance_of(given, f"task {name!r}")
-    if not isinstance(given, Task):
+    if isinstance(item, type) and issubclass(item, Task):
+        return instance_of(item, f"task {name!r}")
+    if not isinstance(item, Task):
         raise DeclarationError(
-            f"task {short_repr(name)}: expected a Task or a class of them, got {short_repr(given)}"
+            f"task {short_repr(name)}: expected a Task or a class of them, got {short_repr(item)}"
         )
-    task: Task = given
-    return task
+    return item
 
 
 _FIELDS = ("inputs", "outputs", "config_deps", "gathers", "serializer")
@@ -77,9 +76,9 @@ class ContractReader:
     def read(self, name: str, task: Task) -> Contract:
         """Return the contract of `task`, named `name`; raise a DeclarationError for a mistake."""
         kind = type(task)
-        known, declares = self._of_class.get(kind), not _DECLARATIONS.isdisjoint(vars(task))
-        if known is not None and not declares:
-            return known
+        contract, declares = self._of_class.get(kind), not _DECLARATIONS.isdisjoint(vars(task))
+        if contract is not None and not declares:
+            return contract
         where = f"task {name!r}"
         check_declarations(task, where)
         parameters = self._parameters_of(task.compute, where)

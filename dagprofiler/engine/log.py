@@ -68,8 +68,8 @@ def renumber(round_log: RoundLog, new: Wiring) -> list[int | None] | None:
     round_log.ran_on = _moved(round_log.ran_on, tasks, count, 0)
     round_log.wire_bytes = _moved(round_log.wire_bytes, slots, len(new.owner), 0)
     round_log.payload_bytes = rekeyed(round_log.payload_bytes, slots)
+    round_log.readings = rekeyed(round_log.readings, tasks)
     round_log.tasks = rekeyed(round_log.tasks, tasks)
-    round_log.skipped = set(rekeyed(dict.fromkeys(round_log.skipped), tasks))
     growth: Growth = round_log.growth  # type: ignore[assignment]
     growth.estimates = rekeyed(growth.estimates, tasks)
     growth.added_s = _moved(growth.added_s, tasks, count, 0.0)
@@ -194,13 +194,10 @@ class Results:
 
 
 class TaskNote(NamedTuple):
-    """What a round has of one task besides its times and sizes; most tasks have none of it.
+    """What a round has of one task besides its readings and sizes; most tasks have none of it.
 
     Attributes
     ----------
-    readings
-        What the instruments read; None without instruments, or if the task failed. The reasons
-        for what they did not read are those of the round, in its columns.
     spans
         The spans that were traced inside it; None if there are none.
     undeclared_bytes
@@ -211,42 +208,16 @@ class TaskNote(NamedTuple):
         The frames of its error, as :func:`dagprofiler.errors.frames_of` returns them.
     attempts
         The outcomes, as text, of failed attempts that its executor retried.
+    skipped
+        Whether it did not run because a predecessor failed or was skipped.
     """
 
-    readings: Readings | None = None
     spans: TaskSpans | None = None
     undeclared_bytes: int = 0
     error: str | None = None
     traceback: Sequence[dict[str, Any]] = ()
     attempts: Sequence[str] = ()
-
-    def to_dict(self, zero_s: float) -> dict[str, Any]:
-        """Return the note of a task that has succeeded, measured with instruments, as JSON.
-
-        Parameters
-        ----------
-        zero_s
-            Reading of its worker's clock from which times count.
-        """
-        readings: Any = self.readings
-        digest = readings.digest
-        return {
-            "readings": {**readings._asdict(), "digest": digest and digest.hex(), "reasons": {}},
-            "spans": self.spans and self.spans.shifted(-zero_s),
-            "undeclared_bytes": self.undeclared_bytes,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], zero_s: float) -> TaskNote:
-        """Return the note that :meth:`to_dict` returned."""
-        from dagprofiler.measure.instruments import Readings
-
-        readings, spans = Readings(**data["readings"]), None
-        if readings.digest is not None:
-            readings = readings._replace(digest=bytes.fromhex(data["readings"]["digest"]))
-        if data["spans"] is not None:
-            spans = TaskSpans(*data["spans"]).shifted(zero_s)
-        return cls(readings, spans, data["undeclared_bytes"])
+    skipped: bool = False
 
 
 #: The note of a task of which there is nothing to note.
@@ -274,10 +245,11 @@ class RoundLog:
         Slot to its payload, if that differs.
     columns
         Each column that the meters measure, and why some tasks have no reading; "" if all have.
+    readings
+        Task number to what the instruments read; empty without instruments. Tasks that failed
+        are absent, and reasons are in `columns`.
     tasks
         Task number to what else there is of it.
-    skipped
-        Tasks that did not run because a predecessor failed or was skipped.
     started_s, total_s
         Reading of the clock when the round began, and its duration so far, in seconds,
         without hooks, and without measuring if that delayed the run loop.
@@ -300,8 +272,8 @@ class RoundLog:
     wire_bytes: list[int]
     payload_bytes: dict[int, int] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
+    readings: dict[int, Readings] = field(default_factory=dict)
     tasks: dict[int, TaskNote] = field(default_factory=dict)
-    skipped: set[int] = field(default_factory=set)
     started_s: float = 0.0
     total_s: float = 0.0
     ended_s: float | None = None
@@ -320,15 +292,20 @@ class RoundLog:
         note = self.tasks.get(i)
         self.tasks[i] = TaskNote(**facts) if note is None else note._replace(**facts)
 
+    def note_of(self, i: int) -> TaskNote:
+        """Return the note of task number `i`."""
+        return self.tasks.get(i, _NO_NOTE)
+
     def note_readings(self, i: int, readings: Readings) -> None:
-        """Add the readings of the instruments to the note of task number `i`."""
+        """Enter what the instruments read of task number `i`."""
         for column, why in readings.reasons.items():
             self.columns[column] = self.columns.get(column) or why
-        if self.wiring.grows:
+        # A task that overrides run() decodes its inputs itself, and none of them is timed.
+        if self.wiring.grows and readings.decode_s:
             places, decode_s = _by_name(self.wiring, i), readings.decode_s
             decode_s = [*[decode_s[place] for place in places], *decode_s[len(places) :]]
             readings = readings._replace(decode_s=decode_s)
-        self.note(i, readings=readings)
+        self.readings[i] = readings
 
     def facts(self, name: str) -> dict[int, Any]:
         """Return one field of the notes, of all tasks that have it."""
@@ -340,14 +317,9 @@ class RoundLog:
         """The error of each task that failed, as text."""
         return self.facts("error")
 
-    @property
-    def readings(self) -> dict[int, Readings]:
-        """The readings of the instruments for each task."""
-        return self.facts("readings")
-
     def meters_of(self, i: int) -> dict[str, Number]:
         """Return the readings of the meters for task number `i`, by column."""
-        readings = self.tasks.get(i, _NO_NOTE).readings
+        readings = self.readings.get(i)
         return {} if readings is None else dict(zip(self.columns, readings.meters))
 
     @property
@@ -383,6 +355,35 @@ class RoundLog:
                 column[first + place] = seconds
         return column
 
+    def entry(self, i: int, zero_s: float) -> dict[str, Any]:
+        """Return what there is of a task that has succeeded, measured with instruments, as JSON.
+
+        Parameters
+        ----------
+        zero_s
+            Reading of its worker's clock from which times count.
+        """
+        readings, note = self.readings[i], self.note_of(i)
+        digest = readings.digest
+        return {
+            "readings": {**readings._asdict(), "digest": digest and digest.hex(), "reasons": {}},
+            "spans": note.spans and note.spans.shifted(-zero_s),
+            "undeclared_bytes": note.undeclared_bytes,
+        }
+
+    def enter(self, i: int, entry: Mapping[str, Any], zero_s: float) -> None:
+        """Enter what :meth:`entry` returned."""
+        from dagprofiler.measure.instruments import Readings
+
+        readings = Readings(**entry["readings"])
+        if readings.digest is not None:
+            readings = readings._replace(digest=bytes.fromhex(entry["readings"]["digest"]))
+        self.readings[i] = readings
+        if entry["spans"] is not None:
+            self.note(i, spans=TaskSpans(*entry["spans"]).shifted(zero_s))
+        if entry["undeclared_bytes"]:
+            self.note(i, undeclared_bytes=entry["undeclared_bytes"])
+
     def add_report(self, report: RoundReport) -> None:
         """Add the executor's report, and shift all readings to this process's clock."""
         if report.waited_s is None:
@@ -409,8 +410,7 @@ class RoundLog:
 
     def succeeded(self, i: int) -> bool:
         """Tell whether task number `i` has finished without an error."""
-        ended_s, note = self.times[6 * i + 5], self.tasks.get(i)
-        return ended_s is not None and (note is None or note.error is None)
+        return self.times[6 * i + 5] is not None and self.note_of(i).error is None
 
     def by_start(self) -> list[int]:
         """Return the tasks that began, in the order of their starts."""
@@ -527,8 +527,8 @@ def phase_s(round_log: RoundLog, start: int) -> Column:
 
 
 def _medians(columns: Sequence[Column]) -> Column:
-    known = ([value for value in row if value is not None] for row in zip(*columns))
-    return [median(values) if values else None for values in known]
+    rows = ([value for value in row if value is not None] for row in zip(*columns))
+    return [median(values) if values else None for values in rows]
 
 
 def _middle(sizes: list[int]) -> int:
@@ -774,7 +774,7 @@ class RunLog:
         """Return the serialized length of all outputs of task number `i`."""
         first = self.wiring.first_slot[i]
         declared = round_log.wire_bytes[first : first + len(self.wiring.outputs[i])]
-        return sum(declared) + round_log.tasks.get(i, _NO_NOTE).undeclared_bytes
+        return sum(declared) + round_log.note_of(i).undeclared_bytes
 
     def since_start_ms(self, times: Iterable[float | None]) -> list[float | None]:
         """Return readings of the clock as milliseconds since the run began."""

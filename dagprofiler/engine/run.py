@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -109,20 +109,22 @@ class ReadyQueue:
         self.pop: Callable[[], int | None]
         self.done: Callable[[int], None] | None = None
         self._ranked, self._orders = ranked, orders
+        self._skipped: set[int] = set()
 
     def begin(self, current: Round) -> None:
         """Prepare the two operations."""
         wiring = self.wiring
         if current.executor.serial:
             # Kahn's order, without the tasks that are skipped.
-            left = filterfalse(current.log.skipped.__contains__, wiring.order)
+            left = filterfalse(self._skipped.__contains__, wiring.order)
             self.pop = partial(next, left, None)
             return
         ready = ReadyTasks(wiring.targets, wiring.first_target, self._ranked, self._orders)
         self.pop, self.done = ready.pop, ready.done
 
     def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
-        """Do nothing: successors of a failed task never become ready."""
+        """Skip tasks of Kahn's order; others never become ready without their predecessors."""
+        self._skipped.update(skipped)
 
     def finish(self, *, ended: bool) -> None:
         """Do nothing."""
@@ -150,11 +152,12 @@ class Slots:
         For each task whether its outputs are returned to this process.
     """
 
-    def __init__(self, wiring: Wiring, keep: Collection[str]) -> None:
+    def __init__(self, wiring: Wiring, keep: Iterable[str]) -> None:
         self.handles: list[Any] = [None] * len(wiring.uses)
         # The wiring of a dynamic graph is new in each round, and its list grows with it.
         self.uses = wiring.uses if wiring.grows else list(wiring.uses)
-        self.kept = [name in keep for name in wiring.names] if keep else [False] * len(wiring.names)
+        keep = {*keep}
+        self.kept = [name in keep for name in wiring.names]
         for i in wiring.sinks:
             self.kept[i] = True
 
@@ -377,8 +380,8 @@ class Round:
         below, skipped = [i], []
         while below:
             for target in wiring.successors(below.pop()):
-                if target not in entry.skipped:
-                    entry.skipped.add(target)
+                if not entry.note_of(target).skipped:
+                    entry.note(target, skipped=True)
                     skipped.append(target)
                     below.append(target)
                     self.slots.release(slot for _, slot in wiring.feeds(target))
@@ -658,7 +661,7 @@ class Run:
             frontier = self._past.frontier(frontier, number)
         log.wiring = wiring = frontier.wiring
         # Each task removes its inputs; another round needs them again.
-        given, is_last = setup.given_inputs, not (setup.several or setup.allocation)
+        inputs, is_last = setup.given_inputs, not (setup.several or setup.allocation)
         tasks, slots = len(wiring.names), len(wiring.owner)
         round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
         if instruments is not None:
@@ -671,7 +674,7 @@ class Run:
             self._executor,
             frontier,
             self._hooks,
-            given_inputs=given if is_last else {**given},
+            given_inputs=inputs if is_last else {**inputs},
             traced=traced,
         )
 

@@ -288,9 +288,9 @@ class Tables:
             for i, lost in round_log.facts("attempts").items():
                 errors = [{"round": number, "error": why} for why in lost]
                 attempts.setdefault(log.wiring.names[i], []).extend(errors)
-        known: dict[str, Any] = {"attempts": attempts, "resumed": log.resumed, "bound": log.bound}
-        known["priorities"] = log.setup.priorities
-        section.update({name: value for name, value in known.items() if value})
+        optional: dict[str, Any] = {"attempts": attempts, "resumed": log.resumed}
+        optional.update(bound=log.bound, priorities=log.setup.priorities)
+        section.update({name: value for name, value in optional.items() if value})
         if any(round_log.legacy_generators is False for round_log in log.rounds):
             section["legacy_generators"] = False
         if log.reason is not None:
@@ -331,18 +331,16 @@ class Tables:
         if not log.rounds:
             return {name: {"state": "cancelled"} for name in log.wiring.names}
         last, number = log.rounds[-1], len(log.rounds) - 1
-        failed = last.errors
         states: dict[str, Any] = {}
         for i in log.wiring.order:
             if last.succeeded(i):
                 continue
-            state: dict[str, Any]
-            if i in failed:
-                state = {"state": "failed", "error": last.tasks[i].error}
-                if last.tasks[i].traceback:
-                    state["traceback"] = last.tasks[i].traceback
-            else:
-                state = {"state": "skipped" if i in last.skipped else "cancelled"}
+            note = last.note_of(i)
+            state: dict[str, Any] = {"state": "skipped" if note.skipped else "cancelled"}
+            if note.error is not None:
+                state = {"state": "failed", "error": note.error}
+                if note.traceback:
+                    state["traceback"] = note.traceback
             states[log.wiring.names[i]] = {**state, "round": number} if number else state
         return states
 

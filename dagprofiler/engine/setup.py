@@ -124,12 +124,12 @@ class RunOptions:
         ValidationError
             If one of them is not valid for any graph.
         """
-        given = {name: value for name, value in arguments.items() if value is not _DEFAULTS[name]}
+        passed = {name: value for name, value in arguments.items() if value is not _DEFAULTS[name]}
         for name, check in _CHECKS.items():
-            if name in given:
-                given[name] = check(given[name])
-        options = cls(**given)
-        return options if _ELSEWHERE.isdisjoint(given) else options._placed()
+            if name in passed:
+                passed[name] = check(passed[name])
+        options = cls(**passed)
+        return options if _ELSEWHERE.isdisjoint(passed) else options._placed()
 
     def _placed(self) -> RunOptions:
         """Return the options with an executor that keeps to the schedule and to time limits."""
@@ -234,17 +234,19 @@ def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -
     started_at, started = time(), perf_counter()
     if options.seed is not None:
         load_generators()
-    given, estimates = check(workflow, options.inputs)
+    given_inputs, estimates = check(workflow, options.inputs)
     if options.keep and workflow.dynamic is None:
         _numbers(workflow, options.keep, "keep")
     source, ranked, orders = _order(workflow, options, estimates)
     check_limits(options.executor or SerialExecutor, workflow.wiring.names, workflow.tasks)
     instruments = options.instruments()
+    if given_inputs and not encoded:
+        given_inputs = _encoded(workflow, given_inputs)
     return Setup(
         workflow=workflow,
         options=options,
         instruments=instruments,
-        given_inputs=_encoded(workflow, given) if given and not encoded else {**given},
+        given_inputs=given_inputs,
         estimates=estimates,
         priorities=source,
         ranked=ranked,

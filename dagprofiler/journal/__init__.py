@@ -193,7 +193,7 @@ class Journal(Hook):
                 for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i])
             },
             "reasons": round_log.reasons,
-            **round_log.tasks[i].to_dict(zero_s),
+            **round_log.entry(i, zero_s),
         }
         if round_log.growth is not None and i >= log.wiring.given:
             line.update(self._added(round_log.growth.added_s[i], i))
@@ -213,9 +213,9 @@ class Journal(Hook):
         names = self._log.wiring.names
         if names is not self._names:
             self._names, self._numbers = names, {}
-        known = len(self._numbers)
-        if known < len(names):
-            self._numbers.update(zip(names[known:], range(known, len(names))))
+        count = len(self._numbers)
+        if count < len(names):
+            self._numbers.update(zip(names[count:], range(count, len(names))))
         return self._numbers[task]
 
     def _begin(self, number: int) -> None:

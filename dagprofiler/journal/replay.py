@@ -15,7 +15,7 @@ from typing import Any
 from dagprofiler._document.rounds import MEASURED, Rounds
 from dagprofiler._util.json import utc_text
 from dagprofiler.config import same_value
-from dagprofiler.engine.log import RunLog, TaskNote
+from dagprofiler.engine.log import RunLog
 from dagprofiler.engine.run import Frontier, Round
 from dagprofiler.engine.setup import RunOptions, Workflow
 from dagprofiler.errors import DagProfilerWarning, JournalError, describe, listed, short_repr
@@ -346,7 +346,7 @@ class Replayed:
             log.wire_bytes[slot], payload = line["bytes"][name]
             if payload != log.wire_bytes[slot]:
                 log.payload_bytes[slot] = payload
-        log.tasks[i] = TaskNote.from_dict(line, zero_s)
+        log.enter(i, line, zero_s)
         log.columns.update(line["reasons"])
         begin_s, *_, end_s = log.times_of(i)
         self._busy.append((begin_s, end_s))

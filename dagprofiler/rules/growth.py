@@ -539,7 +539,7 @@ class GrowingGraph:
         states.append(state)
         self._left.append(left)
         if state == SKIPPED:
-            self._round.log.skipped.add(i)
+            self._round.log.note(i, skipped=True)
             self._round.slots.release(slot for _, slot in wiring.feeds(i))
         elif not left:
             heappush(self._ready, i)

@@ -125,7 +125,7 @@ def a_round(*walls_s, kind=MEASURED, total_s=0.0, **metered):
             round_log.times += [0.0, 0.0, 0.0, wall_s, wall_s, wall_s]
     round_log.columns = dict.fromkeys(metered, "")
     for i, values in enumerate(zip(*metered.values())):
-        round_log.note(i, readings=readings(meters=list(values)))
+        round_log.readings[i] = readings(meters=list(values))
     return round_log
 
 
