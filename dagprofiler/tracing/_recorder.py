@@ -297,22 +297,28 @@ class Recorder(Collection):
         self._close_file()
 
     def _close_file(self) -> None:
-        if self._file is not None and not self._failed:
-            try:
-                self._file.close()
-            except OSError as error:
-                self._fail(error)
+        # Daemon threads may still write.
+        with self.lock:
+            if self._file is not None and not self._failed:
+                try:
+                    self._file.close()
+                except OSError as error:
+                    self._fail(error)
 
     def configure(self, options: Options) -> None:
         """Continue with other options."""
-        self.write()
-        if options.path("", 1, child=False) != self.options.path("", 1, child=False):
-            self._close_file()
-            self._file, self._failed = None, False
-        self.options, self.limit = options, options.limit
-        self._usage = Usage(clock()) if options.cpu_mem_usage else None
-        if not self._over:
-            self._write_s = clock() + options.interval_s
+        moves = options.path("", 1, child=False) != self.options.path("", 1, child=False)
+        # No other thread writes meanwhile.
+        with self.lock:
+            self.write()
+            # Before the file: a thread that finds none starts that of these options.
+            self.options, self.limit = options, options.limit
+            if moves:
+                self._close_file()
+                self._file, self._failed = None, False
+            self._usage = Usage(clock()) if options.cpu_mem_usage else None
+            if not self._over:
+                self._write_s = clock() + options.interval_s
         # The next span looks at all of these.
         self.due_s = -math.inf
         switch()
