@@ -390,13 +390,17 @@ class GrowingGraph:
             state = self._state(word)
             if state in (PENDING, FAILED, SKIPPED):
                 return f"task {word!r} {_WHAT_CAME_OF_IT[state]}"
-        for other in self._rules.open.values():
-            words = [word for word in rule.words if word in other.adds]
-            if other is not rule and words:
-                return (
-                    f"it waits until no more tasks tagged {words[0]!r} can be added, and rule "
-                    f"{other.name!r}, which may add them, never fired"
-                )
+        for word in rule.words:
+            tag = self._graph.by_tag.get(word)
+            # Most rules wait for no tag; looking at all others for each would be quadratic.
+            if tag is None or tag.adders <= (word in rule.adds):
+                continue
+            for other in self._rules.open.values():
+                if other is not rule and word in other.adds:
+                    return (
+                        f"it waits until no more tasks tagged {word!r} can be added, and rule "
+                        f"{other.name!r}, which may add them, never fired"
+                    )
         return "its predicate did not hold"
 
     # Adding the tasks of a body.

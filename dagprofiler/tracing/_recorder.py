@@ -192,8 +192,7 @@ class Recorder(Collection):
             spans.rows += self._usage.samples(now)
         if now >= self._write_s or len(spans.rows) > self.limit:
             held = len(spans.rows)
-            self.write(wait=False)
-            if held > _MANY:
+            if self.write(wait=False) and held > _MANY:
                 # Otherwise this time would count in the program's own spans.
                 end = clock()
                 spans.rows.append(
@@ -217,27 +216,34 @@ class Recorder(Collection):
         if not self._over:
             self._write_s = now + self.options.interval_s
 
-    def write(self, *, wait: bool = True) -> None:
-        """Write all spans; with `wait`, wait for another thread that writes."""
+    def write(self, *, wait: bool = True) -> bool:
+        """Write all spans, unless another write is going on; return whether it did.
+
+        With `wait`, wait for another thread that writes.
+        """
         if not self.lock.acquire(blocking=wait):
-            return
+            return False
         try:
             # A signal handler or a finalizer may call this amid a write.
-            if not self._writing:
-                self._writing = True
-                try:
-                    self._write()
-                finally:
-                    self._writing = False
+            if self._writing:
+                return False
+            self._writing = True
+            try:
+                self._write()
+            finally:
+                self._writing = False
+            return True
         finally:
             self.lock.release()
 
     def _write(self) -> None:
         if not self._over:
             self._write_s = clock() + self.options.interval_s
-        alive = {thread.native_id for thread in threading.enumerate()}
         pid, events = os.getpid(), []
-        for thread, spans in list(self.threads.items()):
+        recorded = list(self.threads.items())
+        # Looked up after these: a thread that begins now is in neither.
+        alive = {thread.native_id for thread in threading.enumerate()}
+        for thread, spans in recorded:
             rows = spans.rows[:]
             del spans.rows[: len(rows)]
             if not rows:
@@ -291,22 +297,28 @@ class Recorder(Collection):
         self._close_file()
 
     def _close_file(self) -> None:
-        if self._file is not None and not self._failed:
-            try:
-                self._file.close()
-            except OSError as error:
-                self._fail(error)
+        # Daemon threads may still write.
+        with self.lock:
+            if self._file is not None and not self._failed:
+                try:
+                    self._file.close()
+                except OSError as error:
+                    self._fail(error)
 
     def configure(self, options: Options) -> None:
         """Continue with other options."""
-        self.write()
-        if options.path("", 1, child=False) != self.options.path("", 1, child=False):
-            self._close_file()
-            self._file, self._failed = None, False
-        self.options, self.limit = options, options.limit
-        self._usage = Usage(clock()) if options.cpu_mem_usage else None
-        if not self._over:
-            self._write_s = clock() + options.interval_s
+        moves = options.path("", 1, child=False) != self.options.path("", 1, child=False)
+        # No other thread writes meanwhile.
+        with self.lock:
+            self.write()
+            # Before the file: a thread that finds none starts that of these options.
+            self.options, self.limit = options, options.limit
+            if moves:
+                self._close_file()
+                self._file, self._failed = None, False
+            self._usage = Usage(clock()) if options.cpu_mem_usage else None
+            if not self._over:
+                self._write_s = clock() + options.interval_s
         # The next span looks at all of these.
         self.due_s = -math.inf
         switch()
