@@ -157,7 +157,7 @@ if __name__ == "__main__":
 """
 
 
-def test_without_what_only_posix_has_runs_pools_journals_and_reports_work(tmp_path):
+def test_runs_pools_journals_and_reports_work_without_posix(tmp_path):
     (tmp_path / "steps.py").write_text(STEPS)
     (tmp_path / "program.py").write_text(WITHOUT_POSIX)
     subprocess.run([sys.executable, "program.py"], cwd=tmp_path, check=True)

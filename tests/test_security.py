@@ -55,7 +55,7 @@ def hostile():
     return document
 
 
-def test_loading_comparing_exporting_and_reporting_a_profile_runs_nothing(tmp_path):
+def test_loading_exporting_and_reporting_a_profile_runs_nothing(tmp_path):
     (tmp_path / "p.json").write_text(json.dumps(hostile()), encoding="utf-8")
     code = """
 from dagprofiler import Profile, analyze
@@ -95,7 +95,8 @@ def test_yaml_makes_no_objects(tmp_path, tag):
         DAG.from_yaml(path)
 
 
-def test_a_pickle_is_refused_as_a_profile(tmp_path):
+def test_a_pickle_is_refused_as_a_profile(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "p.json").write_text(CODE[3], encoding="utf-8")
     with pytest.raises(ProfileError, match="not JSON"):
         Profile.load(tmp_path / "p.json")

@@ -341,7 +341,7 @@ def test_conditions_that_differ_cannot_be_compared(name, value, usual, paired):
     assert task_a(mine, mine, paired=paired)["verdict"] == NO_DIFFERENCE
 
 
-def test_different_machines_have_a_ratio_of_raw_times_and_no_verdict():
+def test_different_machines_have_a_ratio_and_no_verdict():
     result = compare_profiles(timed(3.0, host="fast"), timed(host="slow"))
     entry = result["task_times"]["a"]
     assert (entry["ratio"], entry["verdict"]) == (pytest.approx(3.0), INCONCLUSIVE)

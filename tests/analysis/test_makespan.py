@@ -5,7 +5,7 @@ from handmade import handmade
 
 from dagprofiler import Profile, TaskMetrics
 from dagprofiler._document.rounds import MOMENTS
-from dagprofiler.analysis.makespan import makespan_of
+from dagprofiler.analysis.makespan import makespan_of, parts_of
 from dagprofiler.analysis.summary import figures
 
 
@@ -154,6 +154,15 @@ def test_the_time_of_a_task_that_failed_is_computing():
     timeline["records"] = [["a", 0, 0, 0.0, 0.0, 0.0, 300.0, None]]
     profile = handmade("a", [], total_ms=300.0, sections={"timeline": timeline})
     assert makespan_of(profile, None)["parts"]["tasks"] == 300.0
+
+
+def test_time_between_the_phases_of_a_task_serializes_nothing():
+    run = profile_of(("a", 0, 0, 0, 2, 8, 10))
+    (row,) = run.sections["timeline"]["records"]
+    begin, end = (run.sections["timeline"]["columns"].index(key) for key in MOMENTS[2::3])
+    row[begin], row[end] = 1, 9
+    parts = {"tasks": 6, "transfers": 2, "cores": 0, "waiting": 0, "engine": 2}
+    assert parts_of(run) == parts
 
 
 def test_no_task_waits_longer_for_a_core_than_it_runs():

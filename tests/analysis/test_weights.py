@@ -136,7 +136,7 @@ def test_times_of_two_machines_are_on_one_scale_by_their_scores():
         weights_of(slow, "reference_time")
 
 
-def test_reference_times_are_wall_times_where_no_delay_was_measured():
+def test_reference_times_without_delays_are_wall_times():
     weights = weights_of(sampled(["wall_ms"]), "reference_time")
     assert weights.values == {"a": 9.0, "b": 40.0}
     assert weights.provenance.startswith("wall time, median")
@@ -287,7 +287,7 @@ def test_fill_is_for_tasks_without_a_value_in_the_unit_of_the_weights():
     assert weights.values == {"a": 8.0, "b": 3}
 
 
-def test_a_task_without_samples_has_the_median_that_the_profile_holds():
+def test_a_task_without_samples_has_the_median_of_the_profile():
     profile = sampled(["wall_ms"])
     profile.sections["samples"]["tasks"]["b"]["wall_ms"] = [None] * 6
     assert weights_of(profile, "wall_time", "max", fill=1.5).values == {"a": 9.0, "b": 1.5}

@@ -5,8 +5,11 @@ import sys
 import pytest
 from steps import Clock
 
+# They read a clock, and a program loads them late.
+import dagprofiler.engine.progress
+import dagprofiler.engine.run
 import dagprofiler.measure.instruments
-import dagprofiler.measure.meters  # noqa: F401  (it reads a clock)
+import dagprofiler.measure.meters  # noqa: F401
 
 
 @pytest.fixture

@@ -388,6 +388,28 @@ def test_an_edge_takes_the_time_of_its_own_fields(clock):
     assert samples["tasks"]["s"]["serialize_ms"] == [3000.0] * 4
 
 
+class ByRun(Calls):
+    """Has a run() of its own, as programs for 0.1.0 may."""
+
+    def run(self, inputs, config=None):
+        return super().run(inputs, config)
+
+
+def test_a_run_of_ones_own_has_rounds_and_inputs_in_each():
+    task = ByRun(lambda call, x, y: {"z": x + y + (call == 3)}, ["z"], ["x", "y"])
+    dag = DAG(
+        {"a": Calls(always(x=1)), "b": task, "c": Calls(always(), [], ["z"])},
+        [("a", "b"), ("b", "c")],
+    )
+    profile = dag.run(rounds=Rounds(3, check_outputs=True), inputs={"b": {"y": 10}})
+    columns = profile.sections["samples"]["tasks"]["b"]
+    assert (len(columns["wall_ms"]), columns["cpu_ms"]) == (5, [None] * 5)
+    assert "run()" in profile.sections["weight_sources"]["b"]["reasons"]["cpu_time_ms"]
+    assert [*profile.outputs] == ["c"]
+    assert differing(profile) == {"b"}
+    assert Profile.loads(profile.dumps()) == profile
+
+
 def test_hooks_are_told_of_each_round_and_what_it_took(clock):
     walls, told, notes, times = [], [], Notes(), Hook()
 

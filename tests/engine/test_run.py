@@ -512,6 +512,19 @@ def test_a_task_that_fails_keeps_the_time_it_took(clock, error):
         assert_that_all_time_is_in_some_figure(caught.value.profile)
 
 
+def test_a_run_of_ones_own_takes_no_longer_than_passed(clock):
+    class ByRun(Timed):
+        def run(self, inputs, config=None):
+            result = super().run(inputs, config)
+            result["metrics"].compute_time_ms = 8000.0
+            return result
+
+    profile = DAG({"a": ByRun(clock)}).run()
+    (metrics,) = profile.metrics.task_metrics
+    assert (metrics.compute_time_ms, metrics.serialize_time_ms) == (3000.0, 0.0)
+    assert_that_all_time_is_in_some_figure(profile)
+
+
 def test_inputs_come_by_source_as_in_0_1_0():
     received = Calls(lambda _, **fields: {"order": list(fields)}, ["order"], "pq")
     tasks = {"a": step("p"), "b": step("q"), "x": step(), "z": received}

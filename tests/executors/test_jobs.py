@@ -328,6 +328,14 @@ def test_ready_tasks_share_the_jobs_that_the_executor_accepts(takes, names, capa
     assert sorted(executor.jobs) == sorted(jobs)
 
 
+def test_a_task_with_a_time_limit_travels_alone(takes):
+    takes({"s": 0.0})
+    dag, executor = independent("s1", "s2", "s3"), Here(capacity=1, enforces_timeout=True)
+    dag.tasks["s2"].timeout = 60
+    dag.run(executor=executor)
+    assert executor.calls == ["open", "s1", "s2", "s3", "close"]
+
+
 @pytest.mark.parametrize("shares_memory", [False, True], ids=["processes", "threads"])
 def test_each_task_of_a_batch_has_its_own_record(takes, shares_memory):
     takes({"s": 0.0})

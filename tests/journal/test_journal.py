@@ -108,6 +108,27 @@ def test_resume_continues_in_the_unfinished_round(tmp_path, count):
     assert (resumed["round"], resumed["tasks"]) == (number, tasks)
 
 
+@pytest.mark.parametrize(
+    ("late_ms", "rounds", "ended_by"), [(9e5, 8, "max_rounds"), (19e5, 7, "max_time_s")]
+)
+def test_resume_counts_the_time_of_earlier_rounds(tmp_path, late_ms, rounds, ended_by):
+    auto = Rounds("auto", warmup=0, max_rounds=8, max_time_s=950, precision=1e-9)
+    program().run(**ASKED, rounds=auto, hooks=[Journal(tmp_path)])
+    cut_after(tmp_path, 5 * 6 + 2)
+    # As if the rounds had begun after 900 s and the journal ended at `late_ms`.
+    kept = parsed(tmp_path)
+    for line in kept[1:]:
+        line["at_ms"] += late_ms
+        if "kind" in line:
+            line["began_ms"] += 9e5
+        if "task" in line:
+            line["times_ms"] = [ms + late_ms for ms in line["times_ms"]]
+    rewrite(tmp_path, kept)
+    run = resume(tmp_path).sections["run"]
+    assert (run["rounds"], run["ended_by"]) == (rounds, ended_by)
+    assert ran == Counter([*TASKS] * (rounds - 6)) - Counter(["source", "twice"])
+
+
 class Fails(twice):
     def compute(self, data, offset):
         raise ValueError("not yet")

@@ -112,7 +112,7 @@ def test_few_sizes_that_leave_the_form_open_are_a_doubt_far_beyond_them(count, d
         ([1.3, 1.9, 5.1, 9.4], "  not certain: large error"),
     ],
 )
-def test_a_form_is_certain_only_with_values_enough_and_no_simpler_one_that_fits_as_well(ms, doubt):
+def test_a_form_is_certain_if_no_simpler_one_fits_as_well(ms, doubt):
     runs = runs_of(dict(zip(SIZES, ms)).get, SIZES[: len(ms)], rounds=(0.9, 1.0, 1.1))
     shown = re.search(r"work +compute\(\) .* ms +[\d.]+%(.*)", str(fit(runs)))
     assert shown[1] == doubt
@@ -147,7 +147,7 @@ def tied(*configs):
     return [profile_of({"w": config["N"] / 10}, config=config) for config in configs]
 
 
-def test_parameters_that_vary_together_are_one_axis_whose_relation_is_kept():
+def test_parameters_that_vary_together_are_one_axis():
     models = fit(tied(*({"N": n, "N_UE": 2 * n, "M": 7} for n in SIZES[:4])))
     assert "N from 1,000 to 8,000, N_UE from 2,000 to 16,000 (varies with N)" in str(models)
     predicted = models.predict({"N": 16_000, "N_UE": 32_000})
@@ -189,7 +189,7 @@ def test_a_cost_that_saturates_smoothly_is_predicted_by_its_level(level):
     assert "saturates" in predicted.sections["prediction"]["reasons"][0]
 
 
-def test_bytes_that_no_form_has_exactly_are_a_doubt_beyond_the_measured_sizes():
+def test_bytes_that_fit_no_form_exactly_are_a_doubt():
     runs = runs_of(lambda n: 1.0, wire=lambda n: 8 * n * (1 + n // 1000 % 3 / 100))
     predicted = fit(runs).predict({"N": 64_000})
     assert any(
@@ -224,7 +224,7 @@ def moving(serialize_ms, sizes=SIZES):
         (lambda mb: 0.1 * mb + 0.9 * max(0, mb - 64), "-57.6 + 1 MB"),
     ],
 )
-def test_serializing_takes_a_time_for_each_byte_also_where_large_values_take_longer(cost, formula):
+def test_serializing_takes_a_time_for_each_byte(cost, formula):
     models = fit(moving(cost))
     predicted = models.predict({"N": 4 * SIZES[-1]})
     assert formula in str(models)
@@ -234,7 +234,7 @@ def test_serializing_takes_a_time_for_each_byte_also_where_large_values_take_lon
     assert low < expected < high
 
 
-def test_intervals_hold_what_large_values_may_take_more_and_compare_counts_these_times():
+def test_intervals_hold_what_large_values_may_take_more():
     # From 0.25 to 16 MB, and then 64 MB in fresh memory, where a byte takes five times as long.
     predicted = fit(moving(lambda mb: 0.1 * mb, [500, 1000, 2000, 4000])).predict({"N": 8000})
     low, high = predicted.sections["prediction"]["serialize_intervals_ms"]["work"]
@@ -244,7 +244,7 @@ def test_intervals_hold_what_large_values_may_take_more_and_compare_counts_these
         assert real.compare(predicted)["in_intervals"] == {"tasks": held, "of": 2}
 
 
-def test_values_that_outgrow_the_caches_are_a_doubt_and_widen_the_interval():
+def test_values_that_outgrow_the_caches_widen_the_interval():
     predicted = fit(runs_of(SHAPES["linear"])).predict({"N": 16 * SIZES[-1]})
     low, high = predicted.sections["prediction"]["intervals_ms"]["work"]
     expected = SHAPES["linear"](16 * SIZES[-1])
@@ -285,7 +285,7 @@ def growing(n, pairs):
     return profile_of({"split": 1, **dict.fromkeys(maps, 2)}, edges, config={"N": n})
 
 
-def test_a_graph_that_was_not_measured_is_refused_and_that_of_equal_neighbours_is_used():
+def test_a_graph_is_that_of_equal_neighbours_or_refused():
     runs = [growing(n, lambda _: []) for n in SIZES[:4]]
     with pytest.raises(ValidationError, match=r"N=20000 .*9 and 5 tasks.*measure"):
         fit(runs).predict({"N": 20_000})

@@ -125,7 +125,7 @@ def machine(cores, blas_threads=1, *, workers=1):
     }
 
 
-def test_workers_share_the_cores_of_the_profiles_machine_unless_said_otherwise():
+def test_workers_share_the_cores_of_the_profiles_machine():
     source = profile_of(dict.fromkeys("abcd", 10), rounds=[1.0] * 3, sections=machine(2))
     four = simulate(source, workers=4)
     assert four.makespan_ms == pytest.approx(20)
@@ -140,7 +140,7 @@ def test_workers_share_the_cores_of_the_profiles_machine_unless_said_otherwise()
         simulate(source, workers=4, cores=0)
 
 
-def test_threads_of_blas_that_take_the_cores_of_other_workers_are_a_reason_with_the_remedy():
+def test_blas_threads_that_take_other_cores_are_a_reason():
     times = dict.fromkeys("abcd", 10)
     source = profile_of(times, rounds=[1.0] * 3, sections=machine(2, 2))
     found = simulate(source, engine=engine(cores=2))
@@ -190,7 +190,7 @@ def test_several_numbers_of_workers_make_a_curve():
     assert str(found).splitlines()[4].split() == ["2", "8", "ms", "8", "ms", "8", "ms", "75.0%"]
 
 
-def test_a_task_takes_what_it_needs_between_its_phases_more_than_others():
+def test_a_task_takes_time_between_its_phases():
     columns = ["task", "round", "worker", *MOMENTS]
     # The meters are read before and after compute(), and then the inputs of t1 are freed: 3 ms.
     rows = [["t0", 0, 0, 0.0, 0.0, 0.0, 0.5, 10.5, 11.5, 11.5]]

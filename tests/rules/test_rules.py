@@ -240,7 +240,7 @@ def test_a_body_that_is_refused_leaves_no_names_of_items():
     assert carried == {f"r[{i}]": [f"files[{i}]"] for i in range(3)}
 
 
-def test_a_predicate_is_asked_again_when_what_it_looked_at_has_changed():
+def test_a_predicate_is_asked_again_when_its_facts_changed():
     asked = Counter()
 
     def counting(name, when):
