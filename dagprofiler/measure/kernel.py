@@ -262,7 +262,7 @@ def _why(error: OSError, threads: int) -> str:
 
 def _why_forbidden(path: str) -> str:
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, encoding="utf-8") as file:
             level = int(file.read())
     except (OSError, ValueError):
         return "forbidden by the kernel"

@@ -340,7 +340,8 @@ def _boot() -> str | None:
     Processes with the same id share a clock.
     """
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        # UTF-8 is loaded: a signal handler that flushes cannot interrupt the import of a codec.
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read().strip()
     except OSError:
         return None

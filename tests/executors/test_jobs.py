@@ -332,7 +332,9 @@ def test_a_task_with_a_time_limit_travels_alone(takes):
     takes({"s": 0.0})
     dag, executor = independent("s1", "s2", "s3"), Here(capacity=1, enforces_timeout=True)
     dag.tasks["s2"].timeout = 60
-    dag.run(executor=executor)
+    # The process beside this thread must not be inherited by pools that fork later.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(dag.run, executor=executor).result()
     assert executor.calls == ["open", "s1", "s2", "s3", "close"]
 
 
