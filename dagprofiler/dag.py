@@ -218,12 +218,11 @@ class DAG(Shown):
         from dagprofiler.report.drawing import Sketch, draw
 
         wiring = self._wiring
-        edges = list(wiring.edges())
         sketch = Sketch(
             wiring.names,
-            [(source, target) for source, target, _ in edges],
+            [(source, target) for source, target, _ in wiring.edges()],
             notes=[", ".join(contract.outputs) for contract in self._contracts],
-            fields=[", ".join(wiring.fields(source, routes)) for source, _, routes in edges],
+            fields=[", ".join(fields) for fields in self.edge_fields.values()],
         )
         return draw(sketch, nodes)
 
@@ -257,7 +256,7 @@ class DAG(Shown):
         """Return for each edge the outputs that travel on it."""
         wiring, names = self._wiring, self._wiring.names
         return {
-            (names[source], names[target]): wiring.fields(source, routes)
+            (names[source], names[target]): [wiring.field(source, i) for i, _ in routes]
             for source, target, routes in wiring.edges()
         }
 

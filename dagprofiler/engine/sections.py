@@ -119,7 +119,7 @@ class Tables:
     def dag_structure(self) -> dict[str, Any]:
         """Return the profile's section of that name."""
         wiring, names = self.log.wiring, self.log.wiring.names
-        ends = [divmod(edge, len(names)) for edge in wiring.pairs()]
+        ends = [divmod(edge, len(names)) for edge in wiring.routes]
         return {
             "nodes": list(self.log.nodes),
             "edges": [

@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import (
     Iterable,
     Iterator,
-    Mapping,
     MutableSequence,
     Sequence,
 )
@@ -184,26 +183,27 @@ def _order(
         order.append(number)
         ready.done(number)
     if len(order) < len(names):
-        stuck = set(range(len(names))).difference(order)
-        after = {i: [*targets[first_target[i] : first_target[i + 1]]] for i in stuck}
-        for tasks in orders:
-            for task, following in zip(tasks, tasks[1:]):
-                after.get(task, []).append(following)
-        raise CycleError([names[i] for i in _cycle(stuck, after)])
+        raise CycleError([names[i] for i in _cycle(targets, first_target, orders)])
     return order
 
 
-def _cycle(stuck: set[int], successors: Mapping[int, Iterable[int]]) -> list[int]:
-    """Return one cycle among `stuck`, each of which waits for another of them."""
-    predecessor = {t: s for s in stuck for t in successors.get(s, ()) if t in stuck}
-    node = min(stuck)
-    seen: dict[int, int] = {}
-    path: list[int] = []
-    while node not in seen:
-        seen[node] = len(path)
-        path.append(node)
-        node = predecessor[node]
-    cycle = path[seen[node] :][::-1]
+def _cycle(
+    targets: Sequence[int], first_target: Sequence[int], orders: Sequence[Sequence[int]]
+) -> list[int]:
+    """Return a cycle of a graph that has one, from its smallest task back to it."""
+    import graphlib
+
+    sorter: graphlib.TopologicalSorter[int] = graphlib.TopologicalSorter()
+    for source in range(len(first_target) - 1):
+        for target in targets[first_target[source] : first_target[source + 1]]:
+            sorter.add(target, source)
+    for tasks in orders:
+        for before, after in zip(tasks, tasks[1:]):
+            sorter.add(after, before)
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as error:
+        *cycle, _ = error.args[1]
     start = cycle.index(min(cycle))
     return [*cycle[start:], *cycle[: start + 1]]
 
@@ -235,8 +235,6 @@ class Wiring:
         Task numbers in execution order: Kahn's, then added tasks as they came.
     targets, first_target
         The successors of all tasks, and where those of each task begin.
-    sinks
-        Of the given tasks those without successors.
     inputs, slots, first_input
         For each task the inputs that edges feed: by source, or in the order of the edges for
         a task that gathers; the slots that feed them, of all tasks; and where those of each
@@ -250,9 +248,9 @@ class Wiring:
     routes
         Each edge, as ``source * len(names) + target``, to the fields it
         carries: by source, sources in the order in which edges first name them.
-    sources, first_source, after
-        Of a graph that grows: the predecessors of all tasks, and where those of each task
-        begin; and for each task that has some its successors.
+    before, after
+        Of a graph that grows: the predecessors of each task, and the successors of each that
+        has some.
 
     Notes
     -----
@@ -274,14 +272,12 @@ class Wiring:
         self.first_slot: MutableSequence[int] = list(accumulate(map(len, outputs), initial=0))
         self.owner: MutableSequence[int] = [i for i, fields in enumerate(outputs) for _ in fields]
         self.items: list[tuple[int, str]] = []
-        self.sources: MutableSequence[int] = []
-        self.first_source: MutableSequence[int] = []
+        self.before: list[Sequence[int]] = []
         self.after: dict[int, list[int]] = {}
         resolved = resolved_edges(names, outputs, inputs, edges)
         #: The edges of the graph as it is; None after a change.
         self.resolved: Edges | None = resolved
         self._lay_out(resolved, inputs, gathers)
-        self.sinks = sorted(set(range(len(names))).difference(resolved.sources))
         # If all edges lead to larger numbers, the smallest remaining one is always ready.
         self.order: MutableSequence[int] = array("q", range(len(names)))
         if any(source > target for source, target in zip(resolved.sources, resolved.targets)):
@@ -291,7 +287,6 @@ class Wiring:
         self, edges: Edges, declared: Sequence[tuple[str, ...]], gathers: Sequence[tuple[str, ...]]
     ) -> None:
         """Group the inputs by task."""
-        first_slot = self.first_slot
         lengths = [0] * len(self.names)
         for target, routes in zip(edges.targets, edges.routes):
             lengths[target] += len(routes)
@@ -303,21 +298,18 @@ class Wiring:
         #: Where the next input of each task goes.
         places = self.first_input[:]
         for source, target, routes in edges.by_source(gathers):
-            place = places[target]
             for position, field in routes:
-                slots[place] = slot = first_slot[source] + position
+                place = places[target]
+                places[target] += 1
+                slots[place] = slot = self.first_slot[source] + position
                 fields[place] = field
                 uses[slot] += 1
-                place += 1
-            places[target] = place
-        all_fields, self.inputs = tuple(fields), list[tuple[str, ...]]()
-        shared: dict[tuple[str, ...], tuple[str, ...]] = {}
-        for names, begin, end in zip(declared, self.first_input, places):
-            arriving = all_fields[begin:end]
-            if arriving == names:
-                self.inputs.append(names)
-            else:
-                self.inputs.append(shared.setdefault(arriving, arriving))
+        # Tasks that are alike share one tuple.
+        shared = {names: names for names in declared}
+        self.inputs = []
+        for begin, end in zip(self.first_input, self.first_input[1:]):
+            arriving = tuple(fields[begin:end])
+            self.inputs.append(shared.setdefault(arriving, arriving))
 
     def growing(self) -> Wiring:
         """Return a copy that grows in place, so that references to its lists stay valid.
@@ -334,11 +326,11 @@ class Wiring:
         wiring.slots, wiring.owner = array("q", self.slots), array("q", self.owner)
         wiring.first_input = array("q", self.first_input)
         wiring.first_slot = array("q", self.first_slot[: len(self.names)])
-        sources, first_source = self.columns
-        wiring.sources, wiring.first_source = array("q", sources), array("q", first_source)
-        wiring.after = {}
+        wiring.before, wiring.after = [], {}
         for target in range(len(self.names)):
-            for source in self.predecessors(target):
+            sources = tuple(self.predecessors(target))
+            wiring.before.append(sources)
+            for source in sources:
                 wiring.after.setdefault(source, []).append(target)
         return wiring
 
@@ -379,23 +371,21 @@ class Wiring:
         self.inputs.append(inputs)
         self.slots.extend(slots)
         self.first_input.append(len(self.slots))
-        self.sources.extend(sources)
-        self.first_source.append(len(self.sources))
+        self.before.append(tuple(sources))
 
     def cut(self, tasks: int, slots: int) -> None:
         """Truncate to the first `tasks` and `slots`."""
         self.resolved = None
         del self.items[bisect_left(self.items, (slots,)) :]
-        inputs, sources = self.first_input[tasks], self.first_source[tasks]
-        for length, rows in (
-            (tasks, (self.names, self.order, self.outputs, self.inputs, self.first_slot)),
-            (tasks + 1, (self.first_input, self.first_source)),
-            (inputs, (self.slots,)),
-            (sources, (self.sources,)),
-            (slots, (self.owner, self.uses)),
-        ):
-            for row in rows:
-                del row[length:]
+        del self.slots[self.first_input[tasks] :], self.first_input[tasks + 1 :]
+        for rows in (self.names, self.order, self.outputs, self.inputs, self.first_slot):
+            del rows[tasks:]
+        del self.before[tasks:], self.owner[slots:], self.uses[slots:]
+
+    @property
+    def sinks(self) -> set[int]:
+        """The tasks without successors."""
+        return set(range(len(self.names))).difference(self._edges.sources)
 
     @property
     def _edges(self) -> Edges:
@@ -433,21 +423,6 @@ class Wiring:
         """Where the successors of each task begin."""
         return self._edges.rows[1]
 
-    @property
-    def columns(self) -> tuple[Sequence[int], Sequence[int]]:
-        """The predecessors of all tasks, and where those of each task begin."""
-        return (self.sources, self.first_source) if self.grows else self._edges.columns
-
-    def pairs(self) -> Iterable[int]:
-        """Return the numbers of all edges, in the order of `routes`.
-
-        Those of a graph that grows are not resolved for it.
-        """
-        if not self.grows:
-            return self.routes
-        count = len(self.names)
-        return (source * count + target for source in self.after for target in self.after[source])
-
     def edges(self) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
         """Yield source, target and routes of each edge, by source."""
         count = len(self.names)
@@ -467,12 +442,10 @@ class Wiring:
 
     def predecessors(self, task: int) -> Sequence[int]:
         """Return the direct predecessors of `task`."""
-        sources, first_source = self.columns
+        if self.grows:
+            return self.before[task]
+        sources, first_source = self._edges.columns
         return sources[first_source[task] : first_source[task + 1]]
-
-    def fields(self, source: int, routes: Iterable[Route]) -> list[str]:
-        """Return the outputs of `source`, or items of them, in `routes`."""
-        return [self.field(source, position) for position, _ in routes]
 
     def field(self, source: int, position: int) -> str:
         """Return the name of the output of `source`, or of an item of one, at a position.
@@ -499,7 +472,7 @@ class Wiring:
     def same_as(self, other: Wiring) -> bool:
         """Tell whether two graphs are the same and grew in the same order."""
         mine, theirs = (
-            (w.names, w.outputs, w.columns, w.inputs, w.slots, w.first_input, w.owner, w.items)
+            (w.names, w.outputs, w.before, w.inputs, w.slots, w.first_input, w.owner, w.items)
             for w in (self, other)
         )
         return mine == theirs

@@ -529,7 +529,7 @@ class GrowingGraph:
         wiring, states = self.wiring, self._graph.states
         i = self._graph.index[name]
         left, state = 0, PENDING
-        for source in wiring.sources[wiring.first_source[i] : wiring.first_source[i + 1]]:
+        for source in wiring.predecessors(i):
             if source in wiring.after:
                 wiring.after[source].append(i)
             else:
