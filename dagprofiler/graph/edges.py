@@ -14,16 +14,33 @@ from dagprofiler.errors import GraphError, did_you_mean, short_repr
 Route = tuple[int, str]
 
 
-def rows_of(edges: Sequence[int], count: int) -> tuple[list[int], list[int]]:
-    """Return the targets of sorted edges, and for each source where its targets begin.
+class Rows:
+    """Numbers in rows, as the successors of each task.
 
-    Edges are numbers, ``source * count + target``: unlike an object for each
-    task, flat lists of numbers cost the garbage collector nothing.
+    Parameters
+    ----------
+    edges
+        Sorted edges, each a number: ``row * count + number``.
+    count
+        Number of rows.
+
+    Notes
+    -----
+    Unlike a list for each task, two flat lists of numbers cost the garbage collector nothing.
     """
-    lengths = [0] * count
-    for edge in edges:
-        lengths[edge // count] += 1
-    return [edge % count for edge in edges], list(accumulate(lengths, initial=0))
+
+    def __init__(self, edges: Sequence[int], count: int) -> None:
+        lengths = [0] * count
+        for edge in edges:
+            lengths[edge // count] += 1
+        self.numbers = [edge % count for edge in edges]
+        self._first = list(accumulate(lengths, initial=0))
+
+    def __len__(self) -> int:
+        return len(self._first) - 1
+
+    def __getitem__(self, row: int) -> list[int]:
+        return self.numbers[self._first[row] : self._first[row + 1]]
 
 
 class Edges:
@@ -72,15 +89,15 @@ class Edges:
         return merged
 
     @cached_property
-    def rows(self) -> tuple[list[int], list[int]]:
-        """The successors of all tasks, and where those of each task begin."""
-        return rows_of(sorted(self.merged), self.count)
+    def successors(self) -> Rows:
+        """The successors of all tasks."""
+        return Rows(sorted(self.merged), self.count)
 
     @cached_property
-    def columns(self) -> tuple[list[int], list[int]]:
-        """The predecessors of all tasks, and where those of each task begin."""
+    def predecessors(self) -> Rows:
+        """The predecessors of all tasks."""
         ends = (divmod(edge, self.count) for edge in self.merged)
-        return rows_of(sorted(target * self.count + source for source, target in ends), self.count)
+        return Rows(sorted(target * self.count + source for source, target in ends), self.count)
 
 
 def resolved_edges(

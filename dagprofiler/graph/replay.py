@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
+from dagprofiler.graph.edges import Rows
 from dagprofiler.graph.wiring import JOBS_PER_WORKER, ReadyTasks
 
 
@@ -65,8 +66,7 @@ class Replay(NamedTuple):
 
 
 def replay(
-    targets: Sequence[int],
-    first_target: Sequence[int],
+    below: Rows,
     demands: Demands,
     speeds: Sequence[float],
     overhead: Overhead = Overhead(),  # noqa: B008  (immutable)
@@ -84,8 +84,8 @@ def replay(
 
     Parameters
     ----------
-    targets, first_target
-        The successors of all tasks, and where those of each task begin.
+    below
+        The successors of all tasks.
     demands, overhead
         What the tasks need, and what the executor adds.
     speeds
@@ -105,10 +105,10 @@ def replay(
     memory: each advances at a rate that follows from their number and their shares.
     O(n log n) time for n tasks and edges.
     """
-    ready = ReadyTasks(targets, first_target, ranked, orders or ())
+    ready = ReadyTasks(below, ranked, orders or ())
     capacity = inf if orders is not None else JOBS_PER_WORKER * len(speeds)
     driver = _Driver(ready.pop, ready.done, capacity)
-    workers = _Workers(len(first_target) - 1, speeds, overhead, orders)
+    workers = _Workers(len(below), speeds, overhead, orders)
     return _Run(driver, workers, demands, overhead, transfers or {}).replayed()
 
 

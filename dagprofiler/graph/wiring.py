@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from dagprofiler.errors import CycleError
-from dagprofiler.graph.edges import Edges, Route, resolved_edges, rows_of
+from dagprofiler.graph.edges import Edges, Route, Rows, resolved_edges
 
 #: How many jobs the driver of a run sends for each worker: one that runs, and one that starts
 #: when it ends. Executors and the simulation take the number from here.
@@ -58,8 +58,8 @@ def numbered(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> Numbered
     index = {name: i for i, name in enumerate(names)}
     count = len(names)
     pairs = {index[source] * count + index[target] for source, target in edges}
-    targets, first_target = rows_of(sorted(pairs), count)
-    return NumberedGraph(names, _order(names, targets, first_target), targets, first_target)
+    below = Rows(sorted(pairs), count)
+    return NumberedGraph(names, _order(names, below), below)
 
 
 class ReadyTasks:
@@ -67,8 +67,8 @@ class ReadyTasks:
 
     Parameters
     ----------
-    targets, first_target
-        The successors of all tasks, and where those of each task begin.
+    below
+        The successors of all tasks.
     ranked
         All tasks by priority: of several ready ones, the first of them goes first. None for
         the smallest number.
@@ -83,16 +83,14 @@ class ReadyTasks:
 
     def __init__(
         self,
-        targets: Sequence[int],
-        first_target: Sequence[int],
+        below: Rows,
         ranked: Sequence[int] | None = None,
         orders: Iterable[Sequence[int]] = (),
     ) -> None:
-        count = len(first_target) - 1
-        self._targets, self._first_target = targets, first_target
-        self._ranked: Sequence[int] = range(count) if ranked is None else ranked
+        self._below = below
+        self._ranked: Sequence[int] = range(len(below)) if ranked is None else ranked
         #: The place of each task in `ranked`.
-        self._rank = [0] * count
+        self._rank = [0] * len(below)
         for place, task in enumerate(self._ranked):
             self._rank[task] = place
         #: The task after each in its order.
@@ -100,8 +98,8 @@ class ReadyTasks:
             task: following for order in orders for task, following in zip(order, order[1:])
         }
         #: For each task the number of tasks that it waits for.
-        self._waiting = [0] * count
-        for task in (*targets, *self._following.values()):
+        self._waiting = [0] * len(below)
+        for task in (*below.numbers, *self._following.values()):
             self._waiting[task] += 1
         self._heap = [self._rank[i] for i, waiting in enumerate(self._waiting) if not waiting]
         heapify(self._heap)
@@ -117,7 +115,7 @@ class ReadyTasks:
 
     def done(self, task: int) -> None:
         """Mark a task as done, which may make its successors ready."""
-        for target in self._targets[self._first_target[task] : self._first_target[task + 1]]:
+        for target in self._below[task]:
             self._release(target)
 
     def _release(self, task: int) -> None:
@@ -126,19 +124,12 @@ class ReadyTasks:
             heappush(self._heap, self._rank[task])
 
 
-def check_orders(
-    orders: Sequence[Sequence[int]], targets: Sequence[int], first_target: Sequence[int]
-) -> None:
+def check_orders(orders: Sequence[Sequence[int]], below: Rows) -> None:
     """Raise a CycleError, with task numbers, if orders contradict the edges of a graph."""
-    _order(range(len(first_target) - 1), targets, first_target, orders)
+    _order(range(len(below)), below, orders)
 
 
-def bottom_levels(
-    order: Sequence[int],
-    targets: Sequence[int],
-    first_target: Sequence[int],
-    weights: Sequence[float],
-) -> list[float]:
+def bottom_levels(order: Sequence[int], below: Rows, weights: Sequence[float]) -> list[float]:
     """Return the length of the longest path from each task to a sink, its own weight included.
 
     Notes
@@ -147,8 +138,8 @@ def bottom_levels(
     """
     levels = [0.0] * len(order)
     for i in reversed(order):
-        below = targets[first_target[i] : first_target[i + 1]]
-        levels[i] = weights[i] + max([levels[target] for target in below], default=0.0)
+        longest = max([levels[target] for target in below[i]], default=0.0)
+        levels[i] = weights[i] + longest
     return levels
 
 
@@ -161,41 +152,33 @@ class NumberedGraph(NamedTuple):
         Task names, sorted.
     order
         Task numbers in execution order.
-    targets, first_target
-        The successors of all tasks, and where those of each task begin.
+    below
+        The successors of all tasks.
     """
 
     names: Sequence[str]
     order: Sequence[int]
-    targets: Sequence[int]
-    first_target: Sequence[int]
+    below: Rows
 
 
-def _order(
-    names: Sequence[Any],
-    targets: Sequence[int],
-    first_target: Sequence[int],
-    orders: Sequence[Sequence[int]] = (),
-) -> list[int]:
+def _order(names: Sequence[Any], below: Rows, orders: Sequence[Sequence[int]] = ()) -> list[int]:
     """Return the Kahn order of numbers of the sorted `names`; see :class:`ReadyTasks`."""
-    ready, order = ReadyTasks(targets, first_target, orders=orders), []
+    ready, order = ReadyTasks(below, orders=orders), []
     while (number := ready.pop()) is not None:
         order.append(number)
         ready.done(number)
     if len(order) < len(names):
-        raise CycleError([names[i] for i in _cycle(targets, first_target, orders)])
+        raise CycleError([names[i] for i in _cycle(below, orders)])
     return order
 
 
-def _cycle(
-    targets: Sequence[int], first_target: Sequence[int], orders: Sequence[Sequence[int]]
-) -> list[int]:
+def _cycle(below: Rows, orders: Sequence[Sequence[int]]) -> list[int]:
     """Return a cycle of a graph that has one, from its smallest task back to it."""
     import graphlib
 
     sorter: graphlib.TopologicalSorter[int] = graphlib.TopologicalSorter()
-    for source in range(len(first_target) - 1):
-        for target in targets[first_target[source] : first_target[source + 1]]:
+    for source in range(len(below)):
+        for target in below[source]:
             sorter.add(target, source)
     for tasks in orders:
         for before, after in zip(tasks, tasks[1:]):
@@ -233,8 +216,8 @@ class Wiring:
         Number of tasks without those that rules added.
     order
         Task numbers in execution order: Kahn's, then added tasks as they came.
-    targets, first_target
-        The successors of all tasks, and where those of each task begin.
+    below
+        The successors of all tasks.
     inputs, slots, first_input
         For each task the inputs that edges feed: by source, or in the order of the edges for
         a task that gathers; the slots that feed them, of all tasks; and where those of each
@@ -254,8 +237,8 @@ class Wiring:
 
     Notes
     -----
-    `routes`, `targets` and `first_target`, which only reports, failures and
-    parallel runs need, are computed at their first use.
+    `routes` and `below`, which only reports, failures and parallel runs need, are
+    computed at their first use.
     """
 
     def __init__(
@@ -281,7 +264,7 @@ class Wiring:
         # If all edges lead to larger numbers, the smallest remaining one is always ready.
         self.order: MutableSequence[int] = array("q", range(len(names)))
         if any(source > target for source, target in zip(resolved.sources, resolved.targets)):
-            self.order = _order(names, self.targets, self.first_target)
+            self.order = _order(names, self.below)
 
     def _lay_out(
         self, edges: Edges, declared: Sequence[tuple[str, ...]], gathers: Sequence[tuple[str, ...]]
@@ -414,14 +397,9 @@ class Wiring:
         return self._edges.merged
 
     @property
-    def targets(self) -> list[int]:
+    def below(self) -> Rows:
         """The successors of all tasks."""
-        return self._edges.rows[0]
-
-    @property
-    def first_target(self) -> list[int]:
-        """Where the successors of each task begin."""
-        return self._edges.rows[1]
+        return self._edges.successors
 
     def edges(self) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
         """Yield source, target and routes of each edge, by source."""
@@ -436,16 +414,11 @@ class Wiring:
 
     def successors(self, task: int) -> list[int]:
         """Return the direct successors of `task`."""
-        if self.grows:
-            return self.after.get(task, [])
-        return self.targets[self.first_target[task] : self.first_target[task + 1]]
+        return self.after.get(task, []) if self.grows else self.below[task]
 
     def predecessors(self, task: int) -> Sequence[int]:
         """Return the direct predecessors of `task`."""
-        if self.grows:
-            return self.before[task]
-        sources, first_source = self._edges.columns
-        return sources[first_source[task] : first_source[task + 1]]
+        return self.before[task] if self.grows else self._edges.predecessors[task]
 
     def field(self, source: int, position: int) -> str:
         """Return the name of the output of `source`, or of an item of one, at a position.
