@@ -212,12 +212,12 @@ class Wiring:
     ----------
     grows
         Whether rules may add tasks; see :meth:`growing`.
-    given
-        Number of tasks without those that rules added.
     order
         Task numbers in execution order: Kahn's, then added tasks as they came.
     below
         The successors of all tasks.
+    sinks
+        The tasks without successors; of a graph that grows, the given ones.
     inputs, slots, first_input
         For each task the inputs that edges feed: by source, or in the order of the edges for
         a task that gathers; the slots that feed them, of all tasks; and where those of each
@@ -249,7 +249,7 @@ class Wiring:
         gathers: Sequence[tuple[str, ...]],
         edges: Iterable[Any],
     ) -> None:
-        self.grows, self.given = False, len(names)
+        self.grows = False
         self.names = names
         self.outputs = outputs
         self.first_slot: MutableSequence[int] = list(accumulate(map(len, outputs), initial=0))
@@ -261,6 +261,7 @@ class Wiring:
         #: The edges of the graph as it is; None after a change.
         self.resolved: Edges | None = resolved
         self._lay_out(resolved, inputs, gathers)
+        self.sinks = set(range(len(names))).difference(resolved.sources)
         # If all edges lead to larger numbers, the smallest remaining one is always ready.
         self.order: MutableSequence[int] = array("q", range(len(names)))
         if any(source > target for source, target in zip(resolved.sources, resolved.targets)):
@@ -364,11 +365,6 @@ class Wiring:
         for rows in (self.names, self.order, self.outputs, self.inputs, self.first_slot):
             del rows[tasks:]
         del self.before[tasks:], self.owner[slots:], self.uses[slots:]
-
-    @property
-    def sinks(self) -> set[int]:
-        """The tasks without successors."""
-        return set(range(len(self.names))).difference(self._edges.sources)
 
     @property
     def _edges(self) -> Edges:

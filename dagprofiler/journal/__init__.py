@@ -195,7 +195,7 @@ class Journal(Hook):
             "reasons": round_log.reasons,
             **round_log.entry(i, zero_s),
         }
-        if round_log.growth is not None and i >= log.wiring.given:
+        if round_log.growth is not None and i >= len(log.setup.workflow.nodes):
             line.update(self._added(round_log.growth.added_s[i], i))
         self._append(line)
 
