@@ -113,7 +113,11 @@ def resolved_edges(
     #: Two tasks, as one number, to the fields that edges between them carry so far.
     carried: dict[int, tuple[Route, ...]] = {}
     for edge in edges:
-        source_name, target_name, spec = _split(edge)
+        if type(edge) is tuple and len(edge) == 2:
+            source_name, target_name = edge
+            spec = None
+        else:
+            source_name, target_name, spec = _split(edge)
         try:
             source, target = index[source_name], index[target_name]
         except (KeyError, TypeError):
@@ -130,7 +134,9 @@ def resolved_edges(
         number = source * resolved.count + target
         if number in carried:
             check_parallel(source_name, target_name, carried[number], routes, fields)
-        carried[number] = carried.get(number, ()) + routes
+            carried[number] += routes
+        else:
+            carried[number] = routes
         resolved.sources.append(source)
         resolved.targets.append(target)
         resolved.routes.append(routes)

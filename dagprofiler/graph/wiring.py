@@ -271,6 +271,7 @@ class Wiring:
         self, edges: Edges, declared: Sequence[tuple[str, ...]], gathers: Sequence[tuple[str, ...]]
     ) -> None:
         """Group the inputs by task."""
+        first_slot = self.first_slot
         lengths = [0] * len(self.names)
         for target, routes in zip(edges.targets, edges.routes):
             lengths[target] += len(routes)
@@ -282,12 +283,11 @@ class Wiring:
         #: Where the next input of each task goes.
         places = self.first_input[:]
         for source, target, routes in edges.by_source(gathers):
-            for position, field in routes:
-                place = places[target]
-                places[target] += 1
-                slots[place] = slot = self.first_slot[source] + position
+            for place, (position, field) in enumerate(routes, places[target]):
+                slots[place] = slot = first_slot[source] + position
                 fields[place] = field
                 uses[slot] += 1
+            places[target] += len(routes)
         # Tasks that are alike share one tuple.
         shared = {names: names for names in declared}
         self.inputs = []
