@@ -54,16 +54,9 @@ def _config_of(config: Any) -> Config:
 def _with_config(tasks: Mapping[str, Any], config: Config) -> dict[str, Task]:
     """Return tasks, of classes an instance, that compute with `config`."""
     check_names(tasks)
-    checked: dict[str, Task] = {}
-    # isinstance() of an abstract class is slow, so it is called once per class.
-    classes: set[type] = set()
-    for name, item in tasks.items():
-        task = item
-        if type(item) not in classes:
-            task = check_task(name, item)
-            classes.add(type(task))
+    checked = {name: check_task(name, item) for name, item in tasks.items()}
+    for task in checked.values():
         task.config = config
-        checked[name] = task
     return checked
 
 

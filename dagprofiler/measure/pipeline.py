@@ -69,7 +69,8 @@ class Parameters(NamedTuple):
         """Read the signature of `function`."""
         parameters = signature_of(function, follow_wrapped=False).parameters.values()
         any_ = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-        required, optional = set(), set()
+        required: set[str] = set()
+        optional: set[str] = set()
         for parameter in parameters:
             # A positional-only parameter has a name that no keyword can give.
             by_position = parameter.kind is parameter.POSITIONAL_ONLY
