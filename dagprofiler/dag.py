@@ -16,13 +16,7 @@ from dagprofiler._util.text import printable
 from dagprofiler.config import Config, no_parameter
 from dagprofiler.engine.contracts import ContractReader, check_names, check_task, problems_of
 from dagprofiler.engine.hooks import NO_HOOKS, Hook, hooks_of
-from dagprofiler.errors import (
-    DeclarationError,
-    GraphError,
-    counted,
-    refused,
-    short_repr,
-)
+from dagprofiler.errors import DeclarationError, GraphError, counted, refused, short_repr
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import Serializer, check_serializer

@@ -208,11 +208,7 @@ def test_a_profile_holds_where_a_task_failed_wherever_it_ran(how):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        ("it's", '"it\'s"'),
-        ("two  blanks\n", r"'two  blanks\n'"),
-        ("\x1b[31m", r"'\x1b[31m'"),
-    ],
+    [("it's", '"it\'s"'), ("two  blanks\n", r"'two  blanks\n'"), ("\x1b[31m", r"'\x1b[31m'")],
 )
 def test_a_short_repr_is_the_repr_on_one_line(value, text):
     assert short_repr(value) == text

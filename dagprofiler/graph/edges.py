@@ -198,12 +198,7 @@ class Matches:
         self._positions: dict[int, dict[str, int]] = {}
 
     def routes(
-        self,
-        source: Any,
-        target: Any,
-        spec: Any,
-        outputs: tuple[str, ...],
-        inputs: tuple[str, ...],
+        self, source: Any, target: Any, spec: Any, outputs: tuple[str, ...], inputs: tuple[str, ...]
     ) -> tuple[Route, ...]:
         """Return the routes of an edge.
 

@@ -19,9 +19,7 @@ ROUNDS = [
 ]
 
 
-def test_a_calibration_is_kept_until_it_is_old(
-    monkeypatch,
-):
+def test_a_calibration_is_kept_until_it_is_old(monkeypatch):
     monkeypatch.setattr(calibration, "_latest", [])
     monkeypatch.setattr(calibration, "asked_for", [])
     found = calibrate()
