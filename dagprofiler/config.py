@@ -44,8 +44,6 @@ class Config(Mapping[str, Any]):
                 f"Config takes parameters by name, got {short_repr(positional[0])}; "
                 "write Config(N=3), or Config(**mapping)"
             )
-        if hasattr(self, "_params"):
-            raise AttributeError("a Config never changes; use config.copy(...)")
         object.__setattr__(self, "_params", parameters)
 
     def __getattr__(self, name: str) -> Any:
@@ -90,9 +88,6 @@ class Config(Mapping[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), dict(self._params))
-
-    def __copy__(self) -> Config:
-        return self
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the parameter `name`, or `default` if it does not exist."""

@@ -15,7 +15,7 @@ from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config, no_parameter
 from dagprofiler.engine.contracts import ContractReader, check_names, check_task, problems_of
-from dagprofiler.engine.hooks import NO_HOOKS, Hook, hooks_of
+from dagprofiler.engine.hooks import Hook, hooks_of
 from dagprofiler.errors import DeclarationError, GraphError, counted, refused, short_repr
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.profile import Profile
@@ -277,7 +277,7 @@ class DAG(Shown):
         priorities: Any = None,
         schedule: Mapping[str, Sequence[str]] | None = None,
         timeout: float | None = None,
-        hooks: Iterable[Hook] = NO_HOOKS,
+        hooks: Iterable[Hook] = (),
         keep: Iterable[str] = (),
         on_error: str = "stop",
     ) -> Profile:
@@ -344,7 +344,7 @@ class DAG(Shown):
         from dagprofiler.engine.run import HookCalls, Run
         from dagprofiler.engine.setup import RunOptions, prepare
 
-        calls = HookCalls([] if hooks is NO_HOOKS else hooks_of(hooks))
+        calls = HookCalls([] if hooks == () else hooks_of(hooks))
         try:
             workflow = self._workflow()
             options = RunOptions.of(
@@ -372,7 +372,7 @@ class DAG(Shown):
         executor: Any = None,
         priorities: Any = None,
         timeout: float | None = None,
-        hooks: Iterable[Hook] = NO_HOOKS,
+        hooks: Iterable[Hook] = (),
     ) -> Profile:
         """Resume a run that a :class:`~dagprofiler.Journal` recorded.
 
@@ -414,7 +414,7 @@ class DAG(Shown):
         from dagprofiler.engine.setup import RunOptions, as_seed, check_inputs, prepare
         from dagprofiler.journal import Journal
 
-        calls = HookCalls([] if hooks is NO_HOOKS else hooks_of(hooks))
+        calls = HookCalls([] if hooks == () else hooks_of(hooks))
         try:
             journal = Journal.reopened(path)
             calls.hooks.insert(0, journal)
