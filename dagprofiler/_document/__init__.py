@@ -12,10 +12,8 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from dagprofiler._document.rounds import MEASURED, counting, measured_of
-from dagprofiler._util.checks import number
 from dagprofiler._util.json import collector_paused
 from dagprofiler.config import Config
-from dagprofiler.errors import ProfileError, describe, short_repr
 from dagprofiler.metrics import DAGMetrics
 
 Section = TypeVar("Section")
@@ -470,25 +468,6 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Calibration:
-        """Return the calibration that a profile's ``environment`` holds.
-
-        Raises
-        ------
-        ProfileError
-            If a field is missing or is not a number; the score and the parts
-            must be above 0, the spread at least 0.
-        """
-        try:
-            calibration = cls(
-                score=float(data["score"]),
-                parts={str(name): float(speed) for name, speed in data["parts"].items()},
-                spread=float(data["spread"]),
-                kernel_version=int(data["kernel_version"]),
-                taken_at=data.get("taken_at"),
-            )
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise ProfileError(f"calibration {short_repr(data)}: {describe(error)}") from error
-        for name, speed in {"score": calibration.score, **calibration.parts}.items():
-            number(f"calibration: {name}", speed, error=ProfileError)
-        number("calibration: spread", calibration.spread, zero=True, error=ProfileError)
-        return calibration
+        """Return the calibration that a profile's ``environment`` holds."""
+        names = {part.name for part in fields(cls)}
+        return cls(**{name: value for name, value in data.items() if name in names})
