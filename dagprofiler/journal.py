@@ -86,9 +86,6 @@ class Journal(Hook):
         self._past: PastRun | None = None
         self._rounds_begun = 0
         self._log: RunLog
-        #: Names of the tasks, a list that may grow, and the numbers of those seen so far.
-        self._names: list[str] = []
-        self._numbers: dict[str, int] = {}
 
     def reopen(self) -> PastRun:
         """Open the journal in the directory, and return the state of the run that it records.
@@ -140,7 +137,7 @@ class Journal(Hook):
 
     def task_finished(self, record: TaskRecord) -> None:
         """Append the line of a task."""
-        log, i, wiring = self._log, self._number(record.task), self._log.wiring
+        log, i, wiring = self._log, record.number, self._log.wiring
         round_log = log.rounds[record.round]
         self._begin(record.round)
         ahead_s = log.ahead_s(round_log.ran_on[i])
@@ -167,14 +164,6 @@ class Journal(Hook):
             line["declared"] = declaration(i, contract, wiring)
             line["bound"] = self._own.append(pickled(bound)) if bound else None
         self._append(line)
-
-    def _number(self, task: str) -> int:
-        names = self._log.wiring.names
-        if names is not self._names:
-            self._names, self._numbers = names, {}
-        for i in range(len(self._numbers), len(names)):
-            self._numbers[names[i]] = i
-        return self._numbers[task]
 
     def _begin(self, number: int) -> None:
         """Append the line of a round that begins, unless there is one."""
@@ -606,7 +595,6 @@ class Replayed:
         self._left = dict(past.tasks)
         #: Where the outputs of the others are, which have not been needed yet.
         self._places: dict[int, Sequence[Any]] = {}
-        self._busy: list[tuple[float, float]] = []
         self._current: Round
 
     def begin(self, current: Round) -> None:
@@ -663,8 +651,6 @@ class Replayed:
                 log.payload_bytes[slot] = payload
         log.enter(i, line, zero_s)
         log.columns.update(line["reasons"])
-        begin_s, *_, end_s = log.times_of(i)
-        self._busy.append((begin_s, end_s))
         current.slots.release(slot for _, slot in wiring.feeds(i))
 
     def _load(self, i: int) -> None:
@@ -717,7 +703,8 @@ class Replayed:
         failed = results.errors or results.rule_failures or not ended
         missing = [] if failed else [name for name in self._left if name not in numbers]
         self._inner.finish(ended=ended and not missing)
-        log.waited_s = _covered_s(self._busy)
+        spans_ms = [line["times_ms"] for line in self._past.tasks.values()]
+        log.waited_s = _covered([(moments[0], moments[-1]) for moments in spans_ms]) / 1e3
         if ended_before is not None:
             for name, lost in ended_before["attempts"].items():
                 if name in numbers:
@@ -730,8 +717,8 @@ class Replayed:
             raise JournalError(self._directory, [why])
 
 
-def _covered_s(spans: Sequence[tuple[float, float]]) -> float:
-    """Return the total time that the union of several intervals covers, in seconds."""
+def _covered(spans: Sequence[tuple[float, float]]) -> float:
+    """Return the total time that the union of several intervals covers."""
     covered = until = 0.0
     for begin, end in sorted(spans):
         covered += max(0.0, end - max(begin, until))
@@ -740,21 +727,11 @@ def _covered_s(spans: Sequence[tuple[float, float]]) -> float:
 
 
 def read_stored(directory: str, place: Sequence[Any]) -> Any:
-    """Return what is stored at a place: the serialized outputs of a task, or other values.
-
-    Raises
-    ------
-    JournalError
-        If it cannot be read.
-    """
+    """Return what is stored at a place: the serialized outputs of a task, or other values."""
     name, begin, _ = place
-    path = os.path.join(directory, name)
-    try:
-        with open(path, "rb") as file:
-            file.seek(begin)
-            return pickle.load(file)
-    except Exception as error:  # pickle raises anything for a damaged file
-        raise JournalError(path, [f"cannot be read: {describe(error)}"]) from error
+    with open(os.path.join(directory, name), "rb") as file:
+        file.seek(begin)
+        return pickle.load(file)
 
 
 def declaration(i: int, contract: Contract, wiring: Wiring) -> dict[str, Any]:

@@ -564,6 +564,8 @@ class TaskRecord:
         The error that it raised; None if it succeeded.
     round
         Number of the round, counted from 0, warm-up included.
+    number
+        Number of the task in the graph of its round.
     """
 
     task: str
@@ -575,6 +577,7 @@ class TaskRecord:
     round: int = 0
     ready_ms: float | None = None
     waited_ms: float | None = None
+    number: int = -1
 
 
 @dataclass
@@ -752,6 +755,7 @@ class RunLog:
             round=number,
             ready_ms=None if started_s is None else self.since_start_ms([ready_s])[0],
             waited_ms=None if started_s is None else duration_ms(started_s - ready_s),
+            number=i,
         )
 
     def _ready_s(self, round_log: RoundLog, i: int) -> float:
