@@ -18,7 +18,7 @@ PAGE = HERE / "FIGURES.md"
 HEAD = """# Figures
 
 What the scripts of this folder printed last; `figures.py` writes this page. Each part says on which
-machine, on which day and at which commit it was measured. [Benchmarks](../../docs/benchmarks.md) says what
+machine, on which day and at which commit. [Benchmarks](../../docs/benchmarks.md) says what
 each script is for and what the figures mean.
 """
 
