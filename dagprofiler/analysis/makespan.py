@@ -252,7 +252,7 @@ class _TimedRun:
             return sum(work) / workers
         orders = self.orders if workers == self.workers else None
         speeds = [1.0] * (len(orders) if orders else workers)
-        return replay(*self.graph[2:], Demands(work), speeds, orders=orders).makespan_ms
+        return replay(self.graph.below, Demands(work), speeds, orders=orders).makespan_ms
 
     def alone_ms(self, workers: int) -> float:
         """Return the makespan with free edges; Graham's bound is close where tasks are many."""
@@ -312,13 +312,13 @@ class _TimedRun:
         if len(tasks) == 1:
             return self.paths.gain(self.names[tasks[0]])
         computing = self._without(tasks)
-        _, order, targets, first_target = self.graph
+        _, order, below = self.graph
         communication = self.found.communication or {}
         names, begin, longest_ms = self.names, [0.0] * len(order), 0.0
         for i in order:
             end_ms = begin[i] + computing[i]
             longest_ms = max(longest_ms, end_ms)
-            for target in targets[first_target[i] : first_target[i + 1]]:
+            for target in below[i]:
                 edge_ms = communication.get(f"{names[i]}->{names[target]}", 0.0)
                 begin[target] = max(begin[target], end_ms + edge_ms)
         return self.paths.span - longest_ms

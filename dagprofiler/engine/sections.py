@@ -119,7 +119,7 @@ class Tables:
     def dag_structure(self) -> dict[str, Any]:
         """Return the profile's section of that name."""
         wiring, names = self.log.wiring, self.log.wiring.names
-        ends = [divmod(edge, len(names)) for edge in wiring.pairs()]
+        ends = [divmod(edge, len(names)) for edge in wiring.routes]
         return {
             "nodes": list(self.log.nodes),
             "edges": [
@@ -251,7 +251,7 @@ class Tables:
     def _timeline(self, number: int, round_log: RoundLog) -> list[list[Any]]:
         """Return the rows of the tasks that started in a round, in execution order."""
         log, wiring = self.log, self.log.wiring
-        targets, first_target = wiring.targets, wiring.first_target
+        below = wiring.below
         readings = log.since_start_ms(round_log.times)
         moments = [readings[k : k + 6] for k in range(0, len(readings), 6)]
         ready_s = [round_log.started_s] * len(wiring.names)
@@ -261,7 +261,7 @@ class Tables:
         for source, row in enumerate(moments):
             end: Any = row[-1]
             if end is not None and source not in errors:
-                for target in targets[first_target[source] : first_target[source + 1]]:
+                for target in below[source]:
                     ready[target] = max(ready[target], end)
         names, ran_on = wiring.names, round_log.ran_on
         return [

@@ -366,7 +366,7 @@ def ranking(
         if missing:
             raise refused(f"priorities: no time for {listed(missing)}")
         weights = [times[name] for name in names]
-    levels = bottom_levels(wiring.order, wiring.targets, wiring.first_target, weights)
+    levels = bottom_levels(wiring.order, wiring.below, weights)
     return source, sorted(range(len(names)), key=lambda i: (-levels[i], i))
 
 
@@ -422,7 +422,7 @@ def orders_of(
     if missing:
         raise refused(f"schedule: no node has {', '.join(map(repr, missing[:5]))}")
     try:
-        check_orders(orders, graph.targets, graph.first_target)
+        check_orders(orders, graph.below)
     except CycleError as error:
         numbers: Sequence[Any] = error.cycle
         waits = " -> ".join(repr(graph.names[i]) for i in numbers)

@@ -334,7 +334,7 @@ def adding(*steps):
             "edge 'y' -> 'x': 'y' is added after 'x'; add the source of an edge first",
         ),
         ([("add_task", "x", double, "a", ["t"])], "declare adds=['t']"),
-        ([("add_task", "x", double, "a", "t")], "tags of task 'x' must be a list of words"),
+        ([("add_task", "x", double, "a", "t")], "tags of task 'x' must be a list of names"),
         ([("add_task", "x", double, [3])], "task 'x': after holds 3, expected a task or"),
         ([("add_task", "x", double, 3)], "task 'x': after must be a list of tasks, got 3"),
         ([("add_rule", 3)], "expected a Rule, got 3"),
