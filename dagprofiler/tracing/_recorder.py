@@ -154,7 +154,8 @@ class Recorder(Collection):
         """Reset to the state of a process that has recorded nothing."""
         self.threads: dict[tuple[int, str], ThreadSpans] = {}
         self.lock = threading.RLock()
-        self._writing = False
+        #: The thread that writes.
+        self._writer: int | None = None
         self._failed = False
         #: Whether the process has ended.
         self._over = False
@@ -163,31 +164,21 @@ class Recorder(Collection):
         #: All files so far: an option may change back.
         self._files: dict[str, TraceFile] = {}
         self._usage = Usage(clock()) if self.options.cpu_mem_usage else None
-        #: When to write.
+        #: When to write next: at once after the end, and before the first write.
         self._write_s = self.due_s = -math.inf
 
     def make_room(self, spans: ThreadSpans) -> None:
         """Write the spans of all threads, if it is time or if `spans` are many."""
-        if not self.options.enable or self._failed:
-            spans.rows.clear()
-            return
         now = clock()
-        if self._file is None:
-            self._file = self._begin_file()
-            self._write_next(now)
         if self._usage is not None:
             spans.rows += self._usage.samples(now)
-        if now >= self._write_s or len(spans.rows) > self.limit:
-            held = len(spans.rows)
-            if self.write(wait=False) and held > _MANY:
-                # Otherwise this time would count in the program's own spans.
-                what = "span", "dagprofiler: write", "dagprofiler"
-                spans.rows.append((*what, now, clock(), None, None))
+        held = len(spans.rows)
+        is_due = now >= self._write_s or held > self.limit
+        if is_due and self.write(wait=False) and held > _MANY:
+            # Otherwise this time would count in the program's own spans.
+            what = "span", "dagprofiler: write", "dagprofiler"
+            spans.rows.append((*what, now, clock(), None, None))
         self.due_s = self._write_s if self._usage is None else min(self._write_s, now + _USAGE_S)
-
-    def _write_next(self, now: float) -> None:
-        """Set when to write next: after the end of the process, as soon as there is a span."""
-        self._write_s = -math.inf if self._over else now + self.options.interval_s
 
     def _begin_file(self) -> TraceFile:
         """Choose the file as early as possible: the program may change its directory."""
@@ -207,20 +198,18 @@ class Recorder(Collection):
 
         With `wait`, wait for another thread that writes.
         """
-        if not self.lock.acquire(blocking=wait):
+        # A signal handler or a finalizer may call this amid a write.
+        if self._writer == threading.get_ident() or not self.lock.acquire(blocking=wait):
             return False
         try:
-            # A signal handler or a finalizer may call this amid a write.
-            if self._writing:
-                return False
-            self._writing = True
-            try:
-                self._write_next(clock())
-                self._put(self._take())
-            finally:
-                self._writing = False
+            self._writer = threading.get_ident()
+            self._write_s = -math.inf if self._over else clock() + self.options.interval_s
+            events = self._take()
+            if self.options.enable:
+                self._put(events)
             return True
         finally:
+            self._writer = None
             self.lock.release()
 
     def _take(self) -> list[str]:
@@ -254,7 +243,6 @@ class Recorder(Collection):
             self._file.write(events, closed=closed or self._over)
         except OSError as error:
             self._failed = True
-            self.due_s = -math.inf
             from logging import getLogger
 
             logger = getLogger("dagprofiler.tracing")
@@ -288,7 +276,7 @@ class Recorder(Collection):
                 self._put([], closed=True)
                 self._file, self._failed = None, False
             self._usage = Usage(clock()) if options.cpu_mem_usage else None
-            self._write_next(clock())
+            self._write_s = min(self._write_s, clock() + options.interval_s)
         # The next span looks at all of these.
         self.due_s = -math.inf
         switch()
