@@ -636,7 +636,7 @@ def _circumstances(instance: _Object, execution: _Object) -> _Object:
         "seed": None,
     }
     environment: _Object = {"not_measured": not_measured}
-    machines = execution.get("machines") or ()
+    machines = execution.get("machines") or []
     if len(machines) == 1:
         machine = machines[0]
         metadata["hostname"] = machine["nodeName"]
