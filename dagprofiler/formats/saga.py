@@ -69,7 +69,7 @@ def network_of(network: Any) -> dict[str, Any]:
             speeds, links = dict(network["speeds"]), network.get("bandwidth", {})
             if not isinstance(links, Mapping):
                 links = dict.fromkeys(combinations(speeds, 2), links)
-        links = [(source, target, bandwidth) for (source, target), bandwidth in links.items()]
+        ends = [(source, target, value) for (source, target), value in links.items()]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{_NETWORK}; got {short_repr(network)}") from error
     if not speeds:
@@ -80,7 +80,7 @@ def network_of(network: Any) -> dict[str, Any]:
     ]
     edges = [
         {"source": source, "target": target, "speed": bandwidth}
-        for (source, target), bandwidth in _mesh(list(speeds), links).items()
+        for (source, target), bandwidth in _mesh(list(speeds), ends).items()
     ]
     return {"nodes": nodes, "edges": edges}
 
