@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +24,6 @@ from dagprofiler.engine.hooks import Hook, RunInfo
 from dagprofiler.engine.log import Results, RoundLog, RoundResult, RunLog
 from dagprofiler.engine.setup import RunOptions, Setup, Workflow, prepare
 from dagprofiler.errors import (
-    GraphError,
     RunError,
     WorkerError,
     describe,
@@ -545,8 +544,9 @@ class Run:
         self._kinds = kinds_of_rounds(self.log, past)
         #: The kind of the round that runs or is next, and which one it is, in words.
         self._kind = self._where = ""
-        #: Of the last round; names of tasks that failed, before the round's tasks are renumbered.
+        #: Of the last round, in which rules may have numbered tasks otherwise than in the first.
         self._results = Results()
+        self._outputs: dict[str, Mapping[str, Any]] = {}
         self._failed: dict[str, BaseException] = {}
         #: When the first round began, and what hooks had taken by then.
         self._begun: tuple[float, float] | None = None
@@ -617,7 +617,7 @@ class Run:
         """Run the whole DAG once, here or in another process."""
         log, setup = self.log, self._setup
         # The last round's outputs are no longer needed, only its measurements.
-        self._results = Results()
+        self._results, self._outputs = Results(), {}
         if setup.several and setup.options.rounds.collect_garbage is not None:
             begun = perf_counter()
             gc.collect()
@@ -686,15 +686,9 @@ class Run:
             if contract.bound:
                 bound = contract.bound.items()
                 self.log.bound[name] = {key: short_repr(value) for key, value in bound}
-        if round_log.growth is None:
-            return
-        try:
-            numbers = self.log.settle(round_log)
-        except GraphError:
-            results.outputs = {}
-            raise
-        if numbers is not None:
-            results.renumber(numbers)
+        if round_log.growth is not None:
+            self.log.settle(round_log)
+        self._outputs = {names[i]: values for i, values in results.outputs.items()}
 
     def _add(self, result: RoundResult, kind: str) -> None:
         """Add a round that another process ran, and report it to the hooks."""
@@ -776,8 +770,8 @@ class Run:
         log, setup = self.log, self._setup
         # All rounds have ended and use one clock; the executor is not needed any more.
         log.ahead_s = SerialExecutor.ahead_s
-        names, order, outputs = log.wiring.names, log.wiring.order, self._results.outputs
-        named = {names[i]: outputs[i] for i in order if i in outputs}
+        order = [log.wiring.names[i] for i in log.wiring.order]
+        outputs = {name: self._outputs[name] for name in order if name in self._outputs}
         final = outputs.get(order[-1], {}) if order else {}
         calibrations = asked_for
         if setup.several:
@@ -789,7 +783,7 @@ class Run:
             self._past.finish(log)
         workflow, tables = setup.workflow, Tables(log)
         seed, name = setup.options.seed, workflow.name
-        return Profile.from_run(tables, workflow.config, seed, named, final, name=name)
+        return Profile.from_run(tables, workflow.config, seed, outputs, final, name=name)
 
 
 def kinds_of_rounds(log: RunLog, past: Past | None) -> Iterator[tuple[str, str]]:
