@@ -541,7 +541,7 @@ def test_nothing_that_measures_is_left_behind(clock, error):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"executor": "threads:2"}, r"'threads:2'; give ThreadPoolExecutor\(2\), which only"),
+        ({"executor": "threads:2"}, r"as ThreadPoolExecutor\(2\), .* got 'threads:2'"),
         ({"rounds": 0}, "Rounds: n must be .* at least 1 or 'auto', got 0"),
         ({"rounds": "six"}, "got 'six'"),
         ({"rounds": Rounds(1, busy_cores=10_000)}, "busy_cores=10000: this process may use"),
