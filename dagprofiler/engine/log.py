@@ -248,9 +248,9 @@ class RoundLog:
 
     kind: str
     wiring: Wiring = field(repr=False, compare=False)
-    times: list[float | None]
-    ran_on: list[int]
-    wire_bytes: list[int]
+    times: list[float | None] = field(default_factory=list)
+    ran_on: list[int] = field(default_factory=list)
+    wire_bytes: list[int] = field(default_factory=list)
     payload_bytes: dict[int, int] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
     readings: dict[int, Readings] = field(default_factory=dict)
@@ -338,10 +338,9 @@ class RoundLog:
         zero_s
             Reading of its worker's clock from which times count.
         """
-        readings, note = self.readings[i], self.note_of(i)
-        digest = readings.digest
+        note = self.note_of(i)
         return {
-            "readings": {**readings._asdict(), "digest": digest and digest.hex(), "reasons": {}},
+            "readings": {**self.readings[i]._asdict(), "reasons": {}},
             "spans": note.spans and note.spans.shifted(-zero_s),
             "undeclared_bytes": note.undeclared_bytes,
         }
@@ -350,10 +349,7 @@ class RoundLog:
         """Enter what :meth:`entry` returned."""
         from dagprofiler.measure.instruments import Readings
 
-        readings = Readings(**entry["readings"])
-        if readings.digest is not None:
-            readings = readings._replace(digest=bytes.fromhex(entry["readings"]["digest"]))
-        self.readings[i] = readings
+        self.readings[i] = Readings(**entry["readings"])
         if entry["spans"] is not None:
             self.note(i, spans=TaskSpans(*entry["spans"]).shifted(zero_s))
         if entry["undeclared_bytes"]:
@@ -615,7 +611,7 @@ class RunLog:
 
     def describe_environment(self, calibrations: Iterable[Calibration]) -> None:
         """Describe the machine, and what the processes that computed had loaded."""
-        self.environment = environment(thorough=self.setup.several)
+        self.environment = environment(thorough=self.setup.options.several)
         for calibration in calibrations:
             self.environment["calibration"] = calibration.to_dict()
         for round_log in self.rounds:

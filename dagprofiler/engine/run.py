@@ -422,13 +422,6 @@ class HookCalls:
         tracing = self._only("tracing", "one Tracer records a run")
         if store is None and tracing is None:
             return setup.instruments
-        if tracing is not None:
-            from dagprofiler.tracing.functions import Tracing
-
-            if not isinstance(tracing, Tracing):
-                raise refused(
-                    f"hooks: 'tracing' must be that of a Tracer, got {short_repr(tracing)}"
-                )
         if store is not None and setup.options.rounds.fresh_process:
             raise refused(
                 "hooks: rounds in fresh processes report their tasks only when they are over, so "
@@ -465,15 +458,14 @@ class HookCalls:
 
     def close(self) -> None:
         """Close each hook once, even if some raise."""
-        while self.hooks:
+        if self.hooks:
             hook = self.hooks.pop(0)
             try:
                 hook.close()
             except Exception as error:  # noqa: BLE001  (the others must be closed too)
                 self.failures.append((f"{type(hook).__name__}.close", error))
-            except BaseException:
+            finally:
                 self.close()
-                raise
 
 
 #: The age of a calibration from which on rounds take it anew, in seconds.
@@ -618,7 +610,7 @@ class Run:
         log, setup = self.log, self._setup
         # The last round's outputs are no longer needed, only its measurements.
         self._results, self._outputs = Results(), {}
-        if setup.several and setup.options.rounds.collect_garbage is not None:
+        if setup.options.several and setup.options.rounds.collect_garbage is not None:
             begun = perf_counter()
             gc.collect()
             log.costs.garbage_s += perf_counter() - begun
@@ -661,9 +653,9 @@ class Run:
             frontier = self._past.frontier(frontier, number)
         log.wiring = wiring = frontier.wiring
         # Each task removes its inputs; another round needs them again.
-        inputs, is_last = setup.given_inputs, not (setup.several or setup.allocation)
-        tasks, slots = len(wiring.names), len(wiring.owner)
-        round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
+        inputs, is_last = setup.given_inputs, not (setup.options.several or setup.allocation)
+        round_log = RoundLog(kind, wiring)
+        round_log.extend(len(wiring.names), len(wiring.owner))
         if instruments is not None:
             round_log.columns = dict.fromkeys(instruments.columns, "")
         self._executor.begin(instruments, wiring)
@@ -744,14 +736,13 @@ class Run:
             return
         self._ended = True
         self._executor.close()
-        log, costs = self.log, self.log.costs
-        ended_s, started_s = perf_counter(), self._setup.started
+        log, costs, setup = self.log, self.log.costs, self._setup
+        ended_s, started_s = perf_counter(), setup.started
         costs.hooks_s = self._hooks.spent_s
         costs.total_s = costs.earlier_s + ended_s - started_s
         begun_s, hooks_s = self._begun or (ended_s, costs.hooks_s)
         costs.prepare_s = begun_s - started_s - hooks_s
         # Neither tracebacks of failures nor the profile keep tasks and inputs alive.
-        setup = self._setup
         setup.given_inputs.clear()
         workflow = replace(setup.workflow, tasks=[], contracts=[], dynamic=None)
         options = RunOptions(rounds=setup.options.rounds, schedule=setup.options.schedule)
@@ -774,7 +765,7 @@ class Run:
         outputs = {name: self._outputs[name] for name in order if name in self._outputs}
         final = outputs.get(order[-1], {}) if order else {}
         calibrations = asked_for
-        if setup.several:
+        if setup.options.several:
             from dagprofiler.measure.calibrate import calibration_of_process
 
             calibrations = [calibration_of_process(oldest_s=_CALIBRATED_S)]
@@ -798,7 +789,7 @@ def kinds_of_rounds(log: RunLog, past: Past | None) -> Iterator[tuple[str, str]]
     measured = 0
     while log.ended_by is None:
         measured += 1
-        single = not (setup.several or setup.allocation)
+        single = not (setup.options.several or setup.allocation)
         yield MEASURED, "" if single else f" in round {measured}{of_how_many}"
         log.ended_by = _enough(log, measured, perf_counter() - since_s, earlier)
     if setup.allocation:

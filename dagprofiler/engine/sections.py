@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 from dagprofiler._document.rounds import (
@@ -75,19 +74,19 @@ def spans_of(log: RunLog) -> dict[str, Any]:
     }
 
 
-NO_MODEL = "the task has no cost model"
-NOT_FINISHED = "the task did not finish"
-NOT_METERED = "the task was not metered"
-NOT_CALIBRATED = "the machine was not calibrated: dagprofiler.calibrate(), or several rounds, do it"
-
 #: Candidate for a node's weight to the column of samples that it comes from.
 _METERED = {"counted_instructions": "instructions", "cpu_time_ms": "cpu_ms"}
 
-#: How to get a candidate that was not measured.
-_HOW = {
+#: Why no task has a candidate for a node's weight.
+_LACKING = {
     "counted_instructions": "not metered: run(meters='full') counts them",
     "cpu_time_ms": "not metered: run(meters='default') and several rounds measure it",
+    "estimated_instructions": "the task has no cost model",
+    "reference_time_ms": (
+        "the machine was not calibrated: dagprofiler.calibrate(), or several rounds, do it"
+    ),
 }
+_NOT_FINISHED = "the task did not finish"
 
 
 @dataclass(eq=False)
@@ -139,15 +138,11 @@ class Tables:
             sections["samples"] = self._samples
             if len(log.rounds) > 1:
                 sections["statistics"] = statistics_of(self._samples, differing_outputs(log))
-        sections["timeline"] = {
-            "workers": log.workers,
-            "columns": ["task", "round", "worker", *MOMENTS],
-            "records": list(
-                chain.from_iterable(
-                    self._timeline(number, round_log) for number, round_log in enumerate(log.rounds)
-                )
-            ),
-        }
+        records: list[list[Any]] = []
+        for number, round_log in enumerate(log.rounds):
+            records += self._timeline(number, round_log)
+        columns = ["task", "round", "worker", *MOMENTS]
+        sections["timeline"] = {"workers": log.workers, "columns": columns, "records": records}
         if any(round_log.facts("spans") for round_log in log.rounds):
             sections["spans"] = spans_of(log)
         if any(round_log.growth is not None for round_log in log.rounds):
@@ -243,10 +238,8 @@ class Tables:
                 continue
             slots = [wiring.first_slot[source] + position for position, _ in routes]
             fields = wiring.fields(source, routes)
-            size_bytes, wire_bytes = (
-                [payload[slot] for slot in slots],
-                [wire[slot] for slot in slots],
-            )
+            size_bytes = [payload[slot] for slot in slots]
+            wire_bytes = [wire[slot] for slot in slots]
             by_field = None
             if len(fields) > 1:
                 by_field = {
@@ -355,33 +348,31 @@ class Tables:
 
     def _weight_sources(self) -> dict[str, Any]:
         """Return the weight of each task, and its other candidates; empty if no task has any."""
-        log = self.log
-        if not (log.estimates or self._candidates):
+        if not self._candidates:
             return {}
-        return {log.wiring.names[i]: self._sources_of(i) for i in log.wiring.order}
+        return {self.log.wiring.names[i]: self._sources_of(i) for i in self.log.wiring.order}
 
     def _sources_of(self, i: int) -> dict[str, Any]:
-        estimate = self.log.estimates.get(i)
-        entry: dict[str, Any] = {
-            "node_weight": "default" if estimate is None else "estimated_instructions"
-        }
+        has_model, finished = i in self.log.estimates, self._compute_ms[i] is not None
+        values = {candidate: column[i] for candidate, column in self._candidates.items()}
         reasons = {}
-        if self.log.estimates:
-            entry["estimated_instructions"] = estimate
-            if estimate is None:
-                reasons["estimated_instructions"] = NO_MODEL
-        finished = self._compute_ms[i] is not None
-        for candidate, values in self._candidates.items():
-            entry[candidate] = values[i]
-            if values[i] is None:
-                why = self._why.get(_METERED.get(candidate, ""), NOT_METERED)
-                reasons[candidate] = why if finished else NOT_FINISHED
-        return {**entry, "reasons": reasons} if reasons else entry
+        for candidate in [candidate for candidate, value in values.items() if value is None]:
+            if candidate == "estimated_instructions":
+                reasons[candidate] = _LACKING[candidate]
+            elif finished:
+                column = _METERED.get(candidate, "")
+                reasons[candidate] = self._why.get(column, "the task was not metered")
+            else:
+                reasons[candidate] = _NOT_FINISHED
+        weight = "estimated_instructions" if has_model else "default"
+        return {"node_weight": weight, **values, **({"reasons": reasons} if reasons else {})}
 
     @cached_property
     def _candidates(self) -> dict[str, list[Any]]:
-        """Each measured candidate for a node's weight, besides wall time, by task number."""
-        candidates = {name: self._medians(column) for name, column in _METERED.items()}
+        """Each candidate for a node's weight besides wall time, by task number."""
+        tasks = range(len(self.log.wiring.names))
+        candidates = {"estimated_instructions": [self.log.estimates.get(i) for i in tasks]}
+        candidates.update({name: self._medians(column) for name, column in _METERED.items()})
         calibration = self.log.environment.get("calibration")
         if calibration is not None:
             times_ms = self._medians("corrected_ms")
@@ -397,12 +388,10 @@ class Tables:
     def _medians(self, column: str) -> list[Any]:
         """Return the median of a column of samples, or None, for each task."""
         if self._samples is None:
-            return [None] * len(self.log.wiring.names)
+            return []
         kinds, tasks = self._samples["rounds"], self._samples["tasks"]
-        measured = (
-            measured_of(kinds, tasks[name].get(column, ())) for name in self.log.wiring.names
-        )
-        return [_typical(values) if values else None for values in measured]
+        rows = [measured_of(kinds, tasks[name].get(column, ())) for name in self.log.wiring.names]
+        return [_typical(values) if values else None for values in rows]
 
     @cached_property
     def _why(self) -> dict[str, str]:
@@ -417,14 +406,11 @@ class Tables:
         """Return the columns that no task has, and why."""
         metered = {column for round_log in self.log.rounds for column in round_log.columns}
         reasons = {**self.log.setup.workflow.unknown, **self._why}
-        for candidate, column in _METERED.items():
+        for candidate, why in _LACKING.items():
             if candidate not in self._candidates:
-                why = NOT_FINISHED if column in metered else _HOW[candidate]
-                reasons[candidate] = reasons.get(column, why)
-        if not self.log.estimates:
-            reasons["estimated_instructions"] = NO_MODEL
-        if "reference_time_ms" not in self._candidates:
-            reasons["reference_time_ms"] = NOT_CALIBRATED
+                column = _METERED.get(candidate, "")
+                default = _NOT_FINISHED if column in metered else why
+                reasons[candidate] = reasons.get(column, default)
         return reasons
 
 
@@ -548,7 +534,7 @@ def _sum_ms(seconds: Sequence[float | None], places: Sequence[int]) -> float | N
 
 def differing_outputs(log: RunLog) -> list[str]:
     """Return the tasks whose serialized outputs differed between rounds."""
-    digests_of: dict[int, set[bytes]] = {}
+    digests_of: dict[int, set[str]] = {}
     for round_log in log.rounds:
         for i, readings in round_log.readings.items():
             if readings.digest is not None:

@@ -123,12 +123,12 @@ def hash_outputs(round_log, *digests):
 
 def test_outputs_with_two_hashes_differ():
     rounds = [a_round(1, 1), a_round(1, 1), a_round(1, 1)]
-    for round_log, (first, second) in zip(rounds, [(b"1", b"1"), (b"1", b"2"), (b"1", b"1")]):
+    for round_log, (first, second) in zip(rounds, [("1", "1"), ("1", "2"), ("1", "1")]):
         hash_outputs(round_log, first, second)
     assert differing_outputs(log_of(*rounds)) == ["b"]
     rounds = [a_round(1, 1), a_round(1, None), a_round(1, 1)]
-    hash_outputs(rounds[0], b"1", b"2")
-    hash_outputs(rounds[1], b"1")
+    hash_outputs(rounds[0], "1", "2")
+    hash_outputs(rounds[1], "1")
     assert differing_outputs(log_of(*rounds)) == []
 
 
