@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -21,42 +22,15 @@ TOPIC = "dagprofiler"
 SMALL_BYTES = 10_000
 
 
+@dataclass
 class Held:
-    """The serialized value of one output, as a worker holds it.
+    """The serialized value of one output, as a worker holds it."""
 
-    Parameters
-    ----------
-    frames
-        The serialized value.
-    """
-
-    __slots__ = ("frames",)
-
-    def __init__(self, frames: Any) -> None:
-        self.frames = frames
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Held, (self.frames,)
+    frames: Any
 
     def __sizeof__(self) -> int:
         # Dask uses it to place tasks near their inputs, and to limit memory.
         return object.__sizeof__(self) + frames_bytes(self.frames)
-
-
-class _Gone:
-    """In place of outputs that could not be recomputed after their worker died."""
-
-    def __init__(self, why: str) -> None:
-        self._why = why
-
-    def __getitem__(self, _: str) -> _Gone:
-        return self
-
-    @property
-    def frames(self) -> Any:
-        raise RuntimeError(
-            f"an input was lost with its worker and could not be recomputed: {self._why}"
-        )
 
 
 class Anywhere(SchedulerPlugin):  # type: ignore[misc]  # Dask has no types
@@ -89,6 +63,8 @@ def perform_job(job: Job, key: str, *inputs: Any) -> Any:
 
     The event arrives before Dask reports that the job is done: both use the same stream.
     """
+    if not all(isinstance(data, Held) for data in inputs):
+        raise RuntimeError("an input was lost with its worker and could not be computed again")
     begun = perf_counter()
     result = job([held.frames for held in inputs])
     took_s = perf_counter() - begun
@@ -103,6 +79,4 @@ def perform_job(job: Job, key: str, *inputs: Any) -> Any:
     sent = result.replace(leave)
     packed, worker = pickle.dumps(sent, pickle.HIGHEST_PROTOCOL), get_worker()
     worker.log_event(TOPIC, (key, worker.address, took_s, packed))
-    if not stay and any(record.error is not None for record in result.records):
-        return _Gone(f"task {job.name!r} failed when it was run again")
     return next(iter(stay.values())) if len(stay) == 1 else stay
