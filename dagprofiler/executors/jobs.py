@@ -231,9 +231,9 @@ def _record_of(task: JobTask, key: str, packed: Any, frames: list[Any], *, alone
     return record if session is packed else _sent(record, task, session)
 
 
-def _call_of(task: JobTask, session: Session) -> tuple[Any, ...]:
+def _call_of(task: JobTask, session: Session) -> Any:
     """Return the fields of the Work of a task."""
-    call: Any = task.call
+    call = task.call
     if isinstance(call, bytes):
         computes, contract, inputs, decoders = pickle.loads(call)
         computes.config = session.config
