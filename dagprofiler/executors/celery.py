@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -40,15 +42,16 @@ class _Worker(NamedTuple):
     heard_s: float
 
 
+@dataclass
 class _PendingTask:
     """A job that was sent and has not returned.
 
     Attributes
     ----------
-    future
-        Of its result.
     result
         Celery's ``AsyncResult``.
+    future
+        Of its result.
     sent_s
         When it was sent.
     seen
@@ -57,14 +60,11 @@ class _PendingTask:
         How many roll calls in a row have not found it.
     """
 
-    __slots__ = ("future", "missed", "result", "seen", "sent_s")
-
-    def __init__(self, result: Any) -> None:
-        self.future = running_future()
-        self.result = result
-        self.sent_s = monotonic()
-        self.seen = False
-        self.missed = 0
+    result: Any
+    future: Future[JobResult] = field(default_factory=running_future)
+    sent_s: float = field(default_factory=monotonic)
+    seen: bool = False
+    missed: int = 0
 
 
 class CeleryExecutor(Executor):
@@ -130,9 +130,9 @@ class CeleryExecutor(Executor):
     @property
     def capacity(self) -> int:
         """Two jobs for each process of the workers."""
-        workers = [*self._workers.values()]
-        processes: int = sum(worker.answer["processes"] for worker in workers)
-        return JOBS_PER_WORKER * processes
+        # A copy, since another thread changes it.
+        processes = [worker.answer["processes"] for worker in [*self._workers.values()]]
+        return JOBS_PER_WORKER * sum(processes)
 
     def open(self) -> None:
         """Find the workers.
@@ -165,13 +165,12 @@ class CeleryExecutor(Executor):
                 f"CeleryExecutor: no worker of app {self._app.main!r} takes jobs from queue "
                 f"{self._queue()!r}: start one, of an app with include=[{_WORKER_MODULE!r}]"
             )
-        apart = [name for name, worker in self._workers.items() if not worker.answer["reaches"]]
-        if not apart:
+        if all(worker.answer["reaches"] for worker in self._workers.values()):
             self.folder = self._shared_files.folder
         elif self._shared_folder is not None:
             raise refused(
-                f"CeleryExecutor: folder: worker {apart[0]!r} cannot write into "
-                f"{self._shared_folder!r}, or it is not the same folder there"
+                f"CeleryExecutor: folder: not all workers can write into {self._shared_folder!r}, "
+                "or it is not the same folder there"
             )
         self._closed = threading.Event()
         self._taker = self._start(self._take_results)
@@ -273,12 +272,11 @@ class CeleryExecutor(Executor):
                 for pending in [*self._pending.values()]:
                     pending.result.ready()
                 closed.wait(_POLL_S)
-            except TimeoutError:
+            except (TimeoutError, socket.timeout):
                 pass
             except Exception as error:  # noqa: BLE001  (a backend may raise anything)
-                if type(error).__name__ != "timeout":  # Python 3.9's socket.timeout
-                    for job in [*self._pending]:
-                        self._lose(job, f"the result backend: {describe(error)}")
+                for job in [*self._pending]:
+                    self._lose(job, f"the result backend: {describe(error)}")
 
     def _watch(self, closed: threading.Event) -> None:
         """Look for lost jobs while jobs are pending."""
@@ -289,8 +287,8 @@ class CeleryExecutor(Executor):
                 self._look_for(jobs)
 
     def _look_for(self, jobs: list[str]) -> None:
-        roll: dict[str, dict[str, Any]] = {}
         # Without a broker there are no answers.
+        roll: dict[str, dict[str, Any]] = {}
         with suppress(Exception):
             roll = self._call_roll(jobs, None)
         self._note(roll)
