@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, NamedTuple
 
-from dagprofiler.errors import describe, needs_extra, refused, short_repr
+from dagprofiler.errors import describe, needs_extra, refused
 from dagprofiler.executors import Executor, running_future, settle
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.executors.jobs import JobResult
@@ -151,15 +151,10 @@ class CeleryExecutor(Executor):
             raise refused("CeleryExecutor: the app has no result backend: Celery(..., backend=...)")
         self._shared_files = SharedFiles(self._shared_folder)
         self._workers, deadline_s = {}, monotonic() + self._patience_s
-        try:
-            # Those of a busy machine take long to answer.
-            while not self._workers and monotonic() < deadline_s:
-                # Stop at as many answers as last time, instead of waiting for others.
-                self._note(self._call_roll([], self._answers or None))
-        except Exception as error:
-            raise refused(
-                f"CeleryExecutor: the workers cannot be reached: {describe(error)}"
-            ) from error
+        # Those of a busy machine take long to answer.
+        while not self._workers and monotonic() < deadline_s:
+            # Stop at as many answers as last time, instead of waiting for others.
+            self._note(self._call_roll([], self._answers or None))
         if not self._workers:
             raise refused(
                 f"CeleryExecutor: no worker of app {self._app.main!r} takes jobs from queue "
@@ -350,9 +345,7 @@ def _outcome(result: Any) -> JobResult:
     from dagprofiler.executors.celery_worker import from_text
 
     value = result.result
-    if result.state == "SUCCESS":
-        outcome: JobResult = from_text(value)
-        return outcome
-    if isinstance(value, Exception):
-        raise value
-    raise RuntimeError(f"its state in Celery is {result.state}: {short_repr(value)}")
+    if result.state != "SUCCESS":
+        raise value if isinstance(value, Exception) else RuntimeError(f"{result.state}: {value}")
+    outcome: JobResult = from_text(value)
+    return outcome

@@ -9,16 +9,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 from threading import Lock
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from dagprofiler._util.checks import integer
 from dagprofiler.errors import needs_extra, refused, short_repr
 from dagprofiler.executors import Executor, running_future, settle
-from dagprofiler.executors.jobs import JobResult
+from dagprofiler.executors.jobs import Job, JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import frames_bytes
+
+#: One topic of events for all runs: a scheduler keeps the last events of each topic forever.
+TOPIC = "dagprofiler"
+
+#: Outputs up to this size are sent with the record, and values with the jobs: to fetch one takes as
+#: long as a task.
+_SMALL_BYTES = 10_000
 
 #: How long a cluster may have no worker: a nanny starts another one in a few seconds.
 _WITHOUT_WORKERS_S = 60.0
@@ -30,6 +37,17 @@ _DISCONNECTED = "the connection to the scheduler was lost"
 
 #: What Dask takes for the bandwidth between workers before it has measured one.
 _BYTES_PER_S = 100e6
+
+
+@dataclass
+class Held:
+    """The serialized value of one output, as a worker holds it."""
+
+    frames: Any
+
+    def __sizeof__(self) -> int:
+        # Dask uses it to place tasks near their inputs, and to limit memory.
+        return object.__sizeof__(self) + frames_bytes(self.frames)
 
 
 class _Output(NamedTuple):
@@ -108,15 +126,6 @@ class DaskExecutor(Executor):
         self.retries = integer("DaskExecutor: retries", retries)
         self._client: Any = None
         self._cluster: Any = None
-        self._run = ""
-        self._submitted = 0
-        #: The threads of each worker, by its address; whether workers have come or gone since.
-        self._workers: dict[str, int] = {}
-        self._changed = True
-        #: Since when there is no worker, while there is none.
-        self._empty_since = 0.0
-        #: How long jobs took altogether, and how many.
-        self._took_s, self._done = 0.0, 0
         #: The jobs that have not returned, by Dask's keys.
         self._sent: dict[str, _SentJob] = {}
         self._lock = Lock()
@@ -134,24 +143,25 @@ class DaskExecutor(Executor):
         """Connect to the cluster, or start one."""
         from concurrent.futures import ThreadPoolExecutor
 
-        from dagprofiler.executors._dask_worker import TOPIC, Anywhere
-
         # Ctrl-C in the middle of it would leave a cluster that can be neither used nor ended.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(self._connect).result()
         client = self._client
         # By default it collects messages for 10 ms, to send many at once; here there are few.
         client.scheduler_comm.interval = 0
-        self._run, self._changed, self._empty_since = (
-            f"dagprofiler-{uuid4().hex}",
-            True,
-            monotonic(),
-        )
+        #: What keys of the run begin with, and how many jobs it has sent.
+        self._run, self._submitted = f"dagprofiler-{uuid4().hex}", 0
+        #: The threads of each worker, by its address; whether workers have come or gone since.
+        self._workers: dict[str, int] = {}
+        self._changed = True
+        #: Since when there is no worker, while there is none.
+        self._empty_since = monotonic()
+        #: How long jobs took altogether, and how many.
         self._took_s, self._done = 0.0, 0
         client.subscribe_topic(TOPIC, self._heard)
         client.subscribe_topic("all", self._heard_of_workers)
         _check_versions(client)
-        client.register_plugin(Anywhere(self._run), name=self._run)
+        client.register_plugin(_anywhere(self._run), name=self._run)
 
     def _connect(self) -> None:
         """Connect to the cluster; without one, start one."""
@@ -168,25 +178,19 @@ class DaskExecutor(Executor):
                     threads_per_worker=1, dashboard_address="127.0.0.1:0"
                 )
         elif isinstance(place, Client):
-            if place.status != "running":
-                raise refused(
-                    f"DaskExecutor: expected a client that is connected, got {short_repr(place)}"
-                )
             place, security = place.scheduler.address, place.security
         # A separate client: the subscriptions of the user's belong to the user.
         self._client = Client(place, security=security, set_as_default=False)
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Have a worker call the job with the values of Dask's futures."""
-        from dagprofiler.executors._dask_worker import perform_job
-
         self.check()
         self._submitted += 1
         key = f"{self._run}-{self._submitted}"
         with self._lock:
             worker = self._first_free([data for data in handles if type(data) is _Output])
             in_dask = self._client.submit(
-                perform_job,
+                _perform,
                 job,
                 key,
                 *(data.future if type(data) is _Output else data for data in handles),
@@ -233,10 +237,8 @@ class DaskExecutor(Executor):
 
     def put(self, frames: Any) -> Any:
         """Send a value to the cluster; a small one is sent with the jobs."""
-        from dagprofiler.executors._dask_worker import SMALL_BYTES, Held
-
         held, size_bytes = Held(frames), frames_bytes(frames)
-        if size_bytes <= SMALL_BYTES:
+        if size_bytes <= _SMALL_BYTES:
             return held
         if size_bytes <= _KEPT_BYTES:
             # As a task, which is done again if its worker dies.
@@ -245,8 +247,6 @@ class DaskExecutor(Executor):
 
     def fetch(self, handle: Any) -> Any:
         """Fetch a value, unless it came with its record."""
-        from dagprofiler.executors._dask_worker import Held
-
         if isinstance(handle, Held):
             return handle.frames
         try:
@@ -256,8 +256,6 @@ class DaskExecutor(Executor):
 
     def close(self) -> None:
         """Disconnect from the cluster; end it, if :meth:`open` started it."""
-        from dagprofiler.executors._dask_worker import TOPIC
-
         client, cluster = self._client, self._cluster
         with self._lock:
             # Dask cancels futures without references.
@@ -288,8 +286,6 @@ class DaskExecutor(Executor):
 
     def _with_handles(self, packed: bytes, sent: _SentJob, worker: str) -> JobResult:
         """Return the result of a job with a handle for each output."""
-        from dagprofiler.executors._dask_worker import Held
-
         result: JobResult = pickle.loads(packed)
         result.attempts = (*result.attempts, *sent.lost)
         in_dask = sent.in_dask
@@ -364,3 +360,47 @@ def _check_versions(client: Any) -> None:
         # A worker that has just died cannot be reached.
         if answer != ours and not isinstance(answer, OSError):
             raise refused(f"DaskExecutor: expected dagprofiler {ours}, got {answer!r} at {where}")
+
+
+def _anywhere(run: str) -> Any:
+    """Return a plugin that lets a task whose worker has gone, with all others, run on any new one.
+
+    Dask itself would wait for that worker. The keys of the tasks begin with `run`.
+    """
+    from distributed import SchedulerPlugin
+
+    class Anywhere(SchedulerPlugin):  # type: ignore[misc]  # Dask has no types
+        async def start(self, scheduler: Any) -> None:
+            self.scheduler = scheduler
+
+        def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
+            if finish == "no-worker" and str(key).startswith(run):
+                self.scheduler.tasks[key].worker_restrictions = None
+
+    return Anywhere()
+
+
+def _perform(job: Job, key: str, *inputs: Any) -> Any:
+    """Run a job in a worker: send its result as an event, return its large outputs, which stay.
+
+    The event arrives before Dask reports that the job is done: both use the same stream.
+    """
+    from distributed import get_worker
+
+    if not all(isinstance(data, Held) for data in inputs):
+        raise RuntimeError("an input was lost with its worker and could not be computed again")
+    begun = perf_counter()
+    result = job([held.frames for held in inputs])
+    took_s = perf_counter() - begun
+    stay: dict[tuple[int, str], Held] = {}
+
+    def leave(k: int, field: str, frames: Any) -> Any:
+        if result.records[k].wire_bytes[field] <= _SMALL_BYTES:
+            return frames
+        stay[k, field] = Held(frames)
+        return None
+
+    sent = result.replace(leave)
+    packed, worker = pickle.dumps(sent, pickle.HIGHEST_PROTOCOL), get_worker()
+    worker.log_event(TOPIC, (key, worker.address, took_s, packed))
+    return next(iter(stay.values())) if len(stay) == 1 else stay

@@ -14,7 +14,6 @@ from processes import alive_in, until
 from relay import Relay
 
 from dagprofiler import DAG, Hook, RunError, ValidationError, WorkerError
-from dagprofiler.executors.dask import DaskExecutor
 from dagprofiler.executors.pools import PoolExecutor
 
 if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
@@ -22,7 +21,7 @@ if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
 import dask
 import distributed
 
-from dagprofiler.executors._dask_worker import TOPIC
+from dagprofiler.executors.dask import TOPIC, DaskExecutor
 
 pytestmark = of_engine
 #: What nothing here takes as long as; a test that waits for it has failed.
