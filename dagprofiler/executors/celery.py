@@ -131,8 +131,8 @@ class CeleryExecutor(Executor):
     def capacity(self) -> int:
         """Two jobs for each process of the workers."""
         # A copy, since another thread changes it.
-        processes = [worker.answer["processes"] for worker in [*self._workers.values()]]
-        return JOBS_PER_WORKER * sum(processes)
+        workers = [*self._workers.values()]
+        return JOBS_PER_WORKER * sum(int(worker.answer["processes"]) for worker in workers)
 
     def open(self) -> None:
         """Find the workers.

@@ -126,6 +126,9 @@ class DaskExecutor(Executor):
         self.retries = integer("DaskExecutor: retries", retries)
         self._client: Any = None
         self._cluster: Any = None
+        #: The threads of each worker, by its address; whether workers have come or gone since.
+        self._workers: dict[str, int] = {}
+        self._changed = True
         #: The jobs that have not returned, by Dask's keys.
         self._sent: dict[str, _SentJob] = {}
         self._lock = Lock()
@@ -151,9 +154,7 @@ class DaskExecutor(Executor):
         client.scheduler_comm.interval = 0
         #: What keys of the run begin with, and how many jobs it has sent.
         self._run, self._submitted = f"dagprofiler-{uuid4().hex}", 0
-        #: The threads of each worker, by its address; whether workers have come or gone since.
-        self._workers: dict[str, int] = {}
-        self._changed = True
+        self._workers, self._changed = {}, True
         #: Since when there is no worker, while there is none.
         self._empty_since = monotonic()
         #: How long jobs took altogether, and how many.
@@ -317,7 +318,6 @@ class DaskExecutor(Executor):
         else:
             return
         self._changed = True
-        self.capacity_changed()
 
     def _fail(self, key: str, error: BaseException) -> None:
         """Fail a job, unless it has returned."""

@@ -313,8 +313,8 @@ class Dispatcher:
         #: How many tasks were submitted here and are not returned.
         self._running = 0
         self._pending: dict[Future[Any], PendingJob] = {}
-        #: Finished futures and when they finished; None for a change of capacity.
-        self._done: SimpleQueue[tuple[Any, float]] = SimpleQueue()
+        #: Finished futures and when they finished.
+        self._done: SimpleQueue[tuple[Future[Any], float]] = SimpleQueue()
         #: What :meth:`next` returns, as far as it is known.
         self._landed: deque[tuple[int, int, Any]] = deque()
         self._report = RoundReport()
@@ -340,7 +340,6 @@ class Dispatcher:
         """
         if not self._is_open:
             self._is_open = True
-            self._executor.on_capacity = self._wake
             self._executor.open()
         self._wiring = wiring
         self._report = RoundReport(waited_s=0.0)
@@ -389,10 +388,6 @@ class Dispatcher:
         else:
             self._pending[future] = PendingJob(tasks, sent_s)
 
-    def _wake(self) -> None:
-        """Make :meth:`next` return; called in any thread."""
-        self._done.put((None, 0.0))
-
     def _lose(self, tasks: list[SubmittedTask], error: Exception) -> None:
         """Fail the tasks of a lost job."""
         in_flight = [tasks, *(pending.tasks for pending in self._pending.values())]
@@ -415,7 +410,7 @@ class Dispatcher:
     def next(self) -> tuple[int, int, Any]:
         """Wait for a task; return its number, the index of its worker, and its record.
 
-        A number of -1 asks for more tasks, or signals a change of capacity.
+        A number of -1 asks for more tasks: the capacity may have changed.
         """
         batcher = self._batcher
         if not (self._landed or self._is_broken) and batcher.asks_for_more():
@@ -424,28 +419,28 @@ class Dispatcher:
             # Nothing waits for an executor that is broken or has no job to finish.
             for tasks in batcher.jobs(at_once=self._is_broken or not self._pending):
                 self._send(tasks)
-        while not self._landed:
-            future, arrived_s = self._wait()
-            if future is None:
-                return _NO_TASK
-            pending = self._pending.pop(future, None)
-            # Without, it already failed as lost.
-            if pending is not None:
-                self._receive(pending, future, arrived_s)
+        if not self._landed:
+            self._wait()
+        if not self._landed:
+            return _NO_TASK
         self._running -= 1
         return self._landed.popleft()
 
-    def _wait(self) -> tuple[Any, float]:
-        """Wait for a future, and return it and when it finished; None if there is none."""
+    def _wait(self) -> None:
+        """Wait for a job, and receive its records; after a while ask the executor to check."""
         begun = perf_counter()
         try:
-            return self._done.get(timeout=_PATIENCE_S)
+            future, arrived_s = self._done.get(timeout=_PATIENCE_S)
         except Empty:
             self._check()
-            return None, 0.0
+            return
         finally:
             waited_s = self._report.waited_s or 0.0
             self._report.waited_s = waited_s + perf_counter() - begun
+        pending = self._pending.pop(future, None)
+        # Without, it already failed as lost.
+        if pending is not None:
+            self._receive(pending, future, arrived_s)
 
     def _check(self) -> None:
         """Fail all jobs if the executor's check raises."""
@@ -488,7 +483,6 @@ class Dispatcher:
         for task in tasks:
             self._report.attempts[task.number] = (describe(error),)
             self._batcher.add(task._replace(share=1.0))
-        self._wake()
 
     def _opened(self, task: SubmittedTask, record: Record) -> Record:
         """Return a record with its error as it was raised, or the outputs that are needed here."""
@@ -545,7 +539,6 @@ class Dispatcher:
             future.cancel()
         if self._is_open:
             self._is_open = False
-            self._executor.on_capacity = None
             self._executor.close()
 
 

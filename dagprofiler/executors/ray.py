@@ -234,7 +234,7 @@ def _lost(retries: int) -> tuple[str, ...]:
     if count > retries:
         # Ray does not count such deaths as retries.
         raise MemoryError(f"its workers were ended {count} times for lack of memory")
-    return ("its worker died",) * count
+    return tuple("its worker died" for _ in range(count))
 
 
 def _slots(options: Mapping[str, Any]) -> int:
