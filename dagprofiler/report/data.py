@@ -18,7 +18,7 @@ from dagprofiler._document.table import Column, edge_table, edges_of, label_of, 
 from dagprofiler._util import grouped
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import BYTES, quantity
-from dagprofiler.analysis.compare import MEANING, ProfileComparison
+from dagprofiler.analysis.compare import MEANING, WAY_OUT, ProfileComparison
 from dagprofiler.analysis.critical_path import Paths, analysis_of, bounds_of
 from dagprofiler.analysis.makespan import LABELS, PARTS, makespan_of
 from dagprofiler.analysis.weights import known_values
@@ -220,7 +220,7 @@ def comparison(
         "base": {name: theirs[name] for name in _OF_BOTH},
         "names": [found["base"], found["new"]],
         "headline": found.headline(),
-        "meaning": MEANING,
+        "meaning": f"{MEANING}; {WAY_OUT}" if found.needs_rounds else MEANING,
         "total": _judgement(found["total_time"], reasons),
         "verdicts": Counter(entry["verdict"] for entry in times.values()),
         "tasks": [
