@@ -612,7 +612,8 @@ def _wires(
     sizes = [_sum(sketch.sizes, edges) for edges in picture.of]
     largest = max((size for size in sizes if size is not None), default=0)
     steps = set(zip(sketch.path, sketch.path[1:]))
-    plain, critical = [], []
+    plain: list[str] = []
+    critical: list[str] = []
     for (source, target), edges, size, points in zip(picture.edges, picture.of, sizes, routes):
         is_critical = any(sketch.edges[edge] in steps for edge in edges)
         colour, opacity = (CRITICAL, 0.9) if is_critical else ("currentColor", 0.4)
