@@ -26,7 +26,6 @@ from dagprofiler.task import grows as task_grows
 if TYPE_CHECKING:
     from dagprofiler.adapters import Converted
     from dagprofiler.engine.setup import Workflow
-    from dagprofiler.journal.replay import PastRun
     from dagprofiler.rules import Rules
 
 Inputs = Mapping[str, Mapping[str, Any]]
@@ -416,10 +415,9 @@ class DAG(Shown):
 
         calls = HookCalls([] if hooks == () else hooks_of(hooks))
         try:
-            journal = Journal.reopened(path)
+            journal = Journal(path)
             calls.hooks.insert(0, journal)
-            workflow = self._workflow()
-            past: PastRun = journal.past  # type: ignore[assignment]  # set by reopened()
+            past, workflow = journal.reopen(), self._workflow()
             past.compare(
                 workflow,
                 seed=None if seed is None else as_seed(seed),

@@ -34,7 +34,7 @@ class Readings(NamedTuple):
     meters
         The value of each meter; None if it has none.
     digest
-        A hash of the serialized outputs; None if not requested.
+        A hash of the serialized outputs, as hexadecimal digits; None if not requested.
     reasons
         Why meters have no value, by column, as known so far.
     meters_s, garbage_s
@@ -51,7 +51,7 @@ class Readings(NamedTuple):
     decode_s: Sequence[float]
     encode_s: Sequence[float | None]
     meters: Sequence[Number]
-    digest: bytes | None
+    digest: str | None
     reasons: Mapping[str, str]
     meters_s: float
     garbage_s: float
@@ -198,7 +198,7 @@ def _clocked(codec: Codec, spent_s: list[float]) -> Codec:
     return clocked
 
 
-def _digest(encoded: Mapping[str, Any]) -> bytes:
+def _digest(encoded: Mapping[str, Any]) -> str:
     from hashlib import blake2b
 
     digest = blake2b(digest_size=16)
@@ -208,7 +208,7 @@ def _digest(encoded: Mapping[str, Any]) -> bytes:
         digest.update(repr((field, [frame.nbytes for frame in frames])).encode())
         for frame in frames:
             digest.update(frame if frame.c_contiguous else frame.tobytes())
-    return digest.digest()
+    return digest.hexdigest()
 
 
 def _collect_garbage() -> float:

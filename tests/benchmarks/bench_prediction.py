@@ -1,6 +1,8 @@
-"""How far predictions are off: ``python tests/benchmarks/bench_prediction.py [--all | PART ...]``.
+"""How far predictions are off.
 
-Parts:
+``python tests/benchmarks/bench_prediction.py [--all | --quick | PART ...]``
+
+Parts, of which ``--quick`` takes ``forms`` and ``size``:
 
 - ``forms``: cost models of simulated times, and whether their intervals hold the real ones;
 - ``models``: those of real tasks, at 2, 4 and 16 times the largest size measured;
@@ -574,5 +576,6 @@ def schedules():
 if __name__ == "__main__":
     PARTS = [forms, models, values, size, structure, makespan, loky, threads, dask, allocator]
     named = {part.__name__: part for part in [*PARTS, faster, schedules]}
-    for name in [name for name in sys.argv[1:] if name != "--all"] or named:
+    quick = ["forms", "size"] if "--quick" in sys.argv else []
+    for name in quick or [name for name in sys.argv[1:] if name != "--all"] or named:
         named[name]()
