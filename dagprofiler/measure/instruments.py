@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
 from dagprofiler.measure.machine import versions
-from dagprofiler.measure.meters import ALLOCATION, Selection
+from dagprofiler.measure.meters import ALLOCATION, MeterSet, Selection
 
 if TYPE_CHECKING:
     from dagprofiler.tracing.functions import Tracing
@@ -111,7 +111,7 @@ class Instruments:
     def __init__(self, instrumentation: Instrumentation, *, alone: bool = True) -> None:
         self._store = instrumentation.store and instrumentation.store()
         self._tracing = instrumentation.tracing and instrumentation.tracing.open()
-        self._meters = instrumentation.meters.open(alone=alone)
+        self._meters = MeterSet(instrumentation.meters, alone=alone)
         self._metering = False
         self._hashes = instrumentation.hash_outputs
         self._collects = instrumentation.collect_garbage
