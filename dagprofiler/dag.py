@@ -670,21 +670,20 @@ class DAG(Shown):
         Programs for version 0.1.0 replace tasks in ``dag.tasks``. The wiring
         does not change, so a replacement must declare the same outputs.
         """
-        names, has_new = self._wiring.names, False
-        for i, (name, wired) in enumerate(zip(names, self._wired)):
+        names = self._wiring.names
+        changed = [i for i, name in enumerate(names) if self.tasks.get(name) is not self._wired[i]]
+        for i in changed:
+            name, outputs = names[i], self._contracts[i].outputs
             if name not in self.tasks:
                 raise refused(f"task {name!r} was taken out of the DAG, which is wired with it")
-            if self.tasks[name] is wired:
-                continue
             task = self.tasks[name] = check_task(name, self.tasks[name])
             contract = ContractReader(self.serializer).read(name, task)
-            outputs = self._contracts[i].outputs
             if contract.outputs != outputs:
                 raise refused(
                     f"task {name!r} was replaced by one with other outputs: "
                     f"{short_repr(list(contract.outputs))}, wired are {short_repr(list(outputs))}"
                 )
-            self._contracts[i], self._wired[i], has_new = contract, task, True
-        if has_new:
+            self._contracts[i], self._wired[i] = contract, task
+        if changed:
             self._problems = problems_of(self._wiring, self._contracts, {})
         return self._wired
