@@ -64,13 +64,6 @@ print("numpy" in sys.modules, reported(1)[0])
     assert shown.stdout.split() == ["False", "False", "True", "True", "True", "True"]
 
 
-def test_windows_whose_cpu_clock_is_coarse_is_timed_by_the_wall(monkeypatch):
-    ticks = iter([1_000_000, 4_500_000])
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setattr(calibration.time, "perf_counter_ns", lambda: next(ticks))
-    assert calibration._time_ms(lambda: None) == 3.5
-
-
 def test_the_work_of_a_kernel_changes_only_with_its_version():
     # The sum of the numbers of digits of 0 to 29,999, and of what is left of them by 7.
     expected = sum(len(str(i)) + i % 7 for i in range(30_000))

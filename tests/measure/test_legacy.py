@@ -127,11 +127,3 @@ def test_a_run_that_seeds_nothing_here_restores_nothing(pool):
     np.random.set_state((before[1], np.array(before[2], np.uint32), *before[3]))
     AlsoDraws().task_finished(None)
     assert states() == after
-
-
-def test_a_seeded_run_keeps_the_second_of_a_pair_of_normals():
-    random.gauss(0, 1)
-    np.random.standard_normal()
-    before = states()
-    DAG({"a": Idle}).run(seed=1)
-    assert states() == before
