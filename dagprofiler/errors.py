@@ -42,6 +42,7 @@ class GraphError(DagProfilerError, ValueError):
     """Tasks and edges do not form a usable graph."""
 
 
+@dataclass(eq=False, repr=False)
 class CycleError(GraphError):
     """The edges form a cycle, so no execution order exists.
 
@@ -51,15 +52,14 @@ class CycleError(GraphError):
         Task names in edge order; the first and the last are the same.
     """
 
-    def __init__(self, cycle: Sequence[str]) -> None:
-        super().__init__(cycle)
-        self.cycle = tuple(cycle)
+    cycle: Sequence[str]
 
     def __str__(self) -> str:
         cycle = " -> ".join([repr(name) for name in self.cycle])
         return f"tasks form a cycle: {shorten(cycle, _MAX_MESSAGE)}"
 
 
+@dataclass(eq=False, repr=False)
 class ValidationError(GraphError):
     """The graph cannot be run.
 
@@ -69,9 +69,7 @@ class ValidationError(GraphError):
         All problems found, one error each; the message holds the first ten.
     """
 
-    def __init__(self, problems: Sequence[DagProfilerError]) -> None:
-        super().__init__(problems)
-        self.problems = tuple(problems)
+    problems: Sequence[DagProfilerError]
 
     def __str__(self) -> str:
         return _itemized(self.problems)
