@@ -237,7 +237,7 @@ class Tables:
             if self._compute_ms[source] is None:
                 continue
             slots = [wiring.first_slot[source] + position for position, _ in routes]
-            fields = wiring.fields(source, routes)
+            fields = [wiring.field(source, position) for position, _ in routes]
             size_bytes = [payload[slot] for slot in slots]
             wire_bytes = [wire[slot] for slot in slots]
             by_field = None

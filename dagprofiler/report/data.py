@@ -427,7 +427,7 @@ def _comparison(
         "base": {"profile": _facts(base), "summary": _summary(base)},
         "names": [compared["base"], compared["new"]],
         "headline": compared.headline(),
-        "meaning": f"{MEANING}; {WAY_OUT}" if found.needs_rounds else MEANING,
+        "meaning": f"{MEANING}; {WAY_OUT}" if compared.needs_rounds else MEANING,
         "total": _judgement(compared["total_time"], reasons),
         "tasks": [
             {"task": source.numbers[name], **_judgement(entry, reasons)}
