@@ -89,6 +89,8 @@ WRONG_FIELDS = [
     *((fields, f"expected a list.*got {fields!r}$") for fields in ("data", 5, {"data"}, b"data")),
     *(([field], rf"field {re.escape(repr(field))} .*{OUTPUTS}") for field in (5, None, ["data"])),
     *(({"data": name}, f"input {re.escape(repr(name))} is not a name") for name in (5, None, [1])),
+    *(({"data": name}, f"input '{name}' cannot be a key") for name in ("", "two words", "class")),
+    *(({"data": name}, f"input '{name}' is reserved by compute") for name in ("cfg", "self")),
     (["dta"], rf"field 'dta' is not .*'a' {OUTPUTS}.*'data'\?$"),
     ({"label": "data"}, rf"field 'label' is not .*'a' {OUTPUTS}.*'labels'\?$"),
     (["data", "data"], "field 'data' is named twice$"),
