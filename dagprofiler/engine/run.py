@@ -658,7 +658,7 @@ class Run:
         round_log = RoundLog(kind, wiring)
         round_log.extend(len(wiring.names), len(wiring.owner))
         if instruments is not None:
-            round_log.columns = dict.fromkeys(instruments.columns, "")
+            round_log.columns = dict.fromkeys(instruments.meters.columns, "")
         self._executor.begin(instruments, wiring)
         log.rounds.append(round_log)
         return Round(
