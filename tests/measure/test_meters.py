@@ -25,7 +25,7 @@ FULL_COLUMNS = [
     *("voluntary_switches", "involuntary_switches", "read_bytes", "written_bytes", "gc_ms"),
     *("resident_before_bytes", "peak_memory_bytes", "kernel_ms"),
 ]
-OF_PROC = ["delay_ms", "read_bytes", "written_bytes", "resident_before_bytes", "peak_memory_bytes"]
+OF_PROC = ["delay", "read_bytes", "written_bytes", "resident_before", "peak_memory"]
 MIB = 2**20
 
 
@@ -291,13 +291,6 @@ def test_allocation_is_the_peak_over_the_start(before_mib):
         tracemalloc.stop()
 
 
-def test_a_system_without_proc_has_the_rest(tmp_path):
-    values, reasons = measure("full", nothing, proc=str(tmp_path))
-    assert [column for column in OF_PROC if values[column] is not None] == []
-    assert values["cpu_ms"] is not None
-    assert reasons["delay_ms"] == f"{tmp_path}/{SCHEDSTAT} cannot be opened ({NO_FILE})"
-
-
 NO_FILE = os.strerror(errno.ENOENT)
 SCHEDSTAT, FELL = "thread-self/schedstat", "the reading after the task was smaller than the one"
 PEAK = {"self/clear_refs": "", "self/status": "VmHWM:\t 50 kB\n"}
@@ -306,6 +299,7 @@ PEAK = {"self/clear_refs": "", "self/status": "VmHWM:\t 50 kB\n"}
 @pytest.mark.parametrize(
     ("name", "files", "after", "value", "reason"),
     [
+        *((name, {}, None, None, f"cannot be opened ({NO_FILE})") for name in OF_PROC),
         ("delay", {SCHEDSTAT: "0 0 0\n"}, "", None, "CONFIG_SCHED_INFO"),
         # Field two, in nanoseconds.
         ("delay", {SCHEDSTAT: "9 1000000 7\n"}, "99 3500000 9\n", 2.5, ""),
