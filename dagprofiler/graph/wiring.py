@@ -282,10 +282,9 @@ class Wiring:
             places[target] += len(routes)
         # Tasks that are alike share one tuple.
         shared = {names: names for names in declared}
-        self.inputs = []
-        for begin, end in zip(self.first_input, self.first_input[1:]):
-            arriving = tuple(fields[begin:end])
-            self.inputs.append(shared.setdefault(arriving, arriving))
+        all_fields, ends = tuple(fields), self.first_input[1:]
+        arriving = [all_fields[begin:end] for begin, end in zip(self.first_input, ends)]
+        self.inputs = [shared.setdefault(names, names) for names in arriving]
 
     def growing(self) -> Wiring:
         """Return a copy that grows in place, so that references to its lists stay valid.
