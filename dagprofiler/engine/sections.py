@@ -32,16 +32,13 @@ def origins_of(log: RunLog) -> dict[str, Any]:
     fired: list[dict[str, Any]] = []
     never_fired: list[dict[str, Any]] = []
     for number, round_log in enumerate(log.rounds):
-        growth = round_log.growth
-        if growth is None:
+        if round_log.growth is None:
             continue
-        for firing in growth.firings:
-            (at_ms,) = log.since_start_ms([firing.at_s])
-            names = [log.wiring.names[i] for i in firing.tasks]
-            records += [[name, number, firing.rule, at_ms] for name in names]
-            firing_entry = {"round": number, "rule": firing.rule, "at_ms": at_ms}
-            fired.append({**firing_entry, "tasks": len(names)})
-        for rule, why in growth.unfired.items():
+        for rule, at_s, tasks in round_log.growth.firings:
+            (at_ms,) = log.since_start_ms([at_s])
+            records += [[log.wiring.names[i], number, rule, at_ms] for i in tasks]
+            fired.append({"round": number, "rule": rule, "at_ms": at_ms, "tasks": len(tasks)})
+        for rule, why in round_log.growth.unfired.items():
             never_fired.append({"round": number, "rule": rule, "reason": why})
     columns = ["task", "round", "rule", "at_ms"]
     return {"columns": columns, "records": records, "fired": fired, "never_fired": never_fired}
