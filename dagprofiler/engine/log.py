@@ -248,9 +248,9 @@ class RoundLog:
 
     kind: str
     wiring: Wiring = field(repr=False, compare=False)
-    times: list[float | None] = field(default_factory=list)
-    ran_on: list[int] = field(default_factory=list)
-    wire_bytes: list[int] = field(default_factory=list)
+    times: list[float | None]
+    ran_on: list[int]
+    wire_bytes: list[int]
     payload_bytes: dict[int, int] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
     readings: dict[int, Readings] = field(default_factory=dict)
@@ -611,7 +611,7 @@ class RunLog:
 
     def describe_environment(self, calibrations: Iterable[Calibration]) -> None:
         """Describe the machine, and what the processes that computed had loaded."""
-        self.environment = environment(thorough=self.setup.options.several)
+        self.environment = environment(thorough=self.setup.several)
         for calibration in calibrations:
             self.environment["calibration"] = calibration.to_dict()
         for round_log in self.rounds:
