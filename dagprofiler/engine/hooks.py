@@ -14,7 +14,6 @@ from dagprofiler.errors import DeclarationError, TraceError, did_you_mean, short
 if TYPE_CHECKING:
     from dagprofiler.engine.log import RunLog, TaskRecord
     from dagprofiler.engine.setup import RunOptions
-    from dagprofiler.measure.pipeline import Contract
     from dagprofiler.profile import Profile
     from dagprofiler.task import Task
 
@@ -35,12 +34,8 @@ class RunInfo:
         The other arguments of :meth:`DAG.run <dagprofiler.DAG.run>`.
     inputs
         Inputs from outside the graph, by task and field, serialized.
-    rules
-        Names of the rules that the run begins with.
     log
         The log of the run, updated while it runs; it numbers the tasks.
-    contracts
-        The contract of each task, by its number.
     """
 
     tasks: Mapping[str, Task]
@@ -48,9 +43,7 @@ class RunInfo:
     config: Config
     options: RunOptions
     inputs: Mapping[str, Mapping[str, Any]]
-    rules: Sequence[str]
     log: RunLog
-    contracts: Sequence[Contract]
 
 
 class Hook:

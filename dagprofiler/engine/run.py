@@ -832,9 +832,7 @@ def _run_info(log: RunLog) -> RunInfo:
         config=workflow.config,
         options=setup.options,
         inputs={names[i]: values for i, values in setup.given_inputs.items()},
-        rules=workflow.rules,
         log=log,
-        contracts=workflow.contracts,
     )
 
 

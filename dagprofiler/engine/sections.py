@@ -105,10 +105,11 @@ class Tables:
 
     def dag_structure(self) -> dict[str, Any]:
         """Return the profile's section of that name."""
-        wiring, names = self.log.wiring, self.log.wiring.names
+        wiring, names, nodes = self.log.wiring, self.log.wiring.names, self.log.setup.workflow.nodes
         ends = [divmod(edge, len(names)) for edge in wiring.pairs()]
         return {
-            "nodes": list(self.log.nodes),
+            # In the order of the argument of the DAG, then those that rules added.
+            "nodes": [*nodes, *names[len(nodes) :]],
             "edges": [
                 {"source": names[source], "target": names[target]} for source, target in ends
             ],

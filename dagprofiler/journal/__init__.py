@@ -167,8 +167,8 @@ class Journal(Hook):
             "keep": options.keep,
             "on_error": options.on_error,
             "sources": sources_of(workflow),
-            "rules": list(run.rules),
-            "graph": declarations(log.wiring, run.contracts),
+            "rules": list(workflow.rules),
+            "graph": declarations(log.wiring, workflow.contracts),
             "values": self._own.append(stored),
         }
 

@@ -62,9 +62,6 @@ def test_hooks_receive_the_run_and_records_of_tasks():
     phases = dict(zip(timeline["columns"], timeline["records"][1]))
     assert phases.items() >= record.phases.items()
     assert list(record.phases) == timeline["columns"][4:]
-    waited_ms = phases["deserialize_start_ms"] - phases["ready_ms"]
-    assert record.ready_ms == phases["ready_ms"]
-    assert record.waited_ms == pytest.approx(waited_ms, abs=1e-5)
 
 
 def test_a_hook_sees_the_record_of_a_failure():
