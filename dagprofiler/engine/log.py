@@ -463,6 +463,8 @@ class TaskRecord:
         The error that it raised; None if it succeeded.
     round
         Number of the round, counted from 0, warm-up included.
+    number
+        Number of the task in the graph of its round.
     """
 
     task: str
@@ -472,6 +474,7 @@ class TaskRecord:
     worker: dict[str, Any] | None
     error: BaseException | None = None
     round: int = 0
+    number: int = -1
 
 
 @dataclass
@@ -633,6 +636,7 @@ class RunLog:
             worker=self.workers[round_log.ran_on[i]] if round_log.ran_on[i] >= 0 else None,
             error=error,
             round=number,
+            number=i,
         )
 
     def bytes_in(self, i: int, wire_bytes: Sequence[int]) -> int:

@@ -118,7 +118,7 @@ class ReadyQueue:
             left = filterfalse(self._skipped.__contains__, wiring.order)
             self.pop = partial(next, left, None)
             return
-        ready = ReadyTasks(wiring.targets, wiring.first_target, self._ranked, self._orders)
+        ready = ReadyTasks(wiring.below, self._ranked, self._orders)
         self.pop, self.done = ready.pop, ready.done
 
     def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:

@@ -106,7 +106,7 @@ class Tables:
     def dag_structure(self) -> dict[str, Any]:
         """Return the profile's section of that name."""
         wiring, names, nodes = self.log.wiring, self.log.wiring.names, self.log.setup.workflow.nodes
-        ends = [divmod(edge, len(names)) for edge in wiring.pairs()]
+        ends = [divmod(edge, len(names)) for edge in wiring.routes]
         return {
             # In the order of the argument of the DAG, then those that rules added.
             "nodes": [*nodes, *names[len(nodes) :]],
@@ -235,7 +235,7 @@ class Tables:
             if self._compute_ms[source] is None:
                 continue
             slots = [wiring.first_slot[source] + position for position, _ in routes]
-            fields = wiring.fields(source, routes)
+            fields = [wiring.field(source, position) for position, _ in routes]
             size_bytes = [payload[slot] for slot in slots]
             wire_bytes = [wire[slot] for slot in slots]
             by_field = None
@@ -251,7 +251,7 @@ class Tables:
     def _timeline(self, number: int, round_log: RoundLog) -> list[list[Any]]:
         """Return the rows of the tasks that started in a round, in execution order."""
         log, wiring = self.log, self.log.wiring
-        targets, first_target = wiring.targets, wiring.first_target
+        below = wiring.below
         readings = log.since_start_ms(round_log.times)
         moments = [readings[k : k + 6] for k in range(0, len(readings), 6)]
         ready_s = [round_log.started_s] * len(wiring.names)
@@ -261,7 +261,7 @@ class Tables:
         for source, row in enumerate(moments):
             end: Any = row[-1]
             if end is not None and source not in errors:
-                for target in targets[first_target[source] : first_target[source + 1]]:
+                for target in below[source]:
                     ready[target] = max(ready[target], end)
         names, ran_on = wiring.names, round_log.ran_on
         return [

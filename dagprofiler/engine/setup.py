@@ -368,7 +368,7 @@ def ranking(
         if missing:
             raise refused(f"priorities: no time for {listed(missing)}")
         weights = [times[name] for name in names]
-    levels = bottom_levels(wiring.order, wiring.targets, wiring.first_target, weights)
+    levels = bottom_levels(wiring.order, wiring.below, weights)
     return source, sorted(range(len(names)), key=lambda i: (-levels[i], i))
 
 
@@ -423,7 +423,7 @@ def orders_of(
         raise refused(f"schedule: no node has {listed(missing, 5)}")
     orders = [[number_of[name] for name in tasks] for tasks in schedule.values()]
     try:
-        check_orders(orders, graph.targets, graph.first_target)
+        check_orders(orders, graph.below)
     except CycleError as error:
         numbers: Sequence[Any] = error.cycle
         waits = " -> ".join(repr(graph.names[i]) for i in numbers)

@@ -224,7 +224,6 @@ def no_collector():
     gc.collect()
 
 
-@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
 @pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
 def test_objects_are_frozen_only_while_a_task_runs(error, thawed):
     counts = []
