@@ -694,7 +694,7 @@ class Run:
             names = log.wiring.names
             for i in round_log.by_start():
                 self._hooks.tell("task_started", names[i])
-                error = result.results.errors.get(i)
+                error = self._failed.get(names[i])
                 method = "task_finished" if error is None else "task_failed"
                 self._hooks.tell(method, log.record(round_log, i, error))
         if round_log.complete:

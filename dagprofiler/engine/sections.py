@@ -188,14 +188,14 @@ class Tables:
             return [size(rounds[0], place) for place, _ in enumerate(tasks)]
         medians = []
         for place, task in enumerate(tasks):
-            sizes = sorted(size(one, place) for one in rounds if one.succeeded(task))
+            sizes = sorted(size(log, place) for log in rounds if log.succeeded(task))
             medians.append(sizes[(len(sizes) - 1) // 2] if sizes else 0)
         return medians
 
     @cached_property
     def _wire_bytes(self) -> list[int]:
         """The serialized length of the value in each slot."""
-        return self._sizes(self.log.wiring.owner, lambda one, slot: one.wire_bytes[slot])
+        return self._sizes(self.log.wiring.owner, lambda log, slot: log.wire_bytes[slot])
 
     def _total_time_ms(self) -> float:
         """Return the duration of the run; of several rounds the median."""
@@ -212,7 +212,7 @@ class Tables:
         """Return the figures of the tasks that succeeded, in execution order."""
         log, names, wire_bytes = self.log, self.log.wiring.names, self._wire_bytes
         compute_ms, serialize_ms, deserialize_ms = self._compute_ms, *map(self._phase_ms, (4, 0))
-        undeclared = self._sizes(range(len(names)), lambda one, i: one.note_of(i).undeclared_bytes)
+        undeclared = self._sizes(range(len(names)), lambda log, i: log.note_of(i).undeclared_bytes)
         return [
             TaskMetrics(
                 names[i],
@@ -303,27 +303,31 @@ class Tables:
         costs, rounds = self.log.costs, self.log.rounds
         in_tasks_s = sum([_in_tasks_s(round_log) for round_log in rounds])
         # Where tasks run elsewhere, measuring them delays no loop.
-        here = [round_log for round_log in rounds if round_log.waited_s is None]
-        measuring_s = sum(one.spent_s("meters_s", "garbage_s", "store_s") for one in here)
-        spent_s = {"prepare_ms": costs.prepare_s, "loop_ms": 0.0, "hooks_ms": costs.hooks_s}
+        measuring_s = sum(
+            round_log.spent_s("meters_s", "garbage_s", "store_s")
+            for round_log in rounds
+            if round_log.waited_s is None
+        )
         growths = [round_log.growth for round_log in rounds if round_log.growth is not None]
-        if growths:
-            spent_s["rules_ms"] = sum(growth.rules_s for growth in growths)
+        rules_s = sum(growth.rules_s for growth in growths)
         # Tasks, measuring them and waiting for them are not overhead of the loop.
-        aside_s = in_tasks_s + measuring_s + costs.garbage_s + sum(spent_s.values())
-        spent_s["loop_ms"] = max(0.0, costs.total_s - aside_s)
-        if self._samples is not None:
-            spent_s["meters_ms"] = sum(round_log.spent_s("meters_s") for round_log in rounds)
-            garbage_s = sum(round_log.spent_s("garbage_s") for round_log in rounds)
-            spent_s["garbage_ms"] = costs.garbage_s + garbage_s
+        aside_s = in_tasks_s + measuring_s + costs.garbage_s
+        aside_s += costs.prepare_s + costs.hooks_s + rules_s
+        loop_s = max(0.0, costs.total_s - aside_s)
+        overhead_s = {"prepare_ms": costs.prepare_s, "loop_ms": loop_s, "hooks_ms": costs.hooks_s}
+        if growths:
+            overhead_s["rules_ms"] = rules_s
         store_s = sum(round_log.spent_s("store_s") for round_log in rounds)
         if store_s:
-            spent_s["journal_ms"] = store_s
+            overhead_s["journal_ms"] = store_s
         if self._samples is not None:
+            garbage_s = sum(round_log.spent_s("garbage_s") for round_log in rounds)
+            overhead_s["meters_ms"] = sum(round_log.spent_s("meters_s") for round_log in rounds)
+            overhead_s["garbage_ms"] = costs.garbage_s + garbage_s
             in_rounds_s = max(0.0, sum(round_log.total_s for round_log in rounds) - in_tasks_s)
-            spent_s["between_rounds_ms"] = max(0.0, spent_s["loop_ms"] - in_rounds_s)
-            spent_s["loop_ms"] -= spent_s["between_rounds_ms"]
-        return {kind: duration_ms(seconds) for kind, seconds in spent_s.items()}
+            overhead_s["between_rounds_ms"] = max(0.0, loop_s - in_rounds_s)
+            overhead_s["loop_ms"] -= overhead_s["between_rounds_ms"]
+        return {kind: duration_ms(seconds) for kind, seconds in overhead_s.items()}
 
     def _states(self) -> dict[str, Any]:
         """Return the tasks that did not succeed in the last round, and their states."""

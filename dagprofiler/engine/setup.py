@@ -324,14 +324,14 @@ def _order(
             if getattr(options, name) is not None:
                 raise refused(f"{name}: not available for a graph that grows")
         return None, None, []
-    is_serial = options.executor is None
-    source, ranked, orders = None, None, list[list[int]]()
     if options.schedule is not None:
-        orders = orders_of(options.schedule, workflow.wiring)
-    elif options.priorities is not None or not is_serial:
-        source, ranked = ranking(workflow.wiring, estimates, options.priorities)
+        return None, None, orders_of(options.schedule, workflow.wiring)
+    is_serial = options.executor is None
+    if is_serial and options.priorities is None:
+        return None, None, []
+    source, ranked = ranking(workflow.wiring, estimates, options.priorities)
     # A serial run takes Kahn's order, and refuses what a concurrent one refuses.
-    return (None, None, []) if is_serial else (source, ranked, orders)
+    return (None, None, []) if is_serial else (source, ranked, [])
 
 
 def ranking(
