@@ -178,17 +178,15 @@ def check_methods(kind: type[Hook]) -> None:
     Names that override a method of another base class are allowed.
     """
     methods = [name for name in vars(Hook) if name.startswith(_LIKE_HOOKS)]
-    for base in kind.__mro__:
-        if not issubclass(base, Hook) or base.__module__.partition(".")[0] == "dagprofiler":
-            continue
-        for name, value in vars(base).items():
-            if (
-                name.startswith(_LIKE_HOOKS)
-                and isinstance(value, FunctionType)
-                and not any(hasattr(parent, name) for parent in base.__bases__)
-            ):
-                raise DeclarationError(
-                    f"hook {kind.__name__}: {name!r} is not a method of Hook and is never called"
-                    f"{did_you_mean(name, methods)} (methods: {', '.join(methods)}; begin the name "
-                    "of a helper with an underscore)"
-                )
+    others = [base for base in kind.__mro__ if not issubclass(base, Hook)]
+    for name in dir(kind):
+        if (
+            name.startswith(_LIKE_HOOKS)
+            and isinstance(getattr(kind, name), FunctionType)
+            and not any(hasattr(base, name) for base in (Hook, *others))
+        ):
+            raise DeclarationError(
+                f"hook {kind.__name__}: {name!r} is not a method of Hook and is never called"
+                f"{did_you_mean(name, methods)} (methods: {', '.join(methods)}; begin the name "
+                "of a helper with an underscore)"
+            )
