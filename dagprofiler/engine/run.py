@@ -709,12 +709,12 @@ class Run:
     def _end(self) -> None:
         """Complete the log, make the profile, show it to the hooks, and close them."""
         self._total_up()
-        for name, error in self._failures().items():
-            rules = self._results.rule_failures
-            kind = "task" if self._failed else "rule" if rules else "hook"
-            what = name if kind == "rule" else f"{kind} {short_repr(name)}"
-            self.log.reason = f"{what} failed{self._where}: {describe(error)}"
-            break
+        failures = self._failures()
+        if failures:
+            name, error = next(iter(failures.items()))
+            if name not in self._results.rule_failures:
+                name = f"{'task' if self._failed else 'hook'} {short_repr(name)}"
+            self.log.reason = f"{name} failed{self._where}: {describe(error)}"
         self.profile = self._profile()
         with suppress(HookFailed):
             self._hooks.tell("run_finished", self.profile)
