@@ -130,22 +130,19 @@ class RunOptions:
             if name in passed:
                 passed[name] = check(passed[name])
         options = cls(**passed)
-        return options if _ELSEWHERE.isdisjoint(passed) else options._placed()
-
-    def _placed(self) -> RunOptions:
-        """Return the options with an executor that keeps to the schedule and to time limits."""
-        executor: Any = self.executor
-        if self.schedule is not None:
-            if self.priorities is not None:
+        executor: Any = options.executor
+        if options.schedule is not None:
+            if options.priorities is not None:
                 raise refused("priorities: a schedule has the order of the tasks already")
-            if self.on_error == "finish":
+            if options.on_error == "finish":
                 raise refused("on_error: after a failure the order of a schedule cannot be kept")
             from dagprofiler.executors.pools import PinnedExecutor
 
-            executor = PinnedExecutor(executor, self.schedule)
-        executor = as_executor(executor, self.rounds)
-        timeout_s = time_limit("timeout", self.timeout, executor)
-        return replace(self, executor=executor, timeout=timeout_s)
+            executor = PinnedExecutor(executor, options.schedule)
+        # Executors keep to the schedule and to time limits.
+        executor = as_executor(executor, options.rounds)
+        timeout_s = time_limit("timeout", options.timeout, executor)
+        return replace(options, executor=executor, timeout=timeout_s)
 
     @property
     def several(self) -> bool:
@@ -171,8 +168,6 @@ class RunOptions:
 
 #: The defaults of :meth:`DAG.run <dagprofiler.DAG.run>`.
 _DEFAULTS = {**{option.name: option.default for option in fields(RunOptions)}, "rounds": 1}
-#: Options that say where tasks run, which are checked together.
-_ELSEWHERE = {"executor", "schedule", "timeout"}
 
 
 @dataclass(frozen=True)
