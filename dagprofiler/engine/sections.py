@@ -211,7 +211,8 @@ class Tables:
     def _tasks(self) -> list[TaskMetrics]:
         """Return the figures of the tasks that succeeded, in execution order."""
         log, names, wire_bytes = self.log, self.log.wiring.names, self._wire_bytes
-        compute_ms, serialize_ms, deserialize_ms = self._compute_ms, *map(self._phase_ms, (4, 0))
+        deserialize_ms, compute_ms = self._phase_ms(0), self._compute_ms
+        serialize_ms = self._phase_ms(4)
         undeclared = self._sizes(range(len(names)), lambda log, i: log.note_of(i).undeclared_bytes)
         return [
             TaskMetrics(
