@@ -150,10 +150,6 @@ class Tracer(Hook):
         self.tracing = Tracing(limit, modules, float(floor_ms))
 
 
-#: The default of ``run(hooks=...)``.
-NO_HOOKS: tuple[Hook, ...] = ()
-
-
 def hooks_of(hooks: Any) -> list[Hook]:
     """Return the argument of ``run(hooks=...)`` as a list, or raise a DeclarationError."""
     if isinstance(hooks, Hook) or not isinstance(hooks, Iterable):

@@ -618,11 +618,12 @@ class Run:
             return
         current = self._round(kind)
         self._results, log.contracts = current.results, current.contracts
-        seeded = setup.options.seed is not None
+        # Tasks that run elsewhere leave the generators of this process alone.
+        seeds_here = setup.options.seed is not None and setup.options.executor is None
         # A run inside a task does not continue the stream of that task.
         outer = current_stream.set(None)
         try:
-            with generators_restored() if seeded else nullcontext():
+            with generators_restored() if seeds_here else nullcontext():
                 current.run_tasks()
         finally:
             current_stream.reset(outer)
@@ -656,7 +657,7 @@ class Run:
         tasks, slots = len(wiring.names), len(wiring.owner)
         round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
         if instruments is not None:
-            round_log.columns = dict.fromkeys(instruments.columns, "")
+            round_log.columns = dict.fromkeys(instruments.meters.columns, "")
         self._executor.begin(instruments, wiring)
         log.rounds.append(round_log)
         return Round(
