@@ -198,9 +198,7 @@ class TaskTime(NamedTuple):
 
 def medians_ms(profile: ProfileData) -> dict[str, float]:
     """Return the median of :func:`default_times` of each task that has one."""
-    if profile.samples.tasks or "statistics" in profile.sections:
-        return {name: time.median_ms for name, time in default_times(profile).items()}
-    return {entry.task: entry.compute_time_ms for entry in profile.metrics.task_metrics}
+    return {name: time.median_ms for name, time in default_times(profile).items()}
 
 
 def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> dict[str, TaskTime]:

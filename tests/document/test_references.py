@@ -143,14 +143,6 @@ def test_a_row_that_is_too_short_is_refused_with_its_place(section, row):
         check_references(document)
 
 
-def test_a_weight_needs_a_value_of_its_source():
-    document = whole()
-    document["weight_sources"]["a"]["node_weight"] = "banana"
-    with pytest.raises(ProfileError, match="there is no value for 'banana' here") as caught:
-        check_references(document)
-    assert caught.value.path == "$.weight_sources.a.node_weight"
-
-
 @pytest.mark.parametrize("name", ["readme", "standard"])
 def test_the_samples_of_the_standard_are_brought_up_to_date(name):
     document = json.loads((DATA / f"{name}-sample.json").read_text())
