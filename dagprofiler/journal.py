@@ -156,7 +156,7 @@ class Journal(Hook):
             "reasons": round_log.reasons,
             **round_log.entry(i, zero_s),
         }
-        if round_log.growth is not None and i >= wiring.given:
+        if round_log.growth is not None and i >= len(log.setup.workflow.nodes):
             # A rule has added the task.
             contract = log.contracts[i]
             bound = bound_of(record.task, contract)

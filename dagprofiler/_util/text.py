@@ -103,6 +103,18 @@ def number(value: Any) -> str:
     return f"{value:.3g}" if 0 < abs(value) < 0.1 else f"{value:,.3f}"
 
 
+def table_of(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> list[Sequence[str]]:
+    """Return a head, and rows of text and numbers as text; see :func:`number`.
+
+    Examples
+    --------
+    >>> table_of(["task", "ms"], [("a", 1.5), ("b", None)])
+    [['task', 'ms'], ['a', '1.500'], ['b', '-']]
+    """
+    cells = [[printable(v) if isinstance(v, str) else number(v) for v in row] for row in rows]
+    return [head, *cells]
+
+
 def some(names: Sequence[Any], most: int = 5) -> str:
     """Return the first names, and how many more there are.
 
