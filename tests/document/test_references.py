@@ -206,11 +206,6 @@ def test_metrics_that_belong_to_no_task_are_kept_apart():
     assert document["unassigned_metrics"] == [metrics("MyTask")]
 
 
-def test_metrics_of_tasks_in_any_order_stay_as_they_are():
-    named = [metrics("b"), metrics("a")]
-    assert upgraded(of_0_1_0("ab", ["ab"], execution_metrics=named))["execution_metrics"] == named
-
-
 def test_repeated_edges_and_large_weights_are_upgraded():
     weights = {"a": -1, "b": 2**63, "c": 7}
     document = upgraded(of_0_1_0("abc", ["ab", "ab", "bc"], node_weights=weights))
