@@ -45,8 +45,11 @@ class TaskMetrics:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the spec's six fields, without unknown times."""
-        values = vars(self)
-        return {name: values[name] for name in TASK_FIELDS if values[name] is not None}
+        entry = {**vars(self)}
+        del entry["loop_idx"]
+        if None in entry.values():
+            return {name: value for name, value in entry.items() if value is not None}
+        return entry
 
 
 @dataclass
