@@ -436,15 +436,19 @@ class PastRun:
 
     def _lost_tasks(self) -> list[str]:
         """Return the tasks of the last round whose outputs are not all there, and what followed."""
+
+        @cache
+        def size_of(file: str) -> int:
+            path = os.path.join(self.directory, file)
+            return os.path.getsize(path) if os.path.exists(path) else 0
+
         whole = set[str]()
         tasks = self.rounds[-1].tasks if self.rounds else {}
         # The predecessors of a task finished before it.
         for name, line in tasks.items():
             declared = line.get("declared") or self._header["facts"][f"task {name!r}"]
             file, _, end = line["readings"]["stored"]
-            path = os.path.join(self.directory, file)
-            is_stored = os.path.exists(path) and os.path.getsize(path) >= end
-            if is_stored and whole.issuperset(declared["after"]):
+            if size_of(file) >= end and whole.issuperset(declared["after"]):
                 whole.add(name)
         return [name for name in tasks if name not in whole]
 
@@ -476,7 +480,10 @@ class PastRun:
 
         Adds the entry of this resumption.
         """
-        now, then = facts_of(workflow), {**self._header["facts"]}
+        facts, before = facts_of(workflow), self._header["facts"]
+        # Plain JSON, of which most is equal.
+        now = {what: fact for what, fact in facts.items() if fact != before.get(what)}
+        then = {what: fact for what, fact in before.items() if fact != facts.get(what)}
         compared = ["dag", "config", "sources"]
         if seed is not None:
             compared.append("seed")
