@@ -13,7 +13,7 @@ import programs
 import pytest
 from conformance import Here, done, failure
 
-from dagprofiler import DAG, ORDER_ONLY, Config, Executor, Rounds, task
+from dagprofiler import DAG, ORDER_ONLY, Config, Rounds, task
 from dagprofiler.errors import SerializationError, WorkerError
 from dagprofiler.executors import dispatch, jobs
 from dagprofiler.measure import pipeline
@@ -224,31 +224,18 @@ def test_after_ctrl_c_jobs_that_have_not_begun_are_cancelled():
     assert [future.cancelled() for future in futures] == [True, True]
 
 
-class Growing(Executor):
-    """Takes one task at first, and more when it has got one."""
-
-    name = "growing"
-    shares_memory = True
-    capacity = 1
-
-    def open(self):
-        self._pool = ThreadPoolExecutor(3)
-
-    def submit(self, job, handles):
-        future = self._pool.submit(job, handles)
-        if self.capacity == 1:
-            self.capacity = 3
-        return future
-
-    def close(self):
-        self._pool.shutdown()
-
-
 def test_an_executor_that_grows_gets_more_tasks_at_once():
     barrier = threading.Barrier(3)
     meets = task(outputs=["x"])(lambda: {"x": barrier.wait(timeout=30) >= 0})
     tasks = {**dict.fromkeys("abc", meets), "d": programs.passes}
-    profile = DAG(tasks, [("c", "d")]).run(executor=Growing())
+
+    def submit(job, handles):
+        executor.capacity = 3
+        return pool.submit(job, handles)
+
+    executor = Here(capacity=1, shares_memory=True, submit=submit)
+    with ThreadPoolExecutor(3) as pool:
+        profile = DAG(tasks, [("c", "d")]).run(executor=executor)
     assert profile.outputs == {"a": {"x": True}, "b": {"x": True}, "d": {"y": True}}
 
 

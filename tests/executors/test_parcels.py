@@ -23,27 +23,18 @@ def folder():
     made.close()
 
 
-def test_bytes_arrive_as_a_view_for_pickle_and_else_as_bytes(folder):
+def test_values_arrive_as_they_were_sent(folder):
     data = PickleSerializer.dumps(list(range(1000)))
     shared = pickle.loads(pickle.dumps(SharedFile.of(data, folder)))
-    assert type(shared.frames(pickle.loads)) is memoryview
     assert pickle.loads(shared.frames(pickle.loads)) == list(range(1000))
     assert shared.frames(len) == data
-
-
-@pytest.mark.parametrize("protocol", [4, 5])
-def test_a_list_of_frames_arrives_as_one(folder, protocol):
-    value = {"a": np.arange(1000), "b": np.ones((3, 4)), "c": "text"}
-    serializer = OutOfBandPickle()
-    sent = SharedFile.of(serializer.dumps(value), folder)
-    shared = pickle.loads(pickle.dumps(sent, protocol))
+    value, serializer = {"a": np.arange(1000), "b": np.ones((3, 4)), "c": "text"}, OutOfBandPickle()
+    shared = pickle.loads(pickle.dumps(SharedFile.of(serializer.dumps(value), folder)))
     frames = shared.frames(serializer.loads)
-    arrived = serializer.loads(frames)
     assert type(frames) is FrameList
     assert type(frames[0]) is bytes
     assert all(type(frame) is memoryview and frame.readonly for frame in frames[1:])
-    assert repr(arrived) == repr(value)
-    assert not arrived["a"].flags.writeable
+    assert repr(serializer.loads(frames)) == repr(value)
 
 
 def test_a_file_that_could_not_be_written_is_not_left_behind(folder):
