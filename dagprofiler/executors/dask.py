@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from concurrent.futures import BrokenExecutor, CancelledError, Future
-from contextlib import suppress
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 from threading import Lock
@@ -244,29 +244,23 @@ class DaskExecutor(Executor):
 
     def fetch(self, handle: Any) -> Any:
         """Fetch a value, unless it came with its record."""
-        if isinstance(handle, Held):
-            return handle.frames
-        try:
-            return handle.future.result().frames
-        except CancelledError as error:
-            raise ConnectionError("Dask has lost the output") from error
+        held = handle if isinstance(handle, Held) else handle.future.result()
+        return held.frames
 
     def close(self) -> None:
         """Disconnect from the cluster; end it, if :meth:`open` started it."""
         client, cluster = self._client, self._cluster
+        self._client = self._cluster = None
         with self._lock:
             # Dask cancels futures without references.
             self._sent.clear()
-        self._client = self._cluster = None
         try:
-            # A lost scheduler needs no message.
-            with suppress(Exception):
+            # A lost scheduler needs no message, and there is no client if it could not connect.
+            with suppress(Exception), closing(client):
                 if client.status == "running":
                     client.unsubscribe_topic(TOPIC)
                     client.unsubscribe_topic("all")
                     client.unregister_scheduler_plugin(self._run)
-            if client is not None:
-                client.close()
         finally:
             if cluster is not None:
                 cluster.close()
