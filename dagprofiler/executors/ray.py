@@ -97,7 +97,8 @@ class RayExecutor(Executor):
         import ray
         from ray.util.client import ray as client
 
-        if client.is_connected() or str(self._address).startswith("ray://"):
+        address = self._address or os.environ.get("RAY_ADDRESS") or ""
+        if client.is_connected() or address.startswith("ray://"):
             raise refused(
                 "RayExecutor: Ray Client is not supported: run the program on a node of the "
                 "cluster, or as a job (ray job submit)"
@@ -105,7 +106,6 @@ class RayExecutor(Executor):
         self._counted_at = 0.0
         if not ray.is_initialized():
             self._is_ours = True
-            address = self._address or os.environ.get("RAY_ADDRESS")
             if address:
                 ray.init(address, logging_level="error")
             else:

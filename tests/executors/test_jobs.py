@@ -97,16 +97,6 @@ def test_a_lost_task_is_named_with_its_reason(batches_of):
     assert "'a' was lost" in str(failure(independent("a"), fetches_none))
 
 
-def test_an_executor_that_is_broken_gets_no_other_job(batches_of):
-    batches_of(1)
-    executor = loses(BrokenExecutor("all gone"))
-    error = failure(independent("bad", "c", "d", "e"), executor, on_error="finish")
-    assert executor.calls == ["open", "bad", "c", "close"]
-    assert error.failures.keys() == {"bad"}
-    states = error.profile.sections["run"]["tasks"]
-    assert states["d"] == states["e"] == {"state": "cancelled"}
-
-
 def finished(result):
     future = Future()
     future.set_result(result)
@@ -128,19 +118,24 @@ def test_an_executor_that_returns_no_job_result_is_an_error(submit, words):
     assert executor.calls == ["open", "close"]
 
 
-@pytest.mark.parametrize("where", ["submit", "check"])
+@pytest.mark.parametrize("where", ["submit", "check", "future"])
 def test_an_executor_that_gives_up_gets_no_other_job(where):
     class Ends(Here):
         def submit(self, job, handles):
             self.calls.append(job.name)
-            return Future() if where == "check" else self.check()
+            future = Future()
+            if where == "submit":
+                self.check()
+            if where == "future":
+                future.set_exception(BrokenExecutor("gone"))
+            return future
 
         def check(self):
-            raise ConnectionError("gone")
+            raise BrokenExecutor("gone")
 
     executor = Ends()
     error = failure(independent("a", "b", "c"), executor, on_error="finish")
-    assert "'a' was lost by its executor: ConnectionError: gone" in str(error.failures["a"])
+    assert "'a' was lost by its executor: BrokenExecutor: gone" in str(error.failures["a"])
     # As many as it was said to take at once.
     assert executor.calls == ["open", "a", "b", "close"]
     assert error.failures.keys() == {"a", "b"}
