@@ -13,8 +13,17 @@ from dagprofiler._util.checks import choice
 from dagprofiler._util.interpreter import recording
 from dagprofiler.errors import TraceError
 from dagprofiler.tracing._recorder import recorder
-from dagprofiler.tracing._spans import Function, decorated, label_of, within, wrapped
-from dagprofiler.tracing._state import clock, in_event_loop, new_id, record
+from dagprofiler.tracing._spans import (
+    Function,
+    clock,
+    decorated,
+    in_event_loop,
+    label_of,
+    new_id,
+    record,
+    within,
+    wrapped,
+)
 
 _POINTCUTS = ("around", "before", "after", "around_async", "before_async", "after_async")
 _SYNC = ("before", "after")

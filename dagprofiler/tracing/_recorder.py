@@ -29,7 +29,7 @@ from dagprofiler._util.json import trace_json
 from dagprofiler.errors import TraceError, did_you_mean
 from dagprofiler.tracing._events import SECTION, name_event, span_events
 from dagprofiler.tracing._options import Options, from_environment
-from dagprofiler.tracing._state import clock, forget_thread
+from dagprofiler.tracing._spans import clock, forget_thread
 
 #: Seconds between samples of usage: processor time is counted in steps of up to 10 ms.
 _USAGE_S = 0.01
