@@ -250,9 +250,8 @@ class GrowingGraph:
             return
         begun = perf_counter()
         try:
-            while not self._halted:
-                rule = self._rules.next_awake()
-                if rule is None:
+            for rule in iter(self._rules.next_awake, None):
+                if self._halted:
                     break
                 try:
                     if self._holds(rule):
@@ -301,10 +300,8 @@ class GrowingGraph:
                 "(Rules(max_firings=...)); does the rule trigger itself?"
             )
         draft = GraphEditor(self._graph, rule)
-        answer = rule.rule.then(draft)
+        rule.rule.then(draft)
         draft.ended = True
-        if answer is not None:
-            raise DeclarationError(f"its body returned {short_repr(answer)}, expected None")
         first = len(self.wiring.names)
         if draft.new_tasks:
             self._add_tasks(rule, draft)

@@ -354,16 +354,8 @@ class GraphEditor(GraphView):
 
     @property
     def this(self) -> TaskView:
-        """The task whose ``grow()`` is running.
-
-        One task object may have several names in a graph; this is the current one.
-        """
-        rule = self._rule.rule
-        if not isinstance(rule, GrowRule):
-            raise GraphError(
-                "graph.this is available only in grow() of a task, not in the body of a rule"
-            )
-        return self[rule.task]
+        """The task whose ``grow()`` is running, under its name in the graph."""
+        return self[self._rule.rule.task]
 
     def add_task(
         self,
