@@ -183,7 +183,8 @@ class Recorder(Collection):
     def _begin_file(self) -> TraceFile:
         """Choose the file as early as possible: the program may change its directory."""
         pid = os.getpid()
-        is_of_pool = _started_by_multiprocessing()
+        process = imported("multiprocessing.process")
+        is_of_pool = process is not None and process.parent_process() is not None
         if is_of_pool and not self._files:
             # It ends its processes without calling what is registered at exit.
             imported("multiprocessing.util").Finalize(None, self.close, exitpriority=-100)
@@ -285,11 +286,6 @@ class Recorder(Collection):
     def path(self) -> str | None:
         """Where the trace is; None if nothing has been written."""
         return None if self._file is None or self._failed else self._file.path
-
-
-def _started_by_multiprocessing() -> bool:
-    process = imported("multiprocessing.process")
-    return process is not None and process.parent_process() is not None
 
 
 def _boot() -> str | None:
