@@ -142,6 +142,7 @@ class GrowingGraph:
         self, given: Wiring, settings: Rules, reader: ContractReader, config: Config
     ) -> None:
         self.wiring = given.growing()
+        self._given = len(given.names)
         self._settings = settings
         self._reader = reader
         self._config = config
@@ -387,7 +388,7 @@ class GrowingGraph:
         """
         wiring, current = self.wiring, self._round
         first, first_slot, limit = len(wiring.names), len(wiring.owner), self._settings.max_tasks
-        grown, tasks = first - wiring.given, [*draft.new_tasks.values()]
+        grown, tasks = first - self._given, [*draft.new_tasks.values()]
         if grown + len(tasks) > limit:
             raise GraphError(
                 f"rules may add {limit} tasks (Rules(max_tasks=...)), and this one adds "

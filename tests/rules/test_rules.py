@@ -295,7 +295,7 @@ def adding(*steps):
     [
         ([("add_task", "a", double)], "task 'a' exists already"),
         ([("add_task", "new", double)], "task 'new' exists already"),
-        ([("add_task", "x->y", double)], "task name 'x->y' holds '->', which joins names"),
+        ([("add_task", "x->y", double)], "task name 'x->y': expected printable characters"),
         ([("add_task", "x", 3)], "task 'x': expected a Task or a class of them, got 3"),
         ([("add_edge", "new", "z")], "edge 'new' -> 'z': the target must be a task that the same"),
         ([("add_edge", "nn", "new")], "edge 'nn' -> 'new': there is no task 'nn'"),
@@ -310,7 +310,7 @@ def adding(*steps):
             "edge 'y' -> 'x': the source must be added before the target",
         ),
         ([("add_task", "x", double, "a", ["t"])], "declare adds=['t']"),
-        ([("add_task", "x", double, "a", "t")], "tags of task 'x' must be a list of words"),
+        ([("add_task", "x", double, "a", "t")], "tags of task 'x' must be a list of names"),
         ([("add_task", "x", double, [3])], "task 'x': after must be a list of tasks and pairs"),
         ([("add_rule", 3)], "expected a Rule, got 3"),
         (
