@@ -93,8 +93,10 @@ class RuleQueue:
 
     def count_readers(self, words: Iterable[str]) -> int:
         """Return how many open rules may read outputs of a task with this name and these tags."""
-        readers = [self.readers[word] for word in words if word in self.readers]
-        return len(set().union(*readers)) if readers else 0
+        readers: set[int] = set()
+        for word in words:
+            readers.update(self.readers.get(word, ()))
+        return len(readers)
 
     def wait(self, rule: OpenRule) -> None:
         """Let a rule wait for a change of what it looked at."""
@@ -284,11 +286,11 @@ class GrowingGraph:
         """Tell whether nothing that the predicate of a rule looked at can change any more."""
         graph = self._graph
         for word in rule.words:
-            tag = graph.by_tag.get(word)
-            if tag is not None and (tag.unfinished or tag.adders > (word in rule.adds)):
-                return False
             # Another rule may add a task of a name that is missing.
             if graph.state(word) == PENDING or not graph.has(word):
+                return False
+            tag = graph.by_tag.get(word)
+            if tag is not None and (tag.unfinished or tag.adders > (word in rule.adds)):
                 return False
         return True
 

@@ -558,7 +558,7 @@ def check_rule(rule: Any) -> None:
 def edges_of(after: Any, target: str) -> list[tuple[str, Any]]:
     """Return source and fields of each edge in the argument `after`, or raise a GraphError."""
     if isinstance(after, (str, TaskView)):
-        after = [after]
+        return [(_name_of(after), None)]
     try:
         pairs = [(entry, None) if isinstance(entry, (str, TaskView)) else entry for entry in after]
         return [(_name_of(source), fields) for source, fields in pairs]
