@@ -145,14 +145,12 @@ class Rules:
         The rules, evaluated in this order.
     strict
         Whether a rule that never fires is an error.
-    max_tasks, max_firings
-        How many tasks rules may add, and how often they may fire, in one
-        round; these limits end rules that trigger themselves.
+    max_firings
+        How often rules may fire in one round; this limit ends rules that trigger themselves.
     """
 
     rules: Iterable[Any] = ()
     strict: bool = False
-    max_tasks: int = 1_000_000
     max_firings: int = 100_000
 
     def __post_init__(self) -> None:
@@ -162,9 +160,8 @@ class Rules:
         for rule in self.rules:
             check_rule(rule)
         boolean("Rules: strict", self.strict, error=DeclarationError)
-        for name in ("max_tasks", "max_firings"):
-            limit = integer(f"Rules: {name}", getattr(self, name), error=DeclarationError)
-            object.__setattr__(self, name, limit)
+        most = integer("Rules: max_firings", self.max_firings, error=DeclarationError)
+        object.__setattr__(self, "max_firings", most)
 
 
 class Predicate:

@@ -144,7 +144,6 @@ class GrowingGraph:
         self, given: Wiring, settings: Rules, reader: ContractReader, config: Config
     ) -> None:
         self.wiring = given.growing()
-        self._given = len(given.names)
         self._settings = settings
         self._reader = reader
         self._config = config
@@ -389,13 +388,8 @@ class GrowingGraph:
             If they are not; then nothing has changed.
         """
         wiring, current = self.wiring, self._round
-        first, first_slot, limit = len(wiring.names), len(wiring.owner), self._settings.max_tasks
-        grown, tasks = first - self._given, [*draft.new_tasks.values()]
-        if grown + len(tasks) > limit:
-            raise GraphError(
-                f"rules may add {limit} tasks (Rules(max_tasks=...)), and this one adds "
-                f"{len(tasks)} to {grown}; does it trigger itself?"
-            )
+        first, first_slot = len(wiring.names), len(wiring.owner)
+        tasks = [*draft.new_tasks.values()]
         valid = False
         try:
             contracts = self._wire(rule, draft)

@@ -286,20 +286,6 @@ def test_rounds_in_new_processes_grow_there():
     assert list(error.failures) == ["rule 'map p'"]
 
 
-class RunsItself(Node):
-    def run(self, inputs, config=None):
-        return super().run(inputs, config)
-
-
-def test_a_task_that_overrides_run_is_measured_where_a_graph_grows():
-    tasks = {"a": Node(1), "b": RunsItself(2)}
-    edges = [("a", "b", ["x", "size"])]
-    rules = [Rule(after("a"), lambda graph: graph.add_task("c", Node(3), after="a"))]
-    edges = DAG(tasks, edges, rules=rules).run(rounds=2).sections["samples"]["edges"]
-    assert set(edges["a->b"]["deserialize_ms"]) == {None}
-    assert None not in edges["a->c"]["deserialize_ms"]
-
-
 def test_profiles_of_graphs_that_grew_differently_are_compared():
     one, three = map_reduce([1]).run(), map_reduce([1, 2, 3]).run()
     difference = one.compare(three)

@@ -166,28 +166,6 @@ def test_a_failed_task_keeps_its_spans(executor):
     assert inside[-1]["args"] == {"error": "ValueError: no"}
 
 
-def test_tasks_record_from_when_one_of_them_imports_tracing(traced):
-    program = """
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from dagprofiler import DAG, task
-both_run, recorded = threading.Barrier(2), threading.Barrier(2)
-def imports(name):
-    @task(outputs=[])
-    def body():
-        both_run.wait(60)
-        from dagprofiler import span
-        with span(name):
-            recorded.wait(60)
-        return {}
-    return body
-with ThreadPoolExecutor(2) as pool:
-    spans = DAG({"a": imports("a"), "b": imports("b")}).run(executor=pool).sections["spans"]
-print(*sorted((row[0], spans["labels"][row[3]]["name"]) for row in spans["records"]))
-"""
-    assert traced.run(program) == "('a', 'a') ('b', 'b')\n"
-
-
 def test_a_collection_does_not_get_the_spans_of_tasks():
     inside = tracing.Collection()
 
