@@ -412,7 +412,7 @@ class GrowingGraph:
         current.contracts.extend(contracts)
         self._enter_slots(draft, first)
         for i, name in enumerate(names, first):
-            self._enter(i, draft.new_tags.get(name, ()))
+            self._enter(i, draft.new_tags[name])
         if self._rules.waiting:
             self._rules.wake({ALL, *names}.union(*draft.new_tags.values()))
 
@@ -434,7 +434,7 @@ class GrowingGraph:
                 slots.append(slot)
                 fields.append(field)
                 sources[wiring.owner[slot]] = ()
-            for source, spec in draft.new_edges.get(name, ()):
+            for source, spec in draft.new_edges[name]:
                 number = index.get(source)
                 if number is None:
                     why = self._graph.no_task(source)

@@ -405,10 +405,7 @@ class GraphEditor(GraphView):
             tags = tuple(dict.fromkeys((*words, *tags)))
         self._check_open(tags)
         self.new_tasks[name] = task
-        if tags:
-            self.new_tags[name] = tags
-        if edges:
-            self.new_edges[name] = edges
+        self.new_tags[name], self.new_edges[name] = tags, edges
         if grows(type(task)):
             self.add_rule(GrowRule(name, task))
 
@@ -422,7 +419,8 @@ class GraphEditor(GraphView):
             raise GraphError(
                 f"{edge_text(source, target)}: the target must be a task that the same body adds"
             )
-        self.new_edges[target] = [*self.new_edges.get(target, ()), (source, fields)]
+        # The tasks of a map share one list.
+        self.new_edges[target] = [*self.new_edges[target], (source, fields)]
 
     def add_rule(self, rule: Any) -> None:
         """Add a rule; it is first evaluated after this body has been applied."""
