@@ -169,6 +169,9 @@ class Recorder(Collection):
 
     def make_room(self, spans: ThreadSpans) -> None:
         """Write the spans of all threads, if it is time or if `spans` are many."""
+        if not self.options.enable:
+            spans.rows.clear()
+            return
         now = clock()
         if self._usage is not None:
             spans.rows += self._usage.samples(now)
@@ -204,14 +207,15 @@ class Recorder(Collection):
             return False
         try:
             self._writer = threading.get_ident()
-            self._write_s = -math.inf if self._over else clock() + self.options.interval_s
-            events = self._take()
-            if self.options.enable:
-                self._put(events)
+            self._write_later()
+            self._put(self._take())
             return True
         finally:
             self._writer = None
             self.lock.release()
+
+    def _write_later(self) -> None:
+        self._write_s = -math.inf if self._over else clock() + self.options.interval_s
 
     def _take(self) -> list[str]:
         """Remove the spans of all threads, and return their events."""
@@ -277,7 +281,7 @@ class Recorder(Collection):
                 self._put([], closed=True)
                 self._file, self._failed = None, False
             self._usage = Usage(clock()) if options.cpu_mem_usage else None
-            self._write_s = min(self._write_s, clock() + options.interval_s)
+            self._write_later()
         # The next span looks at all of these.
         self.due_s = -math.inf
         switch()
