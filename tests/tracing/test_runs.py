@@ -223,6 +223,19 @@ def test_a_tracer_records_functions_without_annotations(executor):
     assert {row["task"]: row["thread"]["own"] for row in found} == {"fill": True, **others}
 
 
+def test_functions_are_told_by_the_name_of_their_module():
+    # A spawned process runs the main module under this name.
+    scope = {"__name__": "__mp_main__"}
+    exec("def work(): return 1", scope)
+    with tracing.collecting() as outside, FunctionCollector(["__main__", json], floor_ms=0):
+        scope["work"]()
+        json.loads("[1]")
+        textwrap.fill("some words")
+    found = {(one.name.split(".")[-1], one.category) for one in outside.spans()}
+    assert found >= {("work", "__main__"), ("loads", "json"), ("raw_decode", "json")}
+    assert {category for _, category in found} == {"__main__", "json"}
+
+
 def test_a_tracer_ends_with_its_run():
     with ThreadPoolExecutor(1) as pool:
         chain().run(executor=pool, hooks=[Tracer([textwrap], floor_ms=0)])
