@@ -84,12 +84,15 @@ class RuleQueue:
         return opened
 
     def close(self, rule: OpenRule) -> None:
-        """Remove a rule."""
+        """Remove a rule; the last one left cannot wait for others any more."""
         del self.open[rule.number]
         for word in rule.reads:
             self.readers[word].remove(rule.number)
             if not self.readers[word]:
                 del self.readers[word]
+        if len(self.open) == 1:
+            (last,) = self.open.values()
+            self.wake(last.words)
 
     def count_readers(self, words: Iterable[str]) -> int:
         """Return how many open rules may read outputs of a task with this name and these tags."""
@@ -286,7 +289,8 @@ class GrowingGraph:
         graph = self._graph
         for word in rule.words:
             # Another rule may add a task of a name that is missing.
-            if graph.state(word) == PENDING or not graph.has(word):
+            is_missing = not graph.has(word)
+            if graph.state(word) == PENDING or (is_missing and len(self._rules.open) > 1):
                 return False
             tag = graph.by_tag.get(word)
             if tag is not None and (tag.unfinished or tag.adders > (word in rule.adds)):

@@ -344,6 +344,14 @@ def test_a_chain_of_rules_is_no_recursion():
     assert len(profile.dag_structure["nodes"]) == 1501
 
 
+def test_a_wrong_name_ends_the_run_before_other_tasks_start():
+    ran = []
+    tasks = {name: task(outputs=["x"])(lambda: ran.append(1) or {"x": 1}) for name in "ab"}
+    error = failure(DAG(tasks, rules=[Rule(after("c"), print, "wrong")]))
+    assert [*error.failures] == ["rule 'wrong'"]
+    assert ran == []
+
+
 def test_tasks_are_added_while_others_run():
     go = threading.Event()
 
