@@ -5,7 +5,6 @@ import pickle
 import re
 from fractions import Fraction
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -67,10 +66,6 @@ def test_options_of_a_function_get_nothing():
     assert dag.run().outputs == {"spread": {"spread": (3, 2, 4, {})}}
 
 
-def takes_total(total: str):
-    return total
-
-
 def spread(*numbers):
     return numbers
 
@@ -86,7 +81,6 @@ async def later():
         ([mean, total, numbers], {"numbrs": 1}, GraphError, ["'numbrs'", "'numbers'"]),
         ([total, numbers], {"total": 1}, GraphError, ["'total'", "test_functions.py", "inputs"]),
         ([total, eval("lambda: 1"), eval("lambda: 2")], {}, GraphError, ["'<lambda>'", "<string>"]),
-        ([total, takes_total, numbers], {}, GraphError, ["int", "str", "total()", "takes_total()"]),
         ([spread], {"numbers": 1}, DeclarationError, ["spread()", "*numbers"]),
         ([later], {}, DeclarationError, ["later()", "returns"]),
         ([max], {}, DeclarationError, ["max()"]),
@@ -103,15 +97,6 @@ def test_from_functions_names_the_culprits(functions, inputs, error, words):
     with pytest.raises(error) as caught:
         DAG.from_functions(functions, inputs=inputs)
     assert not [word for word in words if word not in str(caught.value)]
-
-
-@pytest.mark.parametrize("annotation", [Any, "Unknown", "list[int]", "float", "int | str"])
-def test_annotations_that_do_not_contradict_are_left_alone(annotation):
-    def takes(total):
-        return total
-
-    takes.__annotations__["total"] = annotation
-    assert DAG.from_functions([total, takes], inputs={"numbers": [1]}).run().final_outputs
 
 
 def test_a_cycle_of_functions_is_named():
