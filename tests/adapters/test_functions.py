@@ -116,11 +116,9 @@ HALF = Fraction(1, 2)
 @pytest.mark.parametrize(
     ("value", "equal", "other"),
     [
-        ([1, 2], [1, 2], [1, 3]),
         # Equal values may be pickled in other ways.
         ([HALF, HALF], [Fraction(1, 2), Fraction(1, 2)], [HALF, 1]),
         (range(1, 10), range(1, 10), range(2, 10)),
-        ([*range(9999)], [*range(9999)], [*range(1, 9999)]),
     ],
 )
 def test_a_journal_compares_bound_values(tmp_path, value, equal, other):
