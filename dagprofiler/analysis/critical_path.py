@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -29,6 +30,7 @@ _workers = partial(integer, "workers", least=1, error=ValueError)
 #: Paths whose lengths differ by less than this share of the longest are equally long: sums of
 #: floats are not exact.
 _NEAR = 1e-9
+_LESS = 1 - _NEAR
 
 #: Tasks and edges of the critical path whose gains are computed.
 _COSTLIEST = 10
@@ -359,8 +361,6 @@ class _Graph:
         Task name to its place in the order.
     edges
         Places of source and target, their names, and key of each edge; by the source's place.
-    edges_from
-        Those of each task that has any.
     entries, exits
         Tasks without predecessors, and without successors.
     """
@@ -374,10 +374,9 @@ class _Graph:
             place = {name: i for i, name in enumerate(kahn_order(nodes, pairs))}
         self.place = place
         self.edges = sorted([(place[a], place[b], a, b, key) for (a, b), key in pairs.items()])
-        self.edges_from = grouped([(edge[2], edge) for edge in self.edges])
-        targets = {target for _, target in pairs}
+        sources, targets = {edge[2] for edge in self.edges}, {edge[3] for edge in self.edges}
         self.entries = [name for name in place if name not in targets]
-        self.exits = [name for name in place if name not in self.edges_from]
+        self.exits = [name for name in place if name not in sources]
 
     def starts(
         self, costs: Mapping[str, Number], delays: Mapping[str, Number]
@@ -401,6 +400,9 @@ class Paths:
     ----------
     span
         Length of the critical path: no schedule in this model is shorter.
+    critical_path
+        The tasks of the longest path, from an entry to an exit task; on a tie, the path whose
+        names sort first.
     earliest_start
         Top level: the longest path from an entry to the task, without the task's own cost.
     bottom_level
@@ -408,6 +410,7 @@ class Paths:
     """
 
     span: Number
+    critical_path: tuple[str, ...]
     earliest_start: dict[str, Number]
     bottom_level: dict[str, Number]
     graph: _Graph = field(repr=False, compare=False)
@@ -419,53 +422,41 @@ class Paths:
     def of(cls, graph: _Graph, costs: Mapping[str, Number], delays: Mapping[str, Number]) -> Paths:
         """Return the paths of a graph with these costs of tasks and edges."""
         bottom = dict(costs)
+        #: The next task of the longest path from each; on a tie the first name.
+        following: dict[str, str] = {}
         for _, _, source, target, key in reversed(graph.edges):
-            remaining = costs[source] + delays.get(key, 0) + bottom[target]
-            bottom[source] = max(bottom[source], remaining)
+            longest, after = bottom[source], following.get(source)
+            length = costs[source] + delays.get(key, 0) + bottom[target]
+            is_longer, is_near = length * _LESS > longest, length >= longest * _LESS
+            if after is None or is_longer or (is_near and target < after):
+                following[source] = target
+            bottom[source] = max(longest, length)
         span = max(bottom.values(), default=0)
-        return cls(span, graph.starts(costs, delays), bottom, graph, costs, delays)
-
-    @cached_property
-    def critical_path(self) -> tuple[str, ...]:
-        """The tasks of the longest path, from an entry to an exit task.
-
-        On a tie, the path whose names sort first.
-        """
-        bottom, near = self.bottom_level, _NEAR * self.span
-        options, path = [(bottom[name], name) for name in self.graph.entries], []
-        by_name = itemgetter(1)
-        while options:
-            if len(options) > 1:
-                least = max(options)[0] - near
-                options = [min([option for option in options if option[0] >= least], key=by_name)]
-            path.append(options[0][1])
-            options = [
-                (self._delays.get(key, 0) + bottom[target], target)
-                for _, _, _, target, key in self.graph.edges_from.get(path[-1], ())
-            ]
-        return tuple(path)
+        path = sorted(name for name in graph.entries if bottom[name] >= span * _LESS)[:1]
+        while path and path[-1] in following:
+            path.append(following[path[-1]])
+        starts = graph.starts(costs, delays)
+        return cls(span, tuple(path), starts, bottom, graph, costs, delays)
 
     @cached_property
     def bottlenecks(self) -> tuple[Bottleneck, ...]:
         """The ten costliest tasks and edges on the critical path, of those that cost anything.
 
-        By `gain`, then by `cost`, largest first, then in the order of the path.
+        By `gain`, then by `cost`, largest first, then tasks before edges.
         """
-        path, place = self.critical_path, self.graph.place
-        items = [(self._costs[name], place[name], "") for name in path]
-        for source, target in zip(path, path[1:]) if self._delays else ():
-            key = f"{source}->{target}"
-            items.append((self._delays[key], place[source], key))
-        costliest = nlargest(_COSTLIEST, items, key=itemgetter(0))
-        names = [*place]
-        bottlenecks = [
-            Bottleneck(key, "edge", cost, min(cost, self._loss(here, here + 1, key)))
-            if key
-            else Bottleneck(names[here], "task", cost, self.gain([names[here]]))
-            for cost, here, key in sorted(costliest, key=itemgetter(1, 2))
-            if cost
-        ]
-        # On a tie, sorting keeps the order of the path.
+        costs, delays, path = self._costs, self._delays, self.critical_path
+        sources = {f"{a}->{b}": a for a, b in zip(path, path[1:])} if delays else {}
+        names = nlargest(_COSTLIEST, path, key=costs.__getitem__)
+        items = [(costs[name], name) for name in names]
+        items += [(delays[k], k) for k in nlargest(_COSTLIEST, sources, key=delays.__getitem__)]
+        bottlenecks = []
+        for cost, name in nlargest(_COSTLIEST, items, key=itemgetter(0)):
+            if cost and name in sources:
+                place = self.graph.place[sources[name]]
+                gain = min(cost, self._loss(place, place + 1, name))
+                bottlenecks.append(Bottleneck(name, "edge", cost, gain))
+            elif cost:
+                bottlenecks.append(Bottleneck(name, "task", cost, self.gain([name])))
         return tuple(sorted(bottlenecks, key=lambda item: (-item.gain, -item.cost)))
 
     def gain(self, tasks: Sequence[str]) -> Number:
@@ -483,19 +474,15 @@ class Paths:
         In topological order, every other path goes over another edge from a task up to `last` to
         one from `first` on, or begins or ends there.
         """
-        graph, starts, costs, bottom = (
-            self.graph,
-            self.earliest_start,
-            self._costs,
-            self.bottom_level,
-        )
+        edges, place = self.graph.edges, self.graph.place
+        starts, costs, bottom = self.earliest_start, self._costs, self.bottom_level
         lengths = [
             starts[source] + costs[source] + self._delays.get(key, 0) + bottom[target]
-            for source_place, target_place, source, target, key in graph.edges
-            if source_place <= last and target_place >= first and key != edge
+            for _, target_place, source, target, key in edges[: bisect_left(edges, (last + 1,))]
+            if target_place >= first and key != edge
         ]
-        lengths += [bottom[name] for name in graph.entries if graph.place[name] >= first]
-        lengths += [starts[name] + costs[name] for name in graph.exits if graph.place[name] <= last]
+        lengths += [bottom[name] for name in self.graph.entries if place[name] >= first]
+        lengths += [starts[name] + costs[name] for name in self.graph.exits if place[name] <= last]
         return _positive(self.span - max(lengths, default=0), self.span)
 
     @cached_property

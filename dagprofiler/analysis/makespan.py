@@ -78,8 +78,9 @@ def _median_round(profile: ProfileData) -> _Round | None:
         [
             (row.round, row)
             for row in profile.timeline.rows()
-            if None not in (row[3], row[4], row[6], row[7])
-            and (not samples.rounds or row.round in measured)
+            if row[3] is not None and row[4] is not None
+            if row[6] is not None and row[7] is not None
+            if not samples.rounds or row.round in measured
         ]
     )
     if not rounds:
@@ -118,8 +119,8 @@ def _waited_ms(columns: Mapping[str, Sequence[Any]], n: int, row: Any) -> float:
 
 def _split(typical: _Round, workers: int) -> dict[str, float]:
     """Return the parts of one round: the time of all workers, divided by their number."""
-    moments: Any = zip(*[row[3:] for row in typical.rows])
-    ready, begun, received, started, computed, sending, _ = moments
+    columns: Any = zip(*typical.rows)
+    _, _, _, ready, begun, received, started, computed, sending, _ = columns
     ended = _ends_ms(typical.rows)
     computing = sum([end - start for start, end in zip(started, computed)])
     whole = sum([end - start for start, end in zip(begun, ended)])
@@ -248,7 +249,8 @@ class _TimedRun:
             longest = nlargest(most, range(len(names)), key=computing.__getitem__)
             members = {names[i]: [i] for i in longest}
         costs = {name: sum([computing[i] for i in tasks]) for name, tasks in members.items()}
-        on_path = {*self.paths.critical_path}
+        on_path, bottlenecks = {*self.paths.critical_path}, self.paths.bottlenecks
+        gains = {item.name: float(item.gain) for item in bottlenecks if item.kind == "task"}
         rows = []
         for name in nlargest(most, costs, key=costs.__getitem__):
             tasks, without_ms, enough_ms = members[name], self.makespan_ms - costs[name], 0.0
@@ -260,7 +262,9 @@ class _TimedRun:
                 left = [without.get(i, ms) for i, ms in enumerate(computing)]
                 without_ms = self.replayed_ms(left, self.moving, workers)
             free = [names[i] for i in tasks]
-            if not on_path.isdisjoint(free):
+            if len(free) == 1 and free[0] in gains:
+                enough_ms = gains[free[0]]
+            elif not on_path.isdisjoint(free):
                 enough_ms = float(self.paths.gain(free))
             called = free[0] if len(free) == 1 else name
             rows.append(self._gain(called, len(free), costs[name], without_ms, enough_ms))

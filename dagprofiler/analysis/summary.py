@@ -61,7 +61,8 @@ _NAMED = 5
 
 def summary(profile: ProfileData) -> str:
     """Return what terminals show of a profile."""
-    return render(profile_blocks(profile))
+    with collector_paused():
+        return render(profile_blocks(profile))
 
 
 def profile_blocks(profile: ProfileData) -> list[Block]:
