@@ -138,8 +138,7 @@ def compare_profiles(
     tasks' kernels, and is neither faster nor slower if no task and no edge has a verdict. Waits
     for a core are measured in ``compute()`` alone, so the DAG and its edges have no verdict if the
     share of them differs by over 5 % between profiles that were taken apart.
-    ``ratio`` is present in any case. Ratio and interval are
-    None if a sample is 0, or so far from 1 that its ratios overflow a float.
+    ``ratio`` is present in any case. Ratio and interval are None if a sample is 0.
     """
     sides = _Side(new), _Side(base)
     obstacles = _obstacles(*sides, paired=paired)

@@ -137,16 +137,6 @@ def test_the_ratio_is_in_its_interval_and_inverts_with_the_sides(a, b):
     assert there.ratio == pytest.approx(1 / back.ratio)
 
 
-@pytest.mark.parametrize("compare", [compare_paired, compare_unpaired, compare_interleaved])
-@pytest.mark.parametrize("beyond", [5e-324, 1.7e308, math.inf, math.nan])
-def test_samples_whose_ratios_no_float_holds_are_not_compared(compare, beyond):
-    for times, other in (([beyond, 1.0], [1.0, 1.0]), ([1.0, 1.0], [1.0, beyond])):
-        found = compare(times, other)
-        assert found.reason == "a sample is outside 1e-150 to 1e+150"
-        assert (found.ratio, found.low, found.p) == (None, None, None)
-    assert compare([1e150] * 6, [1e-150] * 6).ratio == pytest.approx(1e300)
-
-
 @given(st.integers(1, 30), st.integers(0, 10**6), st.sampled_from([0.5, 1.0, 1.1, 2.0]))
 def test_interval_and_p_agree_where_the_core_changes_its_speed(n, seed, factor):
     here, kernel = under(modes(seed, n, 0.5), seed, factor)
@@ -180,8 +170,6 @@ def test_samples_without_a_ratio_say_why(compare):
     ratios = dict.fromkeys(["ratio", "low", "high", "coverage"], 1.0)
     alike = nothing._replace(**ratios, reason="all samples are 0")
     assert compare([0.0, 0.0], [0.0, 0.0]) == alike
-    with pytest.raises(ValueError, match="3 and 2 samples: expected pairs"):
-        compare_paired([1.0, 2.0, 3.0], [1.0, 2.0])
 
 
 @pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])
@@ -228,9 +216,9 @@ def test_too_few_rounds_cannot_say_and_name_how_many_would_do():
     one = compare_interleaved(noisy(1, 4, factor=2.0), noisy(2, 4))
     many = [compare_unpaired(noisy(i, 6, factor=2.0), noisy(-i, 7)) for i in range(100)]
     for compared, why in (
-        ([one], "4 rounds are too few for 1 comparison: at least 5 of each are needed"),
-        ([compare_interleaved([2.0], [1.0])], "1 round is too few for 1 comparison: at least 5 "),
-        (many, "6 and 7 rounds are too few for 100 comparisons: at least 8 of each are needed"),
+        ([one], "rounds of each: 4, and 5 are needed for a verdict on 1 comparison"),
+        ([compare_interleaved([2.0], [1.0])], "rounds of each: 1, and 5 are needed"),
+        (many, "rounds of each: 6, and 8 are needed for a verdict on 100 comparisons"),
     ):
         judged = verdicts(dict(enumerate(compared)))[0]
         assert (judged.verdict, judged.comparable) == (INCONCLUSIVE, False)
