@@ -584,7 +584,7 @@ def _measured(profile: ProfileData, weights: Weights, keys: Iterable[str]) -> di
     return times
 
 
-@dataclass(frozen=True)
+@dataclass
 class CriticalSpan:
     """All spans of one name in the tasks on the critical path; times are per round, in ms.
 
@@ -605,10 +605,10 @@ class CriticalSpan:
 
     name: str
     category: str
-    tasks: tuple[str, ...]
-    calls: float
-    total_ms: float
-    self_ms: float | None
+    tasks: tuple[str, ...] = ()
+    calls: float = 0.0
+    total_ms: float = 0.0
+    self_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -653,6 +653,7 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
     }
     if not computed:
         return None
+    rounds = len({number for _, number in computed})
     spans_of: dict[tuple[str, int], list[SpanRow]] = {key: [] for key in computed}
     for span in profile.spans.rows():
         key = span.task, span.round
@@ -661,25 +662,20 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
             start_ms, end_ms = max(span.start_ms, first_ms), min(span.end_ms, last_ms)
             if start_ms <= end_ms:
                 spans_of[key].append(span._replace(start_ms=start_ms, end_ms=end_ms))
-    totals: dict[_Label, _Total] = {}
+    totals: dict[_Label, CriticalSpan] = {}
     compute_ms = uncovered_ms = sum(end_ms - start_ms for start_ms, end_ms in computed.values())
-    for spans in spans_of.values():
-        spans.sort(key=lambda span: (span.start_ms, -span.end_ms))
+    for key in sorted(computed, key=lambda key: place[key[0]]):
+        spans = sorted(spans_of[key], key=lambda span: (span.start_ms, -span.end_ms))
         uncovered_ms -= _union_ms(spans)
-        _add(spans, totals)
-    rounds = len({number for _, number in computed})
-    critical = [
-        CriticalSpan(
-            name,
-            category,
-            tuple(sorted(total.tasks, key=place.__getitem__)),
-            total.calls / rounds,
-            total.total_ms / rounds,
-            total.self_ms / rounds if kind == "span" else None,
-        )
-        for (kind, name, category), total in totals.items()
-    ]
-    critical.sort(key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms))
+        _add(key[0], spans, totals)
+    for total in totals.values():
+        total.calls /= rounds
+        total.total_ms /= rounds
+        total.self_ms = None if total.self_ms is None else total.self_ms / rounds
+    critical = sorted(
+        totals.values(),
+        key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms),
+    )
     times_ms = compute_ms / rounds, max(0.0, uncovered_ms) / rounds
     dropped = sum(n for task, n in profile.spans.dropped.items() if task in place)
     return CriticalSpans(tuple(critical), *times_ms, rounds=rounds, dropped=dropped)
@@ -687,16 +683,6 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
 
 #: Kind, name and category.
 _Label = tuple[str, str, str]
-
-
-@dataclass
-class _Total:
-    """Totals of all spans with one label."""
-
-    tasks: set[str] = field(default_factory=set)
-    calls: int = 0
-    total_ms: float = 0.0
-    self_ms: float = 0.0
 
 
 def _union_ms(spans: Iterable[SpanRow]) -> float:
@@ -708,12 +694,12 @@ def _union_ms(spans: Iterable[SpanRow]) -> float:
     return covered_ms
 
 
-def _add(spans: Sequence[SpanRow], totals: dict[_Label, _Total]) -> None:
+def _add(task: str, spans: Sequence[SpanRow], totals: dict[_Label, CriticalSpan]) -> None:
     """Add a task's spans in a round to the totals; they are sorted by start, longest first."""
     by_label = grouped(((span.kind, span.name, span.category), span) for span in spans)
     for label, alike in by_label.items():
-        total = totals.setdefault(label, _Total())
-        total.tasks.add(alike[0].task)
+        total = totals.setdefault(label, CriticalSpan(*label[1:]))
+        total.tasks += () if task in total.tasks else (task,)
         total.calls += len(alike)
         # Overlapping spans of one name count once.
         total.total_ms += _union_ms(alike)
@@ -724,12 +710,16 @@ def _add(spans: Sequence[SpanRow], totals: dict[_Label, _Total]) -> None:
             around = open_in.setdefault(span.thread_index, [])
             while around and around[-1].end_ms <= span.start_ms:
                 around.pop()
-            totals[span.kind, span.name, span.category].self_ms += span.end_ms - span.start_ms
+            _add_self_ms(totals, span, span.end_ms - span.start_ms)
             if around:
-                outer = around[-1]
-                nested_ms = min(span.end_ms, outer.end_ms) - span.start_ms
-                totals[outer.kind, outer.name, outer.category].self_ms -= nested_ms
+                nested_ms = min(span.end_ms, around[-1].end_ms) - span.start_ms
+                _add_self_ms(totals, around[-1], -nested_ms)
             around.append(span)
+
+
+def _add_self_ms(totals: Mapping[_Label, CriticalSpan], span: SpanRow, ms: float) -> None:
+    total = totals[span.kind, span.name, span.category]
+    total.self_ms = (total.self_ms or 0.0) + ms
 
 
 def bounds_of(found: Analysis) -> Iterator[tuple[int, Number, Number, float | None]]:
