@@ -232,7 +232,7 @@ class _TimedRun:
             number = {name: i for i, name in enumerate(self.names)}
             orders = [[number[name] for name in row] for row in self.schedule.values()]
         speeds = [1.0] * (len(orders) if orders else workers)
-        return replay(*self._graph[2:], Demands(work), speeds, orders=orders).makespan_ms
+        return replay(self._graph.below, Demands(work), speeds, orders=orders).makespan_ms
 
     def alone_ms(self, workers: int) -> float:
         """Return the makespan with free edges; Graham's bound is close where tasks are many."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from string import Template
@@ -15,10 +14,9 @@ from dagprofiler._util.html import Drawing, markup, paragraph, view
 from dagprofiler._util.json import plain_number
 from dagprofiler.analysis.compare import ProfileComparison
 from dagprofiler.analysis.summary import profile_blocks
-from dagprofiler.errors import counted
 from dagprofiler.formats import Export
 from dagprofiler.profile import Profile
-from dagprofiler.report.data import ReportSource, comparison, parts, sketch
+from dagprofiler.report.data import ReportSource, losses, page_data, sketch
 from dagprofiler.report.drawing import draw, is_drawn_unasked
 
 __all__ = ["EXPORTER", "page"]
@@ -72,7 +70,7 @@ def _assets() -> tuple[Template, str, str]:
     def text(name: str) -> str:
         return folder.joinpath(name).read_text(encoding="utf-8")
 
-    scripts = "".join(map(text, _SCRIPTS))
+    scripts = "".join(text(name) for name in _SCRIPTS)
     return Template(text("report.html")), text("report.css"), f'"use strict";\n{scripts}'
 
 
@@ -106,12 +104,13 @@ class Report:
         found
             The comparison with `base`; by default ``profile.compare(base)``.
         """
-        subject = ReportSource(profile, cost, statistic)
-        data = parts(subject)
-        if base is not None:
+        source = ReportSource(profile, cost, statistic)
+        if base is None:
+            data = page_data(source)
+        else:
             found = profile.compare(base) if found is None else found
-            data["comparison"] = comparison(subject, ReportSource(base, cost, statistic), found)
-        return Export(page(data), tuple(_losses(data)))
+            data = page_data(source, ReportSource(base, cost, statistic), found)
+        return Export(page(data), tuple(losses(data)))
 
     def draw(
         self, profile: Profile, *, nodes: int, cost: str | None = None, statistic: str = "median"
@@ -129,21 +128,6 @@ class Report:
         # The blocks say how many tasks there are, but not in how many groups they are drawn.
         caption = paragraph(drawing.caption, quiet=True) if tasks > _NODES else ""
         return view(drawing.markup(), caption, *shown)
-
-
-def _losses(data: dict[str, Any]) -> Iterator[str]:
-    """Yield what the profile holds and the page does not, in words."""
-    parts = (data.get(part, {}) for part in ("timeline", "spans", "samples"))
-    rounds, spans, columns = (part.get("left_out") for part in parts)
-    if rounds:
-        left_out = counted(rounds, "round, which is", "rounds, which are")
-        yield f"the timeline leaves out {left_out} too many for a page"
-    if spans:
-        yield f"{counted(spans, 'span')} inside tasks, too many for a page"
-    if columns:
-        yield f"samples that are too many for a page: {', '.join(columns)}"
-    if all(picture["kind"] != "tasks" for picture in data["pictures"]):
-        yield "the picture of the DAG shows groups of tasks, of which there are too many"
 
 
 EXPORTER = Report()

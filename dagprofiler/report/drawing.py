@@ -27,9 +27,6 @@ _BENDS = 12_000
 #: Room that a bend takes in its layer; a node takes 1.
 _BEND = 0.3
 
-#: How strongly edges pull, by the number of bends at their ends: long edges want to be straight.
-_PULL = (1.0, 2.0, 8.0)
-
 
 class Layout(NamedTuple):
     """Positions of nodes and bends of edges.
@@ -65,10 +62,8 @@ def lay_out(count: int, edges: Sequence[tuple[int, int]]) -> Layout:
     -----
     Sugiyama, Tagawa and Toda, Methods for Visual Understanding of Hierarchical System Structures,
     IEEE Trans. Syst. Man Cybern. 11(2), 1981: layers by the longest path, barycentres sort them.
-    Within a layer nodes then move to where their neighbours are, by least squares under the order
-    that was found (pool adjacent violators), weighed as in Gansner et al., A Technique for Drawing
-    Directed Graphs, IEEE Trans. Softw. Eng. 19(3), 1993. O((V + B) log (V + B)) time, where B is
-    the number of bends, which is bounded.
+    Within a layer nodes then move to the mean of their neighbours, as far as the order allows.
+    O((V + B) log (V + B)) time, where B is the number of bends, which is bounded.
 
     Examples
     --------
@@ -221,20 +216,15 @@ class _Layered:
         places: list[float],
     ) -> None:
         """Move a layer's nodes to the mean of their neighbours, as far as the order allows."""
-        wanted, pulls = [], []
+        shifts = []
         for v, offset in zip(row, offsets):
-            bent = v >= self._count
-            total = pull = 0.0
-            for side in sides:
-                for w in side[v]:
-                    force = _PULL[bent + (w >= self._count)]
-                    total += force * places[w]
-                    pull += force
-            # Nodes without neighbours give way.
-            wanted.append((total / pull if pull else places[v]) - offset)
-            pulls.append(pull or 0.01)
-        for v, offset, at in zip(row, offsets, _ascending(wanted, pulls)):
-            places[v] = at + offset
+            around = [places[w] for side in sides for w in side[v]] or [places[v]]
+            shifts.append(sum(around) / len(around) - offset)
+        # One sweep pushes nodes that are too close to the right, the other to the left.
+        to_right = accumulate(shifts, max)
+        to_left = [*accumulate(reversed(shifts), min)][::-1]
+        for v, offset, right, left in zip(row, offsets, to_right, to_left):
+            places[v] = (right + left) / 2 + offset
 
 
 def _sort(row: list[int], neighbours: Sequence[Sequence[int]], place: list[int]) -> None:
@@ -246,24 +236,6 @@ def _sort(row: list[int], neighbours: Sequence[Sequence[int]], place: list[int])
     row.sort(key=means.__getitem__)
     for i, v in enumerate(row):
         place[v] = i
-
-
-def _ascending(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return the ascending numbers nearest to `values`, by weighed least squares.
-
-    Examples
-    --------
-    >>> _ascending([1, 4, 2, 5], [1, 1, 1, 1])
-    [1.0, 3.0, 3.0, 5.0]
-    """
-    blocks: list[tuple[float, float, int]] = []
-    for value, weight in zip(values, weights):
-        total, mass, size = value * weight, weight, 1
-        while blocks and blocks[-1][0] * mass >= total * blocks[-1][1]:
-            above = blocks.pop()
-            total, mass, size = total + above[0], mass + above[1], size + above[2]
-        blocks.append((total, mass, size))
-    return [total / mass for total, mass, size in blocks for _ in range(size)]
 
 
 #: Fewest similar tasks that form a group.
@@ -481,39 +453,53 @@ class Sketch:
     unfinished: Collection[int] = ()
 
 
-class Box(NamedTuple):
-    """A node: its position, its text, and its darkness from 0 to 1."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    label: str
-    note: str
-    title: str
-    part: float
-    critical: bool
-    unfinished: bool
-
-
-class Wire(NamedTuple):
-    """An edge: a start, and three points for each Bézier curve that follows."""
-
-    points: list[tuple[float, float]]
-    width: float
-    title: str
-    critical: bool
-    orders_only: bool
-
-
 class Scene(NamedTuple):
-    """A picture: its size, its content, and its caption."""
+    """A picture: its nodes, its size, its content as SVG, and its caption."""
+
+    nodes: int
+    width: float
+    height: float
+    content: str
+    caption: str
+
+
+class _Grid(NamedTuple):
+    """Positions of layers and places for boxes of one size; with `down` edges lead downwards."""
 
     width: float
     height: float
-    boxes: list[Box]
-    wires: list[Wire]
-    caption: str
+    down: bool
+
+    def point(self, layer: int, place: float, *, is_end: bool = False) -> tuple[float, float]:
+        """Return where edges arrive at a place of a layer, or where they leave it."""
+        length, breadth = (self.height, self.width) if self.down else (self.width, self.height)
+        along = _MARGIN + layer * (length + _GAP[self.down]) + is_end * length
+        across = _MARGIN + (place - 0.5) * (breadth + _APART) + breadth / 2
+        return (across, along) if self.down else (along, across)
+
+    def corner(self, layer: int, place: float) -> tuple[float, float]:
+        """Return the upper left corner of a box."""
+        x, y = self.point(layer, place)
+        return (x - self.width / 2, y) if self.down else (x, y - self.height / 2)
+
+    def route(self, layout: Layout, edge: tuple[int, int], bends: Sequence[float]) -> list[Any]:
+        """Return the points on the way from one box to another."""
+        first, last = ((layout.layers[node], layout.places[node]) for node in edge)
+        between = enumerate(bends, first[0] + 1)
+        ends = [[self.point(*bend), self.point(*bend, is_end=True)] for bend in between]
+        return [self.point(*first, is_end=True), *chain(*ends), self.point(*last)]
+
+    def path(self, points: Sequence[tuple[float, float]]) -> str:
+        """Return a smooth line through the points, as data of a path."""
+        curves = []
+        for (x, y), (next_x, next_y) in zip(points, points[1:]):
+            middle_x, middle_y = (x + next_x) / 2, (y + next_y) / 2
+            if self.down:
+                bent = f"{x:.1f} {middle_y:.1f} {next_x:.1f} {middle_y:.1f}"
+            else:
+                bent = f"{middle_x:.1f} {y:.1f} {middle_x:.1f} {next_y:.1f}"
+            curves.append(f"C{bent} {next_x:.1f} {next_y:.1f}")
+        return f"M{points[0][0]:.1f} {points[0][1]:.1f}{''.join(curves)}"
 
 
 def scene_of(sketch: Sketch, nodes: int, *, down: bool = False) -> Scene:
@@ -528,37 +514,34 @@ def scene_of(sketch: Sketch, nodes: int, *, down: bool = False) -> Scene:
     labels = [_label(sketch, picture, node) for node in range(len(picture.tasks))]
     costs = [_sum(sketch.costs, tasks) for tasks in picture.tasks]
     notes = [_note(sketch, tasks, cost) for tasks, cost in zip(picture.tasks, costs)]
-    shown = [(shortened(label), shortened(note)) for label, note in zip(labels, notes)]
-    lengths = (len(text) * letter for texts in shown for text, letter in zip(texts, _LETTER))
-    longest = max(lengths, default=0)
-    width, height = max(_LEAST, _PADDING + longest), _HEIGHT[any(notes)]
-    most = max((cost for cost in costs if cost is not None), default=0)
-    path, unfinished = set(sketch.path), set(sketch.unfinished)
+    widths = [len(shortened(label)) * _LETTER[0] for label in labels]
+    widths += [len(shortened(note)) * _LETTER[1] for note in notes]
+    width = max(_LEAST, _PADDING + max(widths, default=0))
+    grid = _Grid(width, _HEIGHT[any(notes)], down)
     layout = picture.layout
-    length, breadth = _turned((width, height), down=down)
-    corners = [
-        (_MARGIN + layer * (length + _GAP[down]), _MARGIN + (place - 0.5) * (breadth + _APART))
-        for layer, place in zip(layout.layers, layout.places)
-    ]
-    boxes = [
-        Box(
-            *_turned(corners[node], down=down),
-            width,
-            height,
-            *shown[node],
-            "\n".join(filter(None, (labels[node], notes[node]))),
-            share(costs[node] or 0, most),
-            not path.isdisjoint(tasks),
-            not unfinished.isdisjoint(tasks),
+    corners = [grid.corner(*where) for where in zip(layout.layers, layout.places)]
+    largest = max((cost for cost in costs if cost is not None), default=0)
+    path, unfinished = set(sketch.path), set(sketch.unfinished)
+    boxes = []
+    for tasks, label, note, cost, corner in zip(picture.tasks, labels, notes, costs, corners):
+        stroke = _CRITICAL_STROKE if path.intersection(tasks) else _STROKE
+        dashes = ' stroke-dasharray="4 3"' if unfinished.intersection(tasks) else ""
+        opacity = darkness(share(cost or 0, largest))
+        boxes.append(
+            _box(grid, corner, label, note, f'fill-opacity="{opacity:.2f}" {stroke}{dashes}')
         )
-        for node, tasks in enumerate(picture.tasks)
-    ]
-    wires = _wires(sketch, picture, boxes, down=down)
+    routes = [grid.route(layout, *line) for line in zip(picture.edges, layout.bends)]
+    wires = _wires(sketch, grid, picture, labels, routes)
     # A line may run beside the last box.
-    ends = [(box.x + width, box.y + height) for box in boxes]
-    ends += [point for wire in wires for point in wire.points]
+    ends = [(x + grid.width, y + grid.height) for x, y in corners] + [*chain(*routes)]
     right, bottom = (max((end[axis] for end in ends), default=0) for axis in (0, 1))
-    return Scene(right + _MARGIN, bottom + _MARGIN, boxes, wires, _caption(sketch, picture))
+    return Scene(
+        nodes=len(boxes),
+        width=right + _MARGIN,
+        height=bottom + _MARGIN,
+        content="".join([*wires, *boxes]),
+        caption=_caption(sketch, picture),
+    )
 
 
 def shortened(text: str, most: int = _LONGEST) -> str:
@@ -583,60 +566,6 @@ def _sum(values: Sequence[Any], numbers: Sequence[int]) -> Any:
     """Return the sum of the known values; None if none is known."""
     known = [values[i] for i in numbers if values[i] is not None] if values else ()
     return sum(known) if known else None
-
-
-def _wires(sketch: Sketch, picture: Picture, boxes: Sequence[Box], *, down: bool) -> list[Wire]:
-    sizes = [_sum(sketch.sizes, edges) for edges in picture.of]
-    most = max((size for size in sizes if size is not None), default=0)
-    steps = set(zip(sketch.path, sketch.path[1:]))
-    wires = []
-    lines = zip(picture.edges, picture.layout.bends, picture.of, sizes)
-    for (source, target), bends, edges, size in lines:
-        ends = boxes[source], boxes[target]
-        width, title = 1.2 + 3 * sqrt(share(size or 0, most)), _tooltip(sketch, edges, *ends, size)
-        critical = any(sketch.edges[edge] in steps for edge in edges)
-        orders_only = bool(sketch.fields) and not any(sketch.fields[edge] for edge in edges)
-        wires.append(Wire(_route(*ends, bends, down=down), width, title, critical, orders_only))
-    return wires
-
-
-def _tooltip(sketch: Sketch, edges: Sequence[int], source: Box, target: Box, size: Any) -> str:
-    lines = [f"{source.label} → {target.label}"]
-    if len(edges) > 1:
-        lines.append(counted(len(edges), "edge"))
-    elif sketch.fields:
-        lines.append(printable(sketch.fields[edges[0]]) or "order only")
-    if size is not None:
-        lines.append(quantity(size, BYTES))
-    return "\n".join(lines)
-
-
-def _route(
-    source: Box, target: Box, bends: Sequence[float], *, down: bool
-) -> list[tuple[float, float]]:
-    """Return the curve from the end of a box to the beginning of another."""
-    begin, side = _turned((source.x, source.y), down=down)
-    end, other_side = _turned((target.x, target.y), down=down)
-    length, breadth = _turned((source.width, source.height), down=down)
-    points = [(begin + length, side + breadth / 2)]
-
-    def curve(along: float, across: float) -> None:
-        before, across_before = points[-1]
-        middle = (before + along) / 2
-        points.extend([(middle, across_before), (middle, across), (along, across)])
-
-    for i, place in enumerate(bends):
-        at = begin + (i + 1) * (length + _GAP[down])
-        across = _MARGIN + (place - 0.5) * (breadth + _APART) + breadth / 2
-        curve(at, across)
-        curve(at + length, across)
-    curve(end, other_side + breadth / 2)
-    return [_turned(point, down=down) for point in points]
-
-
-def _turned(pair: tuple[float, float], *, down: bool) -> tuple[float, float]:
-    """Return what lies along the edges and across them for x and y, or the other way round."""
-    return (pair[1], pair[0]) if down else pair
 
 
 def _caption(sketch: Sketch, picture: Picture) -> str:
@@ -664,14 +593,10 @@ def svg_of(scene: Scene, *, opaque: bool) -> str:
     paper = f'<rect width="{width}" height="{height}" fill="{_PAPER}"/>' if opaque else ""
     # On a narrow page it shrinks, but stays readable.
     look = f'color="{_INK}"' if opaque else f'style="{_FITTING.format(0.6 * scene.width)}"'
-    title = text(scene.caption)
-    # Wires of the critical path above others, boxes above wires.
-    wires = sorted(scene.wires, key=lambda wire: wire.critical)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{title}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{text(scene.caption)}" '
         f'width="{width}" height="{height}" viewBox="0 0 {width} {height}" {look} '
-        f'font-family="{_FONT}">'
-        f"{paper}{''.join(map(_wire, wires))}{''.join(map(_box, scene.boxes))}</svg>\n"
+        f'font-family="{_FONT}">{paper}{scene.content}</svg>\n'
     )
 
 
@@ -680,56 +605,73 @@ def darkness(part: float) -> float:
     return _LIGHTEST + (_DARKEST - _LIGHTEST) * part
 
 
-def _wire(wire: Wire) -> str:
-    colour = CRITICAL if wire.critical else "currentColor"
-    opacity = 0.9 if wire.critical else 0.4
-    dashes = ' stroke-dasharray="4 4"' if wire.orders_only else ""
-    (before, _), (x, y) = wire.points[-2:]
-    head = "l-3.5 -7h7z" if before == x else "l-7 -3.5v7z"
+def _wires(
+    sketch: Sketch, grid: _Grid, picture: Picture, labels: Sequence[str], routes: Sequence[Any]
+) -> list[str]:
+    """Return the edges, those of the critical path above others."""
+    sizes = [_sum(sketch.sizes, edges) for edges in picture.of]
+    largest = max((size for size in sizes if size is not None), default=0)
+    steps = set(zip(sketch.path, sketch.path[1:]))
+    plain: list[str] = []
+    critical: list[str] = []
+    for (source, target), edges, size, points in zip(picture.edges, picture.of, sizes, routes):
+        is_critical = any(sketch.edges[edge] in steps for edge in edges)
+        colour, opacity = (CRITICAL, 0.9) if is_critical else ("currentColor", 0.4)
+        orders_only = bool(sketch.fields) and not any(sketch.fields[edge] for edge in edges)
+        dashes = ' stroke-dasharray="4 4"' if orders_only else ""
+        ends = f"{shortened(labels[source])} → {shortened(labels[target])}"
+        width = 1.2 + 3 * sqrt(share(size or 0, largest))
+        x, y = points[-1]
+        (critical if is_critical else plain).append(
+            f"<g>{_title(ends, *_carried(sketch, edges, size))}"
+            f'<path d="{grid.path(points)}" fill="none" stroke="{colour}" '
+            f'stroke-opacity="{opacity}" stroke-width="{width:.2f}"{dashes}/>'
+            f'<path d="M{x:.1f} {y:.1f}{_HEAD[grid.down]}" fill="{colour}" '
+            f'fill-opacity="{opacity}"/></g>'
+        )
+    return plain + critical
+
+
+#: Arrowheads to the right and to the bottom.
+_HEAD = ("l-7 -3.5v7z", "l-3.5 -7h7z")
+
+
+def _carried(sketch: Sketch, edges: Sequence[int], size: Any) -> Iterator[str]:
+    """Yield what an edge of the picture carries, in words."""
+    if len(edges) > 1:
+        yield counted(len(edges), "edge")
+    elif sketch.fields:
+        yield printable(sketch.fields[edges[0]]) or "order only"
+    if size is not None:
+        yield quantity(size, BYTES)
+
+
+_STROKE = 'stroke="currentColor" stroke-opacity="0.55"'
+_CRITICAL_STROKE = f'stroke="{CRITICAL}" stroke-width="2.2"'
+
+
+def _box(grid: _Grid, corner: tuple[float, float], label: str, note: str, look: str) -> str:
+    """Return a node with its label and its note."""
+    x, y = corner
+    middle = y + grid.height / 2
+    lines = _line(x, middle + (-3 if note else 4), FONT_PX[0], label)
+    if note:
+        lines += _line(x, middle + 12, FONT_PX[1], note, ' fill-opacity="0.85"')
     return (
-        f"<g><title>{_lines(wire.title)}</title>"
-        f'<path d="{_path(wire.points)}" fill="none" stroke="{colour}" '
-        f'stroke-opacity="{opacity}" stroke-width="{wire.width:.2f}"{dashes}/>'
-        f'<path d="M{x:.1f} {y:.1f}{head}" fill="{colour}" fill-opacity="{opacity}"/></g>'
-    )
-
-
-def _path(points: Sequence[tuple[float, float]]) -> str:
-    (x, y), *rest = points
-    curves = (rest[i : i + 3] for i in range(0, len(rest), 3))
-    return f"M{x:.1f} {y:.1f}" + "".join(
-        "C" + " ".join(f"{x:.1f} {y:.1f}" for x, y in curve) for curve in curves
-    )
-
-
-def _box(box: Box) -> str:
-    stroke = 'stroke="currentColor" stroke-opacity="0.55"'
-    if box.critical:
-        stroke = f'stroke="{CRITICAL}" stroke-width="2.2"'
-    dashes = ' stroke-dasharray="4 3"' if box.unfinished else ""
-    opacity = darkness(box.part)
-    x, middle = box.x + 10, box.y + box.height / 2
-    lines = _line(x, middle + 4, FONT_PX[0], box.label)
-    if box.note:
-        lines = _line(x, middle - 3, FONT_PX[0], box.label)
-        lines += _line(x, middle + 12, FONT_PX[1], box.note, ' fill-opacity="0.85"')
-    return (
-        f"<g><title>{_lines(box.title)}</title>"
-        f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
-        f'height="{box.height:.1f}" rx="5" fill="{FILL}" fill-opacity="{opacity:.2f}" '
-        f"{stroke}{dashes}/>{lines}</g>"
+        f'<g>{_title(label, note)}<rect x="{x:.1f}" y="{y:.1f}" width="{grid.width:.1f}" '
+        f'height="{grid.height:.1f}" rx="5" fill="{FILL}" {look}/>{lines}</g>'
     )
 
 
 def _line(x: float, y: float, size: int, words: str, look: str = "") -> str:
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="currentColor"{look}>'
-        f"{text(words)}</text>"
+        f'<text x="{x + _PADDING / 2:.1f}" y="{y:.1f}" font-size="{size}" fill="currentColor"'
+        f"{look}>{text(shortened(words))}</text>"
     )
 
 
-def _lines(title: str) -> str:
-    return "\n".join(map(text, title.split("\n")))
+def _title(*lines: str) -> str:
+    return f"<title>{chr(10).join(text(line) for line in lines if line)}</title>"
 
 
 #: Most nodes of a picture that notebooks also have from top to bottom, for narrow screens.
@@ -749,7 +691,7 @@ def draw(sketch: Sketch, nodes: int) -> Drawing:
     """
     scene = scene_of(sketch, integer("nodes", nodes, 2, error=ValueError))
     narrow = None
-    if len(scene.boxes) <= _NARROW:
+    if scene.nodes <= _NARROW:
         narrow = scene_of(sketch, nodes, down=True)
         narrow = narrow if narrow.width < scene.width else None
     return Drawing(scene, svg_of, narrow)

@@ -6,16 +6,16 @@ style that is in use.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._document.rounds import measured_of
+from dagprofiler._document import TimelineRow
+from dagprofiler._document.table import label_of, unit_of
 from dagprofiler._util.checks import choice
 from dagprofiler._util.text import printable
 from dagprofiler.errors import did_you_mean, needs_extra, short_repr
 from dagprofiler.profile import Profile
-from dagprofiler.report.data import ReportSource, timeline
-from dagprofiler.report.data import samples as samples_of
+from dagprofiler.report.data import begun, sampled, typical_first, worker_names
 from dagprofiler.report.drawing import shortened
 from dagprofiler.stats import median
 
@@ -64,8 +64,8 @@ def label_rows(ax: Axes, names: Sequence[str], what: str) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-#: Height of the bars, where rows are 1 apart.
-_BAR = 0.72
+#: Heights of the bars of phases and of waits, where rows are 1 apart.
+_BAR, _LINE = 0.72, 0.06
 
 
 def gantt(
@@ -104,68 +104,67 @@ def gantt(
         If the profile has no timeline or no such round, or `by` is invalid.
     """
     choice("by", by, ("task", "worker"), error=ValueError)
-    subject = ReportSource(profile)
-    known = timeline(subject)
-    if known is None:
-        raise ValueError("the profile has no timeline, so the times of its tasks are unknown")
-    chosen = _round(known, round)
-    records = [i for i, number in enumerate(known["round"]) if number == chosen]
-    records.sort(key=lambda i: _start(known, i))
-    keys = dict.fromkeys(known[by][i] for i in records)
-    rows = {key: row for row, key in enumerate(keys if by == "task" else sorted(keys))}
-    ax = row_axes(ax, len(rows))
-    _draw(ax, known, {i: rows[known[by][i]] for i in records}, waits=by == "task")
-    names = subject.names if by == "task" else known["workers"]
-    label_rows(ax, [names[key] for key in rows], f"{by}s")
+    rows = _of_round(profile, begun(profile), round)
+    if by == "task":
+        names = [row.task for row in rows]
+        labels = list(dict.fromkeys(names))
+    else:
+        workers = [*worker_names(profile), "unknown"]
+        names = [workers[-1 if row.worker is None else row.worker] for row in rows]
+        labels = [worker for worker in workers if worker in names]
+    ax = row_axes(ax, len(labels))
+    places = {label: place for place, label in enumerate(labels)}
+    heights = [places[name] for name in names]
+    for phase in COLOURS if by == "worker" else ("waiting", *COLOURS):
+        _draw_phase(ax, phase, rows, heights)
+    ax.legend(frameon=False, fontsize="small")
+    label_rows(ax, labels, f"{by}s")
     ax.set_xlabel("ms from the start of the first task")
     return ax
 
 
-def _round(known: Mapping[str, Any], number: int | None) -> int:
-    chosen: int = known["first"] if number is None else number
-    numbers = [number for number, _ in known["rounds"]]
-    if chosen not in numbers:
-        known_rounds = ", ".join(map(str, numbers))
+def _of_round(profile: Profile, rows: list[TimelineRow], number: int | None) -> list[TimelineRow]:
+    """Return the rows of a round, by default of a typical one, in the order of their starts."""
+    if not rows:
+        raise ValueError("the profile has no timeline, so the times of its tasks are unknown")
+    rounds = typical_first(profile.samples, {row.round for row in rows})
+    chosen = rounds[0] if number is None else number
+    if chosen not in rounds:
+        numbers = ", ".join(str(number) for number in sorted(rounds))
         raise ValueError(
-            f"round must be one of those in the timeline ({known_rounds}), got {short_repr(number)}"
+            f"round must be one of those in the timeline ({numbers}), got {short_repr(number)}"
         )
-    return chosen
+    return sorted((row for row in rows if row.round == chosen), key=_start_ms)
 
 
-def _start(known: Mapping[str, Any], record: int) -> float:
-    """Return the start of the first phase of a record."""
-    starts = [column[record] for _, column, _ in known["phases"]]
-    return float(min(start for start in starts if start is not None))
+def _start_ms(row: TimelineRow) -> float:
+    """Return the start of the first phase of a task that began."""
+    start_ms = row.deserialize_start_ms
+    return row.compute_start_ms or 0.0 if start_ms is None else start_ms
 
 
-def _draw(ax: Axes, known: Mapping[str, Any], row_of: Mapping[int, int], *, waits: bool) -> None:
-    """Draw a bar for each phase of the records, all of a kind at once."""
-    zero = _start(known, next(iter(row_of)))
-    waiting = [i for i in row_of if waits and known["ready"][i] is not None]
-    ax.hlines(
-        [row_of[i] for i in waiting],
-        [max(0.0, known["ready"][i] - zero) for i in waiting],
-        [_start(known, i) - zero for i in waiting],
-        color="#888888",
-        linewidth=1,
-        label="waiting" if waiting else None,
-    )
-    for phase, starts, stops in known["phases"]:
-        done = [i for i in row_of if starts[i] is not None and stops[i] is not None]
-        ax.barh(
-            [row_of[i] for i in done],
-            [stops[i] - starts[i] for i in done],
-            left=[starts[i] - zero for i in done],
-            height=_BAR,
-            color=COLOURS[phase],
-            label=phase,
-        )
-    ax.legend(frameon=False, fontsize="small")
+def _draw_phase(ax: Axes, phase: str, rows: Sequence[TimelineRow], heights: Sequence[int]) -> None:
+    """Draw a bar for this phase of each task, or a thin one for the time that it waited."""
+    zero_ms = _start_ms(rows[0])
+    is_wait = phase == "waiting"
+    bars = []
+    for row, height in zip(rows, heights):
+        if is_wait:
+            start_ms, end_ms = row.ready_ms, _start_ms(row)
+        else:
+            start_ms, end_ms = getattr(row, f"{phase}_start_ms"), getattr(row, f"{phase}_end_ms")
+        if start_ms is not None and end_ms is not None:
+            start_ms = max(start_ms, zero_ms)
+            bars.append((height, end_ms - start_ms, start_ms - zero_ms))
+    if bars:
+        places, widths, starts = zip(*bars)
+        thickness, colour = (_LINE, "#888888") if is_wait else (_BAR, COLOURS[phase])
+        ax.barh(places, widths, left=starts, height=thickness, color=colour, label=phase)
 
 
-#: Rows that can be read, how far points are spread in theirs, and times between the medians of
-#: tasks from which on the scale of a new figure is logarithmic.
-_ROWS, _SPREAD, _WIDE = 40, 0.26, 100
+#: Rows that can be read; how far points and the band are spread in theirs; and times between the
+#: medians of tasks from which on the scale of a new figure is logarithmic.
+_ROWS, _SPREAD, _BAND, _WIDE = 40, 0.26, 0.38, 100
 
 
 def samples(
@@ -204,27 +203,25 @@ def samples(
     ValueError
         If the profile has no samples, none of this column, or none of such a task.
     """
-    subject = ReportSource(profile)
-    known = samples_of(subject)
-    if known is None or not known["columns"]:
+    columns = sampled(profile.samples)
+    if not columns:
         raise ValueError("the profile has no samples: take some with run(rounds='auto')")
-    columns = {chosen["key"]: chosen for chosen in known["columns"]}
-    key = next(iter(columns)) if column is None else column
-    chosen = columns[choice("column", key, [*columns], error=ValueError)]
+    key = columns[0] if column is None else choice("column", column, columns, error=ValueError)
     measured = {
         name: values
-        for name, row in zip(subject.names, chosen["rows"])
-        if (values := measured_of(known["rounds"], row or ()))
+        for name in profile.dag_structure["nodes"]
+        if (values := profile.samples.of(name, key))
     }
     medians = {name: median(values) for name, values in measured.items()}
     names = _chosen(medians, tasks)
     fresh = ax is None
     ax = row_axes(ax, len(names))
+    statistics = profile.sections.get("statistics", {}).get("tasks", {})
     for row, name in enumerate(names):
-        _draw_row(ax, row, measured[name], medians[name])
-    _draw_bands(ax, profile, names, chosen["key"])
+        _draw_row(ax, row, measured[name], statistics.get(name, {}).get(key, {}))
     label_rows(ax, names, "tasks")
-    ax.set_xlabel(", ".join(filter(None, (chosen["label"], chosen["unit"]))))
+    unit = unit_of(key)
+    ax.set_xlabel(f"{label_of(key)}, {unit}" if unit else label_of(key))
     if len(names) < len(measured) and tasks is None:
         ax.set_title(f"{len(names)} of {len(measured):,} tasks", fontsize="medium")
     centres = [medians[name] for name in names]
@@ -233,7 +230,7 @@ def samples(
     return ax
 
 
-def _chosen(medians: Mapping[str, float], tasks: Sequence[str] | None) -> list[str]:
+def _chosen(medians: dict[str, float], tasks: Sequence[str] | None) -> list[str]:
     if tasks is None:
         largest = sorted(medians, key=medians.__getitem__, reverse=True)[:_ROWS]
         return [name for name in medians if name in set(largest)]
@@ -244,28 +241,15 @@ def _chosen(medians: Mapping[str, float], tasks: Sequence[str] | None) -> list[s
     return list(tasks)
 
 
-def _draw_row(ax: Axes, row: int, values: Sequence[float], middle: float) -> None:
+def _draw_row(ax: Axes, row: int, values: Sequence[float], summary: dict[str, Any]) -> None:
     # In the order of the rounds, so that a drift is seen.
     last = max(len(values) - 1, 1)
     heights = [row - _SPREAD + 2 * _SPREAD * i / last for i in range(len(values))]
-    ax.plot(values, heights, ".", color=COLOURS["compute"], alpha=0.7, markersize=5)
-    ax.vlines(middle, row - 0.38, row + 0.38, linewidth=1.6)
-
-
-def _draw_bands(ax: Axes, profile: Profile, names: Sequence[str], key: str) -> None:
-    """Draw the known intervals of the medians."""
-    statistics = profile.sections.get("statistics", {}).get("tasks", {})
-    entries = [(row, statistics.get(name, {}).get(key, {})) for row, name in enumerate(names)]
-    known = [(row, entry) for row, entry in entries if entry.get("low") is not None]
-    bars = ax.barh(
-        [row for row, _ in known],
-        [entry["high"] - entry["low"] for _, entry in known],
-        left=[entry["low"] for _, entry in known],
-        height=0.76,
-        color=COLOURS["compute"],
-        alpha=0.2,
-    )
-    for bar in bars:
-        # Else the axes would begin where the lowest interval does.
-        bar.sticky_edges.x.clear()
-    ax.autoscale_view()
+    ends = row - _BAND, row + _BAND
+    colour = COLOURS["compute"]
+    ax.plot(values, heights, ".", color=colour, alpha=0.7, markersize=5)
+    ax.vlines(median(values), *ends, linewidth=1.6)
+    if summary.get("low") is not None:
+        ax.fill_betweenx(
+            ends, summary["low"], summary["high"], color=colour, alpha=0.2, linewidth=0
+        )

@@ -110,7 +110,7 @@ def test_what_is_unknown_is_no_number_and_an_imported_profile_says_from_what():
     imported = import_profile(WFFORMAT / "v16-specification.json")
     head, partial, origin, *_ = str(imported).split("\n")
     assert head == "3 tasks, 3 edges, total time unknown"
-    assert partial.endswith("WfFormat 1.6, which holds no runtimes: nothing was measured")
+    assert partial.endswith("WfFormat 1.6, which holds no runtime of 3 of 3 tasks")
     assert origin == f"dagprofiler {__version__} (imported from wfformat 1.6)"
     imported = import_profile(WFFORMAT / "v16-partial.json")
     moment = imported.timestamp[:19].replace("T", " ")

@@ -335,6 +335,30 @@ def test_a_base_is_shown_beside_it_with_verdicts(opened, measured):
     assert "across processes" in page.locator("#comparison ol").inner_text()
 
 
+def test_run_machine_and_parameters_are_in_words(opened):
+    profile = (
+        wide(2).with_config({"long": "x" * 20000, "on": True, "items": [1, "<b>"]}).run(rounds=2)
+    )
+    document = profile.to_dict()
+    document["environment"]["cores"] += 1
+    document["environment"]["calibration"]["score"] *= 2
+    document["configuration"]["on"] = False
+    del document["environment"]["machine"]
+    page = opened(profile, Profile.from_dict(document))
+    rows = dict(page.evaluate("[...rowsOfTexts(profile.configuration), ...rowsOfRun(profile)]"))
+    assert rows["long"].endswith("… and 10,000 more characters")
+    assert (rows["on"], rows["items"]) == ("true", '[1,"<b>"]')
+    assert rows["time of all rounds, at most"].endswith(" s")
+    assert all(not {"_", "{"} & {*label} for label in rows)
+    text = page.locator("#comparison").inner_text()
+    assert "logical processors" in text
+    assert "architecture" not in text
+    assert "speed, reference" not in text
+    moments = ["2026-01-02T03:04:05.678+01:00", "2026-01-02T03:04:05", "yesterday", None]
+    expected = ["2026-01-02 02:04:05 UTC", "2026-01-02 03:04:05", "yesterday", None]
+    assert page.evaluate("(times) => times.map(moment)", moments) == expected
+
+
 def test_a_prediction_is_shown_beside_the_real_run(opened, measured):
     found = simulate(measured, workers=range(1, 4))
     page = opened(measured, found.profile, viewport={"width": 420, "height": 900})

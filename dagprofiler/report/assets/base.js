@@ -1,7 +1,8 @@
 // Shared by all parts of the page: the data, elements, formatted numbers, the selected task.
 
 const report = JSON.parse(document.getElementById("data").textContent);
-const names = report.tasks.names;
+const { names, profile } = report;
+const numbers = new Map(names.map((name, task) => [name, task]));
 const onPath = new Set(report.tasks.path || []);
 
 /** Return an element; texts among its children become text nodes, so that none is ever markup. */
@@ -28,6 +29,7 @@ function filled(made, properties, children) {
 
 // Numbers
 
+const four = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 const three = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
@@ -102,6 +104,81 @@ function shortened(text, length) {
   return `${letters.slice(0, length - tail - 1).join("")}…${letters.slice(-tail).join("")}`;
 }
 
+// The run, its machine and its parameters, in words
+
+/** Words for the keys of metadata, a run and an environment that do not read as words. */
+const WORDS = {
+  dagprofiler_version: "dagprofiler", schema_version: "version of the file's schema",
+  rounds: "complete rounds", elapsed_ms: "elapsed time", ended_by: "what ended the rounds", resumed: "times resumed",
+  n: "measured rounds asked for", warmup: "warm-up rounds", max_rounds: "rounds, at most", max_time_s: "time of all rounds, at most",
+  precision: "precision asked for, as a share of the median", collect_garbage: "garbage collected before",
+  fresh_process: "each round in a new process", busy_cores: "other cores kept busy", check_outputs: "outputs compared between rounds",
+  prepare_ms: "overhead: preparing the run", loop_ms: "overhead: run loop, outside of tasks", hooks_ms: "overhead: hooks",
+  meters_ms: "overhead: meters", garbage_ms: "overhead: collecting garbage", between_rounds_ms: "overhead: between rounds",
+  cpu: "processor", cpu_mhz: "clock, at most, in MHz", cores: "logical processors", cores_usable: "of them usable",
+  cores_quota: "granted by control groups, in cores", memory_bytes: "memory", machine: "architecture", os: "operating system",
+  python: "Python", blas_threads: "threads of BLAS",
+};
+
+/** Most characters of a value that are shown. */
+const LONGEST = 10000;
+
+/** Return any value of JSON as text. */
+function textOf(value) {
+  if (typeof value === "number") return Number.isInteger(value) ? whole.format(value) : four.format(value);
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)} … and ${whole.format(text.length - LONGEST)} more characters` : text;
+}
+
+/** Return a single value of a section, with the unit that its key ends in. */
+function valueOf(key, value) {
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (Array.isArray(value)) return value.length;
+  if (key === "ended_by") return WORDS[value] || value;
+  if (typeof value !== "number") return value;
+  const unit = key.slice(key.lastIndexOf("_") + 1);
+  if (unit === "s") return time(1000 * value);
+  return unit === "ms" || unit === "bytes" ? amount(value, unit) : value;
+}
+
+/** Return rows of names and values, as text, without the empty ones. */
+function rowsOfTexts(section) {
+  return Object.entries(section || {}).filter(([, value]) => value !== null).map(([name, value]) => [name, textOf(value)]);
+}
+
+/** Return the single values of a section as rows of text. */
+function rowsOfFacts(section) {
+  const single = Object.entries(section || {}).filter(([, value]) => value !== null && (typeof value !== "object" || Array.isArray(value)));
+  return single.map(([key, value]) => [WORDS[key] || key.replaceAll("_", " "), textOf(valueOf(key, value))]);
+}
+
+function rowsOfRun({ metadata, run }) {
+  return [metadata, run, run.conditions, run.overhead].flatMap(rowsOfFacts);
+}
+
+function rowsOfMachine({ environment }) {
+  return [...rowsOfFacts(environment), ...rowsOfTexts(environment.versions), ...rowsOfTexts(environment.thread_settings)];
+}
+
+/** Return the measured speeds of a machine, which differ from run to run. */
+function rowsOfSpeed({ environment }) {
+  const { score, parts } = environment.calibration || { score: null };
+  return rowsOfTexts({ all: score, ...parts }).map(([kind, speed]) => [`speed, reference machine = 1: ${kind}`, speed]);
+}
+
+/** Return a time to the second, in UTC if its zone is known. */
+function moment(timestamp) {
+  const parts = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:?\d\d)?$/.exec(timestamp || "");
+  if (!parts) return timestamp;
+  if (!parts[4]) return `${parts[1]} ${parts[2]}`;
+  return `${new Date(timestamp).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+/** Return the commit of a run in words; null if it is unknown. */
+function commitOf({ git }) {
+  return git && git.commit ? `commit ${git.commit.slice(0, 10)}${git.clean === false ? " with changes" : ""}` : null;
+}
+
 // Kinds of tasks, the most expensive first
 
 const { kinds } = report;
@@ -135,13 +212,33 @@ function kindLegend() {
 
 const STATES = { failed: "✕ failed", skipped: "⊘ skipped", cancelled: "○ cancelled" };
 
+/** What is known of the tasks that did not succeed, by number. */
+const states = {};
+for (const [name, entry] of Object.entries(profile.run.tasks || {})) states[numbers.get(name)] = entry;
+
 function stateOf(task) {
-  const entry = report.tasks.states[task];
-  return entry ? entry.state : report.about.state ? "succeeded" : "";
+  const entry = states[task];
+  return entry ? entry.state : profile.run.state ? "succeeded" : "";
 }
 
 function stateSign(state) {
   return STATES[state] || state;
+}
+
+// Flags, in the order of their meanings; those of a newer version, without a meaning, come last
+
+const flags = flagsOf(report.flags);
+
+function flagsOf(raised) {
+  if (!raised) return [];
+  const tasks = new Map(Object.keys(raised.meanings).map((flag) => [flag, []]));
+  for (const [name, of] of Object.entries(raised.of)) {
+    for (const flag of of) {
+      if (!tasks.has(flag)) tasks.set(flag, []);
+      tasks.get(flag).push(numbers.get(name));
+    }
+  }
+  return [...tasks].filter(([, of]) => of.length).map(([flag, of]) => ({ flag, meaning: raised.meanings[flag] || "", tasks: of }));
 }
 
 // The change of each task's time against the base, as a ratio; null where it is unknown

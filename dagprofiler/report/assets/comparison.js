@@ -5,8 +5,9 @@ const SIGNS = { slower: "▲ slower", faster: "▼ faster" };
 addSection("comparison", "Comparison", "comparison", (root, found) => {
   root.append(element("p", { class: "note" }, `${found.names.join(" → ")}: `,
     ["slower", "faster", "no significant difference", "inconclusive"]
-      .filter((verdict) => found.verdicts[verdict])
-      .map((verdict) => `${verdict}: ${count(found.verdicts[verdict], "task")}`).join("; "), "."));
+      .map((verdict) => [verdict, found.tasks.filter((row) => row.verdict === verdict).length])
+      .filter(([, tasks]) => tasks)
+      .map(([verdict, tasks]) => `${verdict}: ${count(tasks, "task")}`).join("; "), "."));
   const limit = widestRatio(found.tasks);
   const gain = (row) => (row.ratio === null || row.base_ms === null ? null : row.base_ms * (row.ratio - 1));
   const columns = [
@@ -67,6 +68,14 @@ function forest(row, limit) {
   return chart;
 }
 
+/** Return the rows whose texts differ: name, text here, text in the base; `both`: of names that both sides have. */
+function differing(here, base, both) {
+  const [mine, theirs] = [new Map(here), new Map(base)];
+  return [...new Map([...here, ...base]).keys()]
+    .filter((name) => mine.get(name) !== theirs.get(name) && (!both || (mine.has(name) && theirs.has(name))))
+    .map((name) => [name, mine.get(name), theirs.get(name)]);
+}
+
 function differences(found) {
   const pairs = element("div", { class: "pair" });
   const add = (title, heads, rows, numbers) => {
@@ -74,12 +83,13 @@ function differences(found) {
     const more = rows.length > 20 ? element("p", { class: "note" }, `and ${whole.format(rows.length - 20)} more`) : null;
     pairs.append(element("div", {}, element("h3", {}, title), plainTable(title, heads, rows.slice(0, 20), numbers), more));
   };
-  const text = (value) => (value === null || value === undefined ? "–" : value);
+  // What only one side knows of its machine is no difference: a package that was not imported yet.
+  const text = (value) => (value === undefined ? "–" : value);
   const withArrow = (name) => name.replace("->", " → ");
   const figures = (unit) => ([name, mine, base]) => [withArrow(name), amount(base, unit), amount(mine, unit)];
-  add("Configuration that differs", ["parameter", "base", "new"], found.configuration.map(([name, mine, base]) => [name, text(base), text(mine)]));
-  add("Environment that differs", ["part", "base", "new"], found.machine.map(([name, mine, base]) => [name, text(base), text(mine)]));
-  add("Bytes of edges that differ", ["edge", "base", "new"], found.bytes.map(figures("bytes")), [1, 2]);
+  add("Configuration that differs", ["parameter", "base", "new"], differing(rowsOfTexts(profile.configuration), rowsOfTexts(found.base.profile.configuration)).map(([name, mine, base]) => [name, text(base), text(mine)]));
+  add("Environment that differs", ["part", "base", "new"], differing(rowsOfMachine(profile), rowsOfMachine(found.base.profile), true).map(([name, mine, base]) => [name, text(base), text(mine)]));
+  add("Bytes of edges that differ", ["edge", "base", "new"], found.bits.map(([name, mine, base]) => figures("bytes")([name, mine / 8, base / 8])), [1, 2]);
   add("Instructions that differ", ["task", "base", "new"], found.instructions.map(figures("")), [1, 2]);
   add("Times of edges", ["edge", "new ÷ base", "verdict"], found.edges.map((row) => [withArrow(row.name), inPercent(row.ratio), verdictCell(row, found.reasons)]), [1]);
   add("Tasks that the base lacks", null, found.added.map((name) => [name]));

@@ -37,9 +37,9 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
   colour.value = view.colour;
 
   const growth = report.growth;
-  const last = growth ? growth.rules.length : 0;
+  const last = growth ? growth.steps.length : 0;
   // The last of several rounds may not have all tasks.
-  const end = growth && growth.of_task.some((came) => came > last) ? last + 1 : last;
+  const end = growth && growth.step_of_task.some((came) => came > last) ? last + 1 : last;
   const step = element("input", { type: "range", id: "step", min: 0, max: end, value: end, "aria-label": "Growth of the DAG" });
   const moment = element("span", { class: "count", role: "status" });
 
@@ -47,10 +47,10 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
   function grow() {
     if (!growth) return;
     const at = Number(step.value);
-    const later = (node) => node.tasks.every((task) => growth.of_task[task] > at);
+    const later = (node) => node.tasks.every((task) => growth.step_of_task[task] > at);
     view.nodes.forEach((node) => node.shape.classList.toggle("later", later(node)));
     view.wires.forEach((wire) => wire.shape.classList.toggle("later", later(wire.source) || later(wire.target)));
-    moment.textContent = at > last ? "all rounds" : at ? `${time(growth.at_ms[at - 1])}: ${growth.rules[at - 1]}` : "at first";
+    moment.textContent = at > last ? "all rounds" : at ? `${time(growth.steps[at - 1].at_ms)}: ${growth.steps[at - 1].rule}` : "at first";
   }
 
   function show() {
@@ -176,8 +176,8 @@ const MARGIN = 48;
  * Layers come closer, and all is scaled, until they fit the width. A picture of more layers that is
  * low is wrapped like text, into rows of as many as fit.
  */
-function placesOf(picture, width) {
-  const depth = 1 + largestOf(picture.layers);
+function placesOf({ layout, edges }, width) {
+  const depth = 1 + largestOf(layout.layers);
   const extent = (from, until) => {
     let [low, high] = [Infinity, -Infinity];
     const add = (layer, place) => {
@@ -185,8 +185,8 @@ function placesOf(picture, width) {
       low = Math.min(low, place);
       high = Math.max(high, place);
     };
-    picture.places.forEach((place, i) => add(picture.layers[i], place));
-    picture.bends.forEach((bends, k) => bends.forEach((place, i) => add(picture.layers[picture.source[k]] + 1 + i, place)));
+    layout.places.forEach((place, i) => add(layout.layers[i], place));
+    layout.bends.forEach((bends, k) => bends.forEach((place, i) => add(layout.layers[edges[k][0]] + 1 + i, place)));
     return [low, high];
   };
   const [low, high] = extent(0, depth);
@@ -223,10 +223,11 @@ function placesOf(picture, width) {
 
 function draw(view, layer, place) {
   const { picture } = view;
-  view.nodes = picture.places.map((row, i) => {
-    const [x, y] = place.at(picture.layers[i], row);
-    const tasks = picture.tasks ? picture.tasks[i] : [i];
-    const label = picture.labels && tasks.length > 1 ? `${picture.labels[i]} × ${whole.format(tasks.length)}` : names[tasks[0]];
+  const { layers, places, bends } = picture.layout;
+  view.nodes = places.map((row, i) => {
+    const [x, y] = place.at(layers[i], row);
+    const tasks = picture.tasks[i];
+    const label = tasks.length > 1 ? `${picture.labels[i]} × ${whole.format(tasks.length)}` : names[tasks[0]];
     const states = tasks.map(stateOf).filter((state) => state in STATES);
     const state = ["failed", "cancelled", "skipped"].find((one) => states.includes(one)) || "";
     const path = tasks.some((task) => onPath.has(task));
@@ -238,21 +239,20 @@ function draw(view, layer, place) {
       class: `node${path ? " path" : ""} ${state}`, role: "button", tabindex: i ? -1 : 0,
       transform: `translate(${x} ${y})`, "data-node": i,
     }, box, title, " ", figure);
-    return { shape, box, title, figure, tasks, label, x, y, kind, state, lost: states.length, after: [], before: [], layer: picture.layers[i], path };
+    return { shape, box, title, figure, tasks, label, x, y, kind, state, lost: states.length, after: [], before: [], layer: layers[i], path };
   });
   const bytes = figureOf(report.edges, "size_bytes").values;
-  const carried = picture.source.map((_, k) => (picture.of ? picture.of[k] : [k]).reduce((sum, edge) => sum + (bytes[edge] || 0), 0));
+  const carried = picture.of.map((edges) => edges.reduce((sum, edge) => sum + (bytes[edge] || 0), 0));
   const most = largestOf(carried);
   const steps = new Set((report.tasks.path || []).slice(1).map((task, i) => `${report.tasks.path[i]} ${task}`));
   const critical = (edge) => steps.has(`${report.edges.source[edge]} ${report.edges.target[edge]}`);
-  view.wires = picture.source.map((source, k) => {
-    const from = view.nodes[source];
-    const to = view.nodes[picture.target[k]];
-    const edges = picture.of ? picture.of[k] : [k];
+  view.wires = picture.edges.map(([source, target], k) => {
+    const [from, to] = [view.nodes[source], view.nodes[target]];
+    const edges = picture.of[k];
     const order = edges.every((edge) => bytes[edge] === 0);
     const shape = drawn("path", {
       class: `wire${edges.some(critical) ? " path" : ""}${order ? " order" : ""}`, "data-wire": k,
-      d: route(from, to, picture.bends[k], place), "stroke-width": (1.2 + 6 * Math.sqrt(share(carried[k], most))).toFixed(2),
+      d: route(from, to, bends[k], place), "stroke-width": (1.2 + 6 * Math.sqrt(share(carried[k], most))).toFixed(2),
     });
     from.after.push(to);
     to.before.push(from);

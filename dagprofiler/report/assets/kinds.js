@@ -22,7 +22,7 @@ addSection("kinds", "Kinds of tasks", null, (root) => {
     columns.splice(4, 0, { label: "against the base", number: true, value: (row) => ratioOf(membersOf[row.kind]), cell: (row) => changeCell(ratioOf(membersOf[row.kind])) });
   }
   root.append(
-    element("p", { class: "note" }, `Tasks are of one kind if ${kinds.by}. A click on a kind finds its tasks in all parts of the page.`),
+    element("p", { class: "note" }, `Tasks are of one kind if ${report.growth ? "one rule added them, or " : ""}their names differ only in numbers. A click on a kind finds its tasks in all parts of the page.`),
     sortable("Kinds of tasks", columns, rows, { sort: 2, words: (row) => kinds.labels[row.kind] }));
 });
 

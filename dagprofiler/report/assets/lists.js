@@ -8,8 +8,9 @@ function shareOf(part, whole) {
   return part === null || !whole ? null : part / whole;
 }
 
-addSection("tasks", "Tasks", "tasks", (root, { figures, cost, levels, slack, states }) => {
-  const { unit, work, source } = report.summary;
+addSection("tasks", "Tasks", "tasks", (root, { figures, cost, levels, slack }) => {
+  const { unit, work } = report.summary;
+  const source = (report.summary.source || "").replaceAll("_", " ");
   const tasks = names.map((_, task) => task);
   const columns = [{ label: "task", value: (task) => names[task], cell: (task) => nameButton(task) }];
   if (Object.keys(states).length) columns.push({ label: "state", key: true, value: stateOf, cell: (task) => element("span", { class: stateOf(task) in STATES ? "slower" : null }, stateSign(stateOf(task))) });
@@ -23,8 +24,8 @@ addSection("tasks", "Tasks", "tasks", (root, { figures, cost, levels, slack, sta
   }
   if (report.comparison) columns.push({ label: "against the base", number: true, key: true, value: (task) => changes[task] && changes[task].ratio, cell: (task) => changeCell(changes[task] ? changes[task].ratio : null) });
   const flagged = names.map(() => []);
-  for (const { flag, tasks } of report.flags || []) for (const task of tasks) flagged[task].push(flag.replaceAll("_", " "));
-  if (report.flags) columns.push({ label: "flags", key: true, value: (task) => flagged[task].join(", "), text: (task) => flagged[task].join(", "), long: true });
+  for (const { flag, tasks } of flags) for (const task of tasks) flagged[task].push(flag.replaceAll("_", " "));
+  if (flags.length) columns.push({ label: "flags", key: true, value: (task) => flagged[task].join(", "), text: (task) => flagged[task].join(", "), long: true });
   const always = !cost || figures.length < 7;
   for (const figure of figures.filter(({ key }) => source !== "time" || key !== "time_ms")) {
     columns.push({ label: figure.label, unit: figure.unit, number: true, extra: !always && !SHOWN.includes(figure.key), value: (task) => figure.values[task], text: (task) => amount(figure.values[task], figure.unit) });
@@ -58,7 +59,7 @@ addSection("edges", "Edges", "edges", (root, { source, target, fields, figures }
   }));
 });
 
-addSection("mind", "Flags", "flags", (root, flags) => {
+addSection("mind", "Flags", "flags", (root) => {
   root.append(element("ul", { class: "minds" }, flags.map(({ flag, meaning, tasks }) => element("li", {},
     element("strong", {}, flag.replaceAll("_", " ")), ` · ${count(tasks.length, "task")}. `, meaning,
     element("div", { class: "chips" }, tasks.slice(0, 12).map((task) => element("span", { class: "chip" }, nameButton(task, false))),
@@ -66,8 +67,8 @@ addSection("mind", "Flags", "flags", (root, flags) => {
 });
 
 addSection("about", "Run and machine", null, (root) => {
-  const table = (title, rows) => (rows ? [element("h3", {}, title), plainTable(title, null, rows)] : null);
+  const table = (title, rows) => (rows.length ? [element("h3", {}, title), plainTable(title, null, rows)] : null);
   root.append(element("div", { class: "pair" },
-    element("div", { class: "stack" }, table("Configuration", report.configuration), table("Run", report.run)),
-    element("div", { class: "stack" }, table("Machine", report.machine), table("Not measured", report.missing))));
+    element("div", { class: "stack" }, table("Configuration", rowsOfTexts(profile.configuration)), table("Run", rowsOfRun(profile))),
+    element("div", { class: "stack" }, table("Machine", [...rowsOfMachine(profile), ...rowsOfSpeed(profile)]), table("Not measured", rowsOfTexts(profile.not_measured)))));
 });

@@ -39,11 +39,11 @@ function start() {
     nav.append(element("a", { href: `#${id}` }, title));
     if (after) begin.push(after);
   }
-  main.append(element("footer", {}, `Written by dagprofiler ${report.about.version || ""}. This file makes no network requests.`));
+  main.append(element("footer", {}, `Written by dagprofiler ${profile.metadata.dagprofiler_version || ""}. This file makes no network requests.`));
   document.title = `${title()} · dagprofiler report`;
   startSearch();
   const cost = report.tasks.cost || [];
-  const failed = Object.keys(report.tasks.states).find((task) => report.tasks.states[task].state === "failed");
+  const failed = Object.keys(states).find((task) => states[task].state === "failed");
   if (failed !== undefined) choose(Number(failed), true);
   else if (cost.length) choose(cost.reduce((best, value, task) => (value > cost[best] ? task : best), 0), true);
   for (const act of begin) act();
@@ -53,8 +53,8 @@ function start() {
 
 /** Return what the page is of: the name of the profile, else the number of its tasks. */
 function title() {
-  const { name, host } = report.about;
-  const tasks = outcome(report.about, report.summary);
+  const { name, host } = profile.metadata;
+  const tasks = outcome(report.summary);
   return name ? `${name}: ${tasks}` : `${tasks}${host ? ` on ${host}` : ""}`;
 }
 

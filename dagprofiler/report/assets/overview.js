@@ -1,19 +1,20 @@
 // The overview: what was measured, what to do first, where the time went.
 
 addSection("overview", "Overview", null, (root) => {
-  const { about, summary } = report;
+  const { summary } = report;
+  const { metadata, environment, run } = profile;
   const base = report.comparison ? report.comparison.base.summary : null;
-  const took = outcome(about, summary);
+  const took = outcome(summary);
   root.append(
-    element("h1", {}, about.name ? `${about.name}: ${took}` : took),
+    element("h1", {}, metadata.name ? `${metadata.name}: ${took}` : took),
     element("p", { class: "lead" }, [
-      about.host, about.time, about.commit, about.seed === null ? null : `seed ${about.seed}`, roundsInWords(about, summary),
+      metadata.host, moment(metadata.taken), commitOf(environment), metadata.seed === null ? null : `seed ${metadata.seed}`, roundsInWords(run, summary),
     ].filter(Boolean).join(" · ")));
-  if (about.predicted) {
-    const reasons = about.predicted.map((reason) => element("li", {}, reason));
+  if (profile.prediction.reasons) {
+    const reasons = profile.prediction.reasons.map((reason) => element("li", {}, reason));
     root.append(element("div", { class: "warning" }, element("strong", {}, "Predicted, not measured. "), reasons.length ? element("ul", {}, reasons) : ""));
   }
-  if (about.state === "partial") root.append(failureInWords(about));
+  if (run.state === "partial") root.append(failureInWords(run));
   if (base) root.append(...verdictInWords(report.comparison));
   root.append(warningsInWords(), element("dl", { class: "figures" }, headline(summary, base)));
   const ofRun = report.makespan ? report.makespan.advice : [];
@@ -27,36 +28,37 @@ addSection("overview", "Overview", null, (root) => {
 });
 
 /** Return how many tasks ran, of how many, and in which time; a failed one by its name. */
-function outcome({ state }, { tasks, total_ms: total }) {
-  const lost = Object.entries(report.tasks.states);
+function outcome({ total_ms: total }) {
+  const tasks = names.length;
+  const lost = Object.entries(states);
   const failed = lost.filter(([, entry]) => entry.state === "failed").map(([task]) => names[task]);
   const ran = lost.length ? `${whole.format(tasks - lost.length)} of ${count(tasks, "task")}` : count(tasks, "task");
   const more = failed.length > 1 ? ` and ${whole.format(failed.length - 1)} more` : "";
   return [
     total === null ? ran : `${ran} in ${time(total)}`,
-    failed.length ? `; ${shortened(shownName(failed[0]), 40)}${more} failed` : state === "partial" ? "; stopped" : "",
+    failed.length ? `; ${shortened(shownName(failed[0]), 40)}${more} failed` : profile.run.state === "partial" ? "; stopped" : "",
   ].join("");
 }
 
-function roundsInWords(about, summary) {
-  if (!about.rounds) return null;
-  return about.rounds === 1 ? "one round" : `medians of ${summary.total ? summary.total.n : about.rounds} rounds`;
+function roundsInWords({ rounds }, { total }) {
+  if (!rounds) return null;
+  return rounds === 1 ? "one round" : `medians of ${total ? total.n : rounds} rounds`;
 }
 
 /** Return what failed, where, and what did not run because of it. */
-function failureInWords(about) {
-  const states = Object.entries(report.tasks.states);
-  const failed = states.filter(([, entry]) => entry.state === "failed").map(([task]) => Number(task));
-  const others = ["skipped", "cancelled"].map((state) => [state, states.filter(([, entry]) => entry.state === state).length]).filter(([, number]) => number);
+function failureInWords({ reason }) {
+  const lost = Object.entries(states);
+  const failed = lost.filter(([, entry]) => entry.state === "failed").map(([task]) => Number(task));
+  const others = ["skipped", "cancelled"].map((state) => [state, lost.filter(([, entry]) => entry.state === state).length]).filter(([, number]) => number);
   return element("div", { class: "warning" },
-    element("p", {}, element("strong", {}, "The run did not finish. "), about.reason || ""),
+    element("p", {}, element("strong", {}, "The run did not finish. "), reason || ""),
     failed.slice(0, 3).map((task) => element("div", {}, element("p", {}, stateSign("failed"), ": ", nameButton(task, false)), traceback(task))),
     others.length ? element("p", { class: "note" }, `Because of it: ${others.map(([state, number]) => `${count(number, "task")} ${state}`).join(", ")}.`) : null);
 }
 
 /** Return where a task's error was raised: its frames, the last of them at the end. */
 function traceback(task, called = names[task]) {
-  const { error, traceback: frames } = report.tasks.states[task] || {};
+  const { error, traceback: frames } = states[task] || {};
   if (!frames || !frames.length) return error ? element("p", { class: "error" }, error) : null;
   return element("div", { class: "scroll traceback", tabindex: "0", role: "region", "aria-label": `Traceback of ${called}` },
     element("pre", {}, frames.map(({ file, line, function: name, text }) => [
@@ -66,7 +68,7 @@ function traceback(task, called = names[task]) {
 
 /** Return the verdict on the whole, and what was compared. */
 function verdictInWords({ names: sides, headline, total, base, reasons }) {
-  const times = [base.about.time, report.about.time];
+  const times = [base.profile, profile].map(({ metadata }) => moment(metadata.taken));
   return [
     element("p", { class: "finding" }, element("strong", { class: total.verdict in SIGNS ? total.verdict : null }, sentence(headline.replaceAll("->", "→")))),
     element("p", { class: "lead" }, sides.map((side, i) => [side, times[i]].filter(Boolean).join(", ")).join(" → "), ".",
@@ -76,11 +78,11 @@ function verdictInWords({ names: sides, headline, total, base, reasons }) {
 
 /** Return what makes the figures doubtful, next to them. */
 function warningsInWords() {
-  const flags = (report.flags || []).filter(({ flag }) => ["contended", "wide_interval", "drifting", "outliers"].includes(flag));
+  const doubts = flags.filter(({ flag }) => ["contended", "wide_interval", "drifting", "outliers"].includes(flag));
   const words = { contended: "waited for a core", wide_interval: "measured in too few rounds, or too noisily", drifting: "drifted during the run", outliers: "with outliers" };
-  if (!flags.length) return "";
+  if (!doubts.length) return "";
   return element("p", { class: "doubt" }, element("strong", {}, "⚠ Read these times with care: "),
-    flags.map(({ flag, tasks, meaning }, i) => [i ? "; " : "", element("span", { title: meaning }, `${count(tasks.length, "task")} ${words[flag]}`)]), ". ",
+    doubts.map(({ flag, tasks, meaning }, i) => [i ? "; " : "", element("span", { title: meaning }, `${count(tasks.length, "task")} ${words[flag]}`)]), ". ",
     element("a", { href: "#mind" }, "Which, and why"));
 }
 
@@ -114,7 +116,7 @@ function makespanInParts({ workers, round, makespan_ms: total, parts, labels }) 
 
 /** Return the interval of a predicted makespan, if it has one: that of the last number of workers. */
 function predictedInterval() {
-  const curve = (report.prediction || {}).curve || [];
+  const curve = profile.prediction.curve || [];
   const ends = curve.length && curve[curve.length - 1].interval_ms;
   return ends ? `${time(ends[0])} to ${time(ends[1])} (95 %)` : null;
 }
@@ -123,7 +125,7 @@ function headline(summary, base) {
   const { unit, total } = summary;
   const interval = total && total.low !== undefined && total.n > 1
     ? `${time(total.low)} to ${time(total.high)} (${percent(total.coverage)})` : predictedInterval();
-  const unknown = report.about.predicted ? "depends on the workers: simulate it" : "not recorded";
+  const unknown = profile.prediction.reasons ? "depends on the workers: simulate it" : "not recorded";
   const figures = [["Makespan", "total_ms", "ms", interval || (summary.total_ms === null ? unknown : "from the first task to the last")]];
   if (unit !== undefined) {
     const path = count((report.tasks.path || []).length, "task");
@@ -132,7 +134,7 @@ function headline(summary, base) {
       ["Critical path", "span", unit, summary.with_communication ? `tasks alone; with edges ${amount(summary.with_edges, unit)}` : path],
       ["Parallelism", "parallelism", "", "largest speed-up on any number of workers"]);
   }
-  figures.push(["Data on edges", "bytes", "bytes", `on ${count(summary.edges, "edge")}`]);
+  figures.push(["Data on edges", "bytes", "bytes", `on ${count(report.edges.source.length, "edge")}`]);
   const text = (of, key, unit) => (key === "parallelism" && of[key] ? times(of[key]) : amount(of[key], unit));
   return figures.map(([label, key, unit, note]) => element("div", {},
     element("dt", {}, label),
@@ -177,7 +179,7 @@ function speedLimits(summary) {
     gainTable(summary),
     element("h2", { class: "minor" }, "Speed-up with more workers"),
     bounds.length < 2 ? element("p", { class: "note" }, "None: each task waits for the one before it.") : plainTable("Bounds", ["workers", "makespan at least", "at most, if greedy", "speed-up at most"],
-      bounds.map(([workers, least, speedup, most]) => [whole.format(workers), amount(least, unit), amount(most, unit), times(speedup)]), [0, 1, 2, 3]),
+      bounds.map(([workers, least, most, speedup]) => [whole.format(workers), amount(least, unit), amount(most, unit), times(speedup)]), [0, 1, 2, 3]),
     element("details", {}, element("summary", {}, "How these figures are computed"),
       element("p", { class: "note" }, `Tasks: ${summary.provenance}. Edges: ${summary.communication}. `
         + `The critical path counts ${summary.with_communication ? "tasks and edges" : "only tasks"}; bounds assume equal workers and free communication.`)));

@@ -41,21 +41,21 @@ function about(task, group) {
 
 function chips(task) {
   const state = stateOf(task);
-  const flags = (report.flags || []).filter((flag) => flag.tasks.includes(task));
+  const raised = flags.filter(({ tasks }) => tasks.includes(task));
   const made = [
     onPath.has(task) ? element("span", { class: "chip hot" }, "on the critical path") : null,
     state in STATES ? element("span", { class: "chip bad" }, stateSign(state)) : null,
     hasKinds ? element("span", { class: "chip kind" }, kindKey(kinds.of[task]), kinds.labels[kinds.of[task]]) : null,
-    ...flags.map(({ flag, meaning }) => element("span", { class: "chip", title: meaning }, flag.replaceAll("_", " "))),
+    ...raised.map(({ flag, meaning }) => element("span", { class: "chip", title: meaning }, flag.replaceAll("_", " "))),
   ].filter(Boolean);
   return made.length ? element("div", { class: "chips" }, made) : null;
 }
 
 /** Return the values that the task's parameters were bound to. */
 function boundTo(task) {
-  const values = report.tasks.bound[task];
-  if (!values) return null;
-  return [element("h4", {}, "Bound values"), element("dl", {}, values.map(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]))];
+  const rows = rowsOfTexts((profile.run.bound || {})[names[task]]);
+  if (!rows.length) return null;
+  return [element("h4", {}, "Bound values"), element("dl", {}, rows.map(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]))];
 }
 
 function againstBase(task) {

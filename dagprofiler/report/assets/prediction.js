@@ -1,9 +1,10 @@
 // What was predicted: the makespan over the number of workers, and a prediction beside a real run.
 
 addSection("prediction", "Prediction", null, (root) => {
-  const { prediction, comparison } = report;
+  const { comparison } = report;
+  const { prediction } = profile;
   const real = comparison && comparison.prediction;
-  const curve = (prediction && prediction.curve) || [];
+  const curve = prediction.curve || [];
   const start = [];
   const parts = element("div", { class: "stack" });
   if (real) {
@@ -29,7 +30,7 @@ addSection("prediction", "Prediction", null, (root) => {
 
 /** Return the classes of tasks, the one that gains most first. */
 function gainsOf(prediction) {
-  return Object.entries((prediction && prediction.gains) || {}).sort((a, b) => b[1] - a[1]);
+  return Object.entries(prediction.gains || {}).sort((a, b) => b[1] - a[1]);
 }
 
 /** Return how far the prediction was off, and which parts of the makespan it missed. */
@@ -58,7 +59,7 @@ function ganttsOf(root, sides) {
       for (const key of ["ready", "begin", "done"]) bar[key] -= begin;
       bar.phases = bar.phases.map(([phase, from, to]) => [phase, from - begin, to - begin]);
     }
-    const workers = found.workers.map((worker) => `${side}: ${worker}`);
+    const workers = found.workers.map((worker) => `${side}: ${worker.split(", pid")[0]}`);
     for (const row of rowsOf({ workers }, view, bars)) {
       row.top = height;
       height += row.height;
@@ -95,7 +96,7 @@ function ganttsOf(root, sides) {
   root.append(
     element("h3", {}, "The predicted and the real run"),
     element("div", { class: "gantt" }, rows),
-    element("ul", { class: "legend" }, view.colour === "kind" ? kindLegend() : sides[0][1].phases.map(([phase]) => element("li", {}, element("i", { class: phase }), { deserialize: "deserializing", compute: "in compute()", serialize: "serializing" }[phase])),
+    element("ul", { class: "legend" }, view.colour === "kind" ? kindLegend() : phasesOf(sides[0][1]).map(([phase]) => element("li", {}, element("i", { class: phase }), { deserialize: "deserializing", compute: "in compute()", serialize: "serializing" }[phase])),
       onPath.size ? element("li", {}, element("i", { class: "route" }), "critical path") : null));
   return paint;
 }

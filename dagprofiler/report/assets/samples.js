@@ -2,12 +2,11 @@
 
 addSection("samples", "Samples", "samples", (root, found) => {
   const [column] = found.columns;
-  if (!column) return;
   const { statistics } = found;
   const tasks = names.map((_, task) => task).filter((task) => measuredOf(found, column, task).length);
   const n = found.rounds.filter((kind) => kind === "measured").length;
   const reach = reachOf(found, column, tasks);
-  const of = (what) => ({ number: true, value: (task) => statistics[what][task], text: (task) => amount(statistics[what][task], column.unit) });
+  const of = (what) => ({ number: true, value: (task) => statistics[task][what], text: (task) => amount(statistics[task][what], column.unit) });
   root.append(element("p", { class: "note" }, n > 1
     ? `${sentence(column.label)}, ${whole.format(n)} measured rounds. The middle of a strip is the task's median, its ends are ${percent(reach)} away; the band is the median's interval, and what lies farther stands at an end.`
     : `${sentence(column.label)}, one measured round.`));
@@ -16,7 +15,7 @@ addSection("samples", "Samples", "samples", (root, found) => {
     columns.push(
       { label: "samples", key: true, value: (task) => spread(found, column, task), cell: (task) => strip(found, column, task, reach) },
       { label: "median", key: true, ...of("median") },
-      { label: "interval", value: (task) => statistics.high[task] - statistics.low[task], number: true, text: (task) => (statistics.low[task] === null ? "–" : `${amount(statistics.low[task], column.unit)} to ${amount(statistics.high[task], column.unit)}`) },
+      { label: "interval", value: (task) => statistics[task].high - statistics[task].low, number: true, text: (task) => (known(statistics[task].low) ? `${amount(statistics[task].low, column.unit)} to ${amount(statistics[task].high, column.unit)}` : "–") },
       { label: "MAD", title: "median absolute deviation", ...of("mad") },
       { label: "smallest", ...of("min") });
   }
@@ -26,6 +25,10 @@ addSection("samples", "Samples", "samples", (root, found) => {
   root.append(sortable("Samples by task", columns, tasks, { task: (task) => task, words: (task) => names[task] }));
   if (found.left_out.length) root.append(element("p", { class: "note" }, `Left out, since too many for a page: ${found.left_out.join(", ")}.`));
 });
+
+function known(value) {
+  return value !== null && value !== undefined;
+}
 
 function firstOf(column, task) {
   const known = (column.rows[task] || []).filter((value) => value !== null);
@@ -67,8 +70,8 @@ function strip(found, column, task, reach) {
   };
   const chart = drawn("svg", { class: "chart", width, height: 20, "aria-hidden": "true" },
     drawn("line", { class: "middle", x1: width / 2, x2: width / 2, y1: 0, y2: 20 }));
-  const [low, high] = [found.statistics.low[task], found.statistics.high[task]];
-  if (low !== null && high !== null) chart.append(drawn("rect", { class: "band", x: at(low), width: Math.max(1, at(high) - at(low)), y: 5, height: 10 }));
+  const { low, high } = found.statistics[task];
+  if (known(low) && known(high)) chart.append(drawn("rect", { class: "band", x: at(low), width: Math.max(1, at(high) - at(low)), y: 5, height: 10 }));
   values.forEach((value, i) => {
     const beyond = Math.abs(value - middle) > (middle || 1) * reach;
     chart.append(drawn("circle", { class: beyond ? "beyond" : "sample", cx: at(value), cy: 6 + (i % 5) * 2, r: 2 }));

@@ -5,14 +5,13 @@ function spansInside() {
   const found = report.spans;
   const inside = new Map();
   if (!found) return inside;
-  found.task.forEach((task, i) => {
-    const { kind, name } = found.labels[found.label[i]];
-    const thread = found.threads[found.thread[i]];
-    if (!["span", "async"].includes(kind) || !thread.own) return;
-    const key = `${task} ${found.round[i]}`;
+  for (const [task, round, thread, label, start, end] of found.records) {
+    const { kind, name } = found.labels[label];
+    if (!["span", "async"].includes(kind) || !found.threads[thread].own) continue;
+    const key = `${task} ${round}`;
     if (!inside.has(key)) inside.set(key, []);
-    inside.get(key).push({ start: found.start[i], end: found.end[i], name });
-  });
+    inside.get(key).push({ start, end, name });
+  }
   for (const spans of inside.values()) nest(spans);
   return inside;
 }
@@ -34,7 +33,7 @@ addSection("spans", "Spans", "spans", (root, found) => {
   const place = element("div", { class: "flame" });
   const heading = element("h3", {});
   const totals = new Map();
-  found.task.forEach((task, i) => totals.set(task, (totals.get(task) || 0) + found.end[i] - found.start[i]));
+  for (const [task, , , , start, end] of found.records) totals.set(task, (totals.get(task) || 0) + end - start);
   const largest = [...totals.keys()].reduce((best, task) => (best === null || totals.get(task) > totals.get(best) ? task : best), null);
 
   function show() {
@@ -85,7 +84,7 @@ function flame(spans, width) {
 function criticalTable({ spans, compute_ms: compute, uncovered_ms: uncovered, dropped }) {
   const columns = [
     { label: "span", value: (span) => span.name, text: (span) => span.name },
-    { label: "in tasks", value: (span) => span.tasks.length, cell: (span) => element("span", {}, span.tasks.slice(0, 5).map((task, i) => [i ? ", " : "", nameButton(task, false)]), span.tasks.length > 5 ? ` and ${span.tasks.length - 5} more` : "") },
+    { label: "in tasks", value: (span) => span.tasks.length, cell: (span) => element("span", {}, span.tasks.slice(0, 5).map((task, i) => [i ? ", " : "", nameButton(numbers.get(task), false)]), span.tasks.length > 5 ? ` and ${span.tasks.length - 5} more` : "") },
     { label: "calls per round", number: true, value: (span) => span.calls, text: (span) => three.format(span.calls) },
     { label: "time", unit: "ms", number: true, title: "while at least one was open, per round", value: (span) => span.total_ms, text: (span) => time(span.total_ms) },
     { label: "own time", key: true, unit: "ms", number: true, title: "without the spans inside it, per round", value: (span) => span.self_ms, text: (span) => amount(span.self_ms, "ms") },

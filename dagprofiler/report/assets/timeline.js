@@ -188,28 +188,37 @@ function legendOfTimeline(found, view, withMemory) {
     item("wait", "ready, waiting"),
     ...(view.colour === "kind" || view.lanes === "kinds"
       ? [...kindLegend(), element("li", {}, "paler: (de)serializing")]
-      : found.phases.map(([phase]) => item(phase, { deserialize: "deserializing", compute: "in compute()", serialize: "serializing" }[phase]))),
+      : phasesOf(found).map(([phase]) => item(phase, { deserialize: "deserializing", compute: "in compute()", serialize: "serializing" }[phase]))),
     onPath.size ? item("route", "critical path") : null,
     view.spans.size ? element("li", {}, element("i", { class: "span" }), "spans inside tasks") : null,
-    Object.keys(report.tasks.states).length ? item("stopped", "did not finish") : null,
+    Object.keys(states).length ? item("stopped", "did not finish") : null,
     ...(withMemory ? [item("before", "memory that was resident when the task began"), item("peak", "what it took at its peak, beyond that")] : []),
   ].filter(Boolean);
+}
+
+/** Return the phases that are known, each with its starts and its ends. */
+function phasesOf({ columns }) {
+  return ["deserialize", "compute", "serialize"]
+    .map((phase) => [phase, columns[`${phase}_start_ms`], columns[`${phase}_end_ms`]])
+    .filter(([, starts]) => starts.some((start) => start !== null));
 }
 
 /** Return the bars of a round: when each task was ready, began and was done. */
 function barsOf(found, view) {
   const bars = [];
-  found.round.forEach((of, i) => {
+  const { columns } = found;
+  const known = phasesOf(found);
+  columns.round.forEach((of, i) => {
     if (of !== view.round) return;
-    const phases = found.phases
+    const phases = known
       .map(([phase, starts, ends]) => [phase, starts[i], ends[i] === null ? starts[i] : ends[i]])
       .filter(([, start]) => start !== null);
     const begin = Math.min(...phases.map(([, start]) => start));
     const done = Math.max(...phases.map(([, , end]) => end));
-    const ready = found.ready[i] === null ? begin : Math.min(begin, found.ready[i]);
-    const task = found.task[i];
+    const ready = columns.ready_ms[i] === null ? begin : Math.min(begin, columns.ready_ms[i]);
+    const task = columns.task[i];
     const spans = view.spans.get(`${task} ${view.round}`) || [];
-    bars.push({ task, worker: found.worker[i], ready, begin, done, phases, spans, levels: Math.min(LEVELS, 1 + spans.reduce((most, { level }) => Math.max(most, level), -1)) });
+    bars.push({ task, worker: columns.worker[i], ready, begin, done, phases, spans, levels: Math.min(LEVELS, 1 + spans.reduce((most, { level }) => Math.max(most, level), -1)) });
   });
   return bars.sort((a, b) => a.begin - b.begin || a.task - b.task);
 }
@@ -218,7 +227,7 @@ function barsOf(found, view) {
 function rowsOf(found, view, bars) {
   let rows;
   if (view.lanes === "tasks") {
-    rows = bars.map((bar) => ({ label: names[bar.task], sign: bar.task in report.tasks.states, bars: [bar] }));
+    rows = bars.map((bar) => ({ label: names[bar.task], sign: bar.task in states, bars: [bar] }));
   } else {
     const key = view.lanes === "kinds" ? (bar) => kinds.of[bar.task] : (bar) => bar.worker;
     const label = view.lanes === "kinds" ? (kind) => kinds.labels[kind] : (worker) => (worker === null ? "unknown worker" : found.workers[worker]);
@@ -250,7 +259,7 @@ function boundsOf(bars) {
 }
 
 function barInWords(bar, view) {
-  const state = report.tasks.states[bar.task];
+  const state = states[bar.task];
   return [
     names[bar.task], state ? stateSign(state.state) : "",
     `begins after ${time(bar.begin - view.start)}, takes ${time(bar.done - bar.begin)}`,
@@ -333,7 +342,7 @@ function paintBar({ view, context, x, rect, paints, fill, gutter }, row, bar, to
     rect(byKind ? fill(bar.task) : paints[phase], x(start), x(end), top + 4, LANE - 8, faint * (byKind && phase !== "compute" ? 0.45 : 1));
   }
   if (onPath.has(bar.task)) rect(paints.critical, x(bar.begin), x(bar.done), top + LANE - 5, 3, faint);
-  if (bar.task in report.tasks.states) {
+  if (bar.task in states) {
     rect(paints.slower, x(bar.done) - 2, x(bar.done) + 2, top + 1, LANE - 2);
     label(context, "✕", Math.max(gutter, x(bar.done) + 6), top + LANE / 2, 20, paints.slower);
   }
