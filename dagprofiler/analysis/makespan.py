@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional
 from dagprofiler._document import ProfileData, TimelineRow
 from dagprofiler._document.table import edges_of
 from dagprofiler._util import grouped
-from dagprofiler._util.text import BYTES, Block, class_of, number, printable, quantity
+from dagprofiler._util.text import BYTES, Block, class_of, printable, quantity, table_of
 from dagprofiler.analysis.critical_path import Analysis
 from dagprofiler.errors import counted
 from dagprofiler.graph.replay import Demands, replay
@@ -428,30 +428,31 @@ class _Adviser:
 
 def makespan_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
     """Yield what :func:`makespan_of` returned: parts, advice, gains."""
-    workers, whole_ms = shown["workers"], shown["makespan_ms"]
+    workers, whole_ms, parts = shown["workers"], shown["makespan_ms"] or 1.0, shown["parts"]
     of = "" if shown["round"] is None else ", in the round nearest the median"
-    title = f"where {quantity(whole_ms, 'ms')} went {_on(workers)}{of}"
-    rows: list[Sequence[str]] = [("", "ms", "share", "")]
-    longest = max(shown["parts"].values()) or 1.0
-    for part, ms in shown["parts"].items():
-        if not ms:
-            # Nothing of it, or nothing known: then it is in the others.
-            continue
-        share = f"{ms / (whole_ms or 1.0):.1%}"
-        rows.append((LABELS[part], number(ms), share, "#" * round(_BAR * ms / longest)))
-    yield Block(title, rows, (0, 3), "parts")
-    if shown["advice"]:
-        yield Block(
-            "what to do first",
-            notes=[
-                f"{i}. {one['what'].format(printable(one.get('name')))}: {one['why']}"
-                for i, one in enumerate(shown["advice"], 1)
-            ],
+    title = f"where {quantity(shown['makespan_ms'], 'ms')} went {_on(workers)}{of}"
+    longest = max(parts.values()) or 1.0
+    rows = [
+        (LABELS[part], ms, f"{ms / whole_ms:.1%}", "#" * round(_BAR * ms / longest))
+        # Nothing of one, or nothing known: then it is in the others.
+        for part, ms in parts.items()
+        if ms
+    ]
+    yield Block(title, table_of(("", "ms", "share", ""), rows), (0, 3), "parts")
+    advice = [
+        f"{i}. {one['what'].format(printable(one.get('name')))}: {one['why']}"
+        for i, one in enumerate(shown["advice"], 1)
+    ]
+    yield Block("what to do first" if advice else "", notes=advice)
+    gains = [
+        (
+            f"{row['name']} ({row['tasks']:,} tasks)" if row["tasks"] > 1 else row["name"],
+            row["cost_ms"],
+            row["gain_ms"],
+            f"{row['gain_ms'] / whole_ms:.1%}",
+            row["gain_enough_ms"],
         )
-    gains: list[Sequence[str]] = [("", "cost", _on(workers), "share", "with enough workers")]
-    for row in shown["gains"]:
-        tasks = f" ({row['tasks']:,} tasks)" if row["tasks"] > 1 else ""
-        cost, here, enough = (number(row[key]) for key in ("cost_ms", "gain_ms", "gain_enough_ms"))
-        share = f"{row['gain_ms'] / (whole_ms or 1.0):.1%}"
-        gains.append((f"{printable(row['name'])}{tasks}", cost, here, share, enough))
-    yield Block("gain if free, in ms", gains, what="gains")
+        for row in shown["gains"]
+    ]
+    head = ("", "cost", _on(workers), "share", "with enough workers")
+    yield Block("gain if free, in ms", table_of(head, gains), what="gains")
