@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from dagprofiler.stats import ranktests
 from dagprofiler.stats.ranktests import (
-    FASTER,
     INCONCLUSIVE,
     NO_DIFFERENCE,
     SLOWER,
@@ -114,18 +113,6 @@ def test_a_comparison_says_what_it_rests_on():
     assert found.reason == ""
 
 
-def test_pairs_are_judged_closer_where_rounds_vary_together():
-    load = noisy(1, 12, sigma=0.3)
-    other = [a * b for a, b in zip(load, noisy(2, 12, sigma=0.01))]
-    times = [1.1 * a * b for a, b in zip(load, noisy(3, 12, sigma=0.01))]
-    paired, unpaired = compare_paired(times, other), compare_unpaired(times, other)
-    assert paired.paired
-    assert paired.low < 1.1 < paired.high < paired.low + 0.03
-    assert unpaired.high > unpaired.low + 0.3
-    assert paired.p == paired.smallest_p == 2 / 2**12
-    assert unpaired.p > 0.05
-
-
 @given(SAMPLES, SAMPLES)
 def test_the_ratio_is_in_its_interval_and_inverts_with_the_sides(a, b):
     there, back = compare_unpaired(a, b), compare_unpaired(b, a)
@@ -201,15 +188,6 @@ def test_more_comparisons_need_more_rounds_for_a_verdict(comparisons, paired, ne
         slow = compare([2.0 + k for k in range(n)], [1.0] * n)
         found = verdicts({str(i): slow for i in range(comparisons)})
         assert {one.verdict for one in found.values()} == {SLOWER if n == needed else INCONCLUSIVE}
-
-
-def test_verdicts_are_seen_from_the_other_side():
-    same = compare_paired(noisy(1, 12), noisy(2, 12))
-    slow = compare_paired(noisy(3, 12, factor=1.2), noisy(4, 12))
-    quick = compare_paired(noisy(5, 12), noisy(6, 12, factor=1.2))
-    found = verdicts({"same": same, "slow": slow, "quick": quick})
-    assert [judged.verdict for judged in found.values()] == [NO_DIFFERENCE, SLOWER, FASTER]
-    assert found["slow"].reason == "p = 0.0015 after Holm's correction for 3 comparisons"
 
 
 def test_too_few_rounds_cannot_say_and_name_how_many_would_do():
