@@ -32,6 +32,9 @@ _workers = partial(integer, "workers", least=1, error=ValueError)
 _NEAR = 1e-9
 _LESS = 1 - _NEAR
 
+#: Source and target of an edge.
+Pair = tuple[str, str]
+
 #: Tasks and edges of the critical path whose gains are computed.
 _COSTLIEST = 10
 
@@ -75,7 +78,7 @@ class Analysis(ShownInBlocks):
     def levels(self) -> dict[str, int]:
         """For each task the largest number of edges on a path to it."""
         graph = self.without_communication.graph
-        steps = dict.fromkeys([edge[-1] for edge in graph.edges], 1)
+        steps = dict.fromkeys([edge[2:] for edge in graph.edges], 1)
         levels = graph.starts(dict.fromkeys(self.weights.values, 0), steps)
         return {name: int(level) for name, level in levels.items()}
 
@@ -270,7 +273,7 @@ def analyze(
         positive("bandwidth_bits_per_s", bandwidth_bits_per_s, error=error)
     choice("size", size, ("spec", "wire"), error=error)
     weights = _at_speed(weights_of(profile, cost, statistic, fill=fill), instructions_per_s)
-    pairs = {(source, target): f"{source}->{target}" for source, target in edges_of(profile)}
+    pairs = dict.fromkeys(edges_of(profile))
     times, note, unknown = _communication(profile, pairs, weights, bandwidth_bits_per_s, size)
     with collector_paused():
         graph = _Graph(weights.values, profile.dag_structure["execution_order"], pairs)
@@ -279,7 +282,7 @@ def analyze(
             paths = Paths.of(graph, weights.values, times)
     return Analysis(
         weights=weights,
-        communication=times,
+        communication=None if times is None else {"->".join(p): t for p, t in times.items()},
         communication_note=note,
         unknown_edges=unknown,
         work=sum(weights.values.values()),
@@ -360,32 +363,31 @@ class _Graph:
     place
         Task name to its place in the order.
     edges
-        Places of source and target, their names, and key of each edge; by the source's place.
+        Places of source and target of each edge, and their names; by the source's place.
     entries, exits
         Tasks without predecessors, and without successors.
     """
 
-    def __init__(
-        self, nodes: Iterable[str], order: Sequence[str], pairs: Mapping[tuple[str, str], str]
-    ) -> None:
+    def __init__(self, nodes: Iterable[str], order: Sequence[str], pairs: Iterable[Pair]) -> None:
         place = {name: i for i, name in enumerate(order)}
         # A profile that was edited, or whose run ended early, may have no order of all tasks.
         if place.keys() != {*nodes} or any(place[a] >= place[b] for a, b in pairs):
             place = {name: i for i, name in enumerate(kahn_order(nodes, pairs))}
         self.place = place
-        self.edges = sorted([(place[a], place[b], a, b, key) for (a, b), key in pairs.items()])
+        self.edges = sorted([(place[a], place[b], a, b) for a, b in pairs])
         sources, targets = {edge[2] for edge in self.edges}, {edge[3] for edge in self.edges}
         self.entries = [name for name in place if name not in targets]
         self.exits = [name for name in place if name not in sources]
 
     def starts(
-        self, costs: Mapping[str, Number], delays: Mapping[str, Number]
+        self, costs: Mapping[str, Number], delays: Mapping[Pair, Number]
     ) -> dict[str, Number]:
         """Return for each task the longest path to it, without its own cost."""
         # Zeros of the type of the costs.
         starts = {name: 0 * cost for name, cost in costs.items()}
-        for _, _, source, target, key in self.edges:
-            arrival = starts[source] + costs[source] + delays.get(key, 0)
+        for _, _, source, target in self.edges:
+            delay = delays[source, target] if delays else 0
+            arrival = starts[source] + costs[source] + delay
             starts[target] = max(starts[target], arrival)
         return starts
 
@@ -414,19 +416,20 @@ class Paths:
     earliest_start: dict[str, Number]
     bottom_level: dict[str, Number]
     graph: _Graph = field(repr=False, compare=False)
-    #: Of the tasks, and of the edges that cost anything.
+    #: Of the tasks, and of all edges; empty if none costs anything.
     _costs: Mapping[str, Number] = field(repr=False)
-    _delays: Mapping[str, Number] = field(repr=False)
+    _delays: Mapping[Pair, Number] = field(repr=False)
 
     @classmethod
-    def of(cls, graph: _Graph, costs: Mapping[str, Number], delays: Mapping[str, Number]) -> Paths:
+    def of(cls, graph: _Graph, costs: Mapping[str, Number], delays: Mapping[Pair, Number]) -> Paths:
         """Return the paths of a graph with these costs of tasks and edges."""
         bottom = dict(costs)
         #: The next task of the longest path from each; on a tie the first name.
         following: dict[str, str] = {}
-        for _, _, source, target, key in reversed(graph.edges):
+        for _, _, source, target in reversed(graph.edges):
             longest, after = bottom[source], following.get(source)
-            length = costs[source] + delays.get(key, 0) + bottom[target]
+            delay = delays[source, target] if delays else 0
+            length = costs[source] + delay + bottom[target]
             is_longer, is_near = length * _LESS > longest, length >= longest * _LESS
             if after is None or is_longer or (is_near and target < after):
                 following[source] = target
@@ -445,18 +448,18 @@ class Paths:
         By `gain`, then by `cost`, largest first, then tasks before edges.
         """
         costs, delays, path = self._costs, self._delays, self.critical_path
-        sources = {f"{a}->{b}": a for a, b in zip(path, path[1:])} if delays else {}
-        names = nlargest(_COSTLIEST, path, key=costs.__getitem__)
-        items = [(costs[name], name) for name in names]
-        items += [(delays[k], k) for k in nlargest(_COSTLIEST, sources, key=delays.__getitem__)]
+        pairs = zip(path, path[1:]) if delays else ()
+        items: list[tuple[Number, Any]]
+        items = [(costs[n], n) for n in nlargest(_COSTLIEST, path, key=costs.__getitem__)]
+        items += [(delays[k], k) for k in nlargest(_COSTLIEST, pairs, key=delays.__getitem__)]
         bottlenecks = []
-        for cost, name in nlargest(_COSTLIEST, items, key=itemgetter(0)):
-            if cost and name in sources:
-                place = self.graph.place[sources[name]]
-                gain = min(cost, self._loss(place, place + 1, name))
-                bottlenecks.append(Bottleneck(name, "edge", cost, gain))
+        for cost, item in nlargest(_COSTLIEST, items, key=itemgetter(0)):
+            if cost and isinstance(item, tuple):
+                place = self.graph.place[item[0]]
+                gain = min(cost, self._loss(place, place + 1, item))
+                bottlenecks.append(Bottleneck("->".join(item), "edge", cost, gain))
             elif cost:
-                bottlenecks.append(Bottleneck(name, "task", cost, self.gain([name])))
+                bottlenecks.append(Bottleneck(item, "task", cost, self.gain([item])))
         return tuple(sorted(bottlenecks, key=lambda item: (-item.gain, -item.cost)))
 
     def gain(self, tasks: Sequence[str]) -> Number:
@@ -468,7 +471,7 @@ class Paths:
         starts = self.graph.starts(costs, self._delays)
         return self.span - max([start + costs[name] for name, start in starts.items()])
 
-    def _loss(self, last: int, first: int, edge: str = "") -> Number:
+    def _loss(self, last: int, first: int, edge: Pair | None = None) -> Number:
         """Return how much shorter the longest path is that avoids a task, or an edge.
 
         In topological order, every other path goes over another edge from a task up to `last` to
@@ -477,9 +480,9 @@ class Paths:
         edges, place = self.graph.edges, self.graph.place
         starts, costs, bottom = self.earliest_start, self._costs, self.bottom_level
         lengths = [
-            starts[source] + costs[source] + self._delays.get(key, 0) + bottom[target]
-            for _, target_place, source, target, key in edges[: bisect_left(edges, (last + 1,))]
-            if target_place >= first and key != edge
+            starts[source] + costs[source] + self._delays.get((source, target), 0) + bottom[target]
+            for _, target_place, source, target in edges[: bisect_left(edges, (last + 1,))]
+            if target_place >= first and (source, target) != edge
         ]
         lengths += [bottom[name] for name in self.graph.entries if place[name] >= first]
         lengths += [starts[name] + costs[name] for name in self.graph.exits if place[name] <= last]
@@ -517,11 +520,11 @@ def _positive(difference: Number, span: Number) -> Number:
 
 def _communication(
     profile: ProfileData,
-    pairs: Mapping[tuple[str, str], str],
+    pairs: Iterable[Pair],
     weights: Weights,
     bandwidth_bits_per_s: float | None,
     size: str,
-) -> tuple[dict[str, Number] | None, str, tuple[str, ...]]:
+) -> tuple[dict[Pair, Number] | None, str, tuple[str, ...]]:
     """Return the time of each edge, what it consists of, and the edges without a known time.
 
     In the unit of the weights; edges without a time cost 0 if others have one. None, and why, if
@@ -536,13 +539,13 @@ def _communication(
     carried, column = profile.metrics.edge_metrics, f"{'size' if size == 'spec' else size}_bytes"
     # An order-only edge is known to cost nothing.
     free = {(e.source, e.target) for e in carried if not (e.data_fields or e.size_bytes)}
-    loaded = {pair: key for pair, key in pairs.items() if pair not in free}
+    loaded = [pair for pair in pairs if pair not in free]
     if not loaded:
-        return dict.fromkeys(pairs.values(), 0), "none, since no edge carries anything", ()
+        return dict.fromkeys(pairs, 0), "none, since no edge carries anything", ()
     times, words = {}, []
     # Samples are times of this machine, and instructions_per_s may be of another.
     if weights.source not in ("counted", "estimated"):
-        times = _measured(profile, weights, loaded.values())
+        times = _measured(profile, weights, loaded)
     if times:
         scale = " x calibration score" if weights.source == "reference_time" else ""
         words.append(f"measured serialize + deserialize{scale}")
@@ -550,16 +553,16 @@ def _communication(
         sizes = {(e.source, e.target): getattr(e, column) for e in carried}
         # A measured time without a transfer time is incomplete, so it is left out.
         times = {
-            key: 8 * count / bandwidth_bits_per_s * 1e3 + times.get(key, 0)
-            for pair, key in loaded.items()
+            pair: 8 * count / bandwidth_bits_per_s * 1e3 + times.get(pair, 0)
+            for pair in loaded
             if (count := sizes.get(pair)) is not None
         }
         words.append(f"{size} bits / {bandwidth_bits_per_s:,.12g} a second")
     if not times:
         missing = f"unknown: the profile has no {size} sizes of its edges"
         return None, _UNKNOWN_TIMES if bandwidth_bits_per_s is None else missing, ()
-    unknown = tuple(key for key in loaded.values() if key not in times)
-    return {key: times.get(key, 0) for key in pairs.values()}, " + ".join(words), unknown
+    unknown = tuple("->".join(pair) for pair in loaded if pair not in times)
+    return {pair: times.get(pair, 0) for pair in pairs}, " + ".join(words), unknown
 
 
 _UNKNOWN_TIMES = (
@@ -568,19 +571,19 @@ _UNKNOWN_TIMES = (
 )
 
 
-def _measured(profile: ProfileData, weights: Weights, keys: Iterable[str]) -> dict[str, Number]:
+def _measured(profile: ProfileData, weights: Weights, pairs: Iterable[Pair]) -> dict[Pair, Number]:
     """Return the times to serialize and deserialize of the edges that have samples of both."""
     factor = 1.0
     if weights.source == "reference_time":
         factor = profile.sections["environment"]["calibration"]["score"]
     samples, times = profile.samples, {}
-    for key in keys if samples.edges else ():
-        row = samples.edges.get(key, {})
+    for pair in pairs if samples.edges else ():
+        row = samples.edges.get("->".join(pair), {})
         both = zip(row.get("serialize_ms", ()), row.get("deserialize_ms", ()))
-        sums = [None if None in pair else sum(pair) for pair in both]
+        sums = [None if None in times_ms else sum(times_ms) for times_ms in both]
         values = measured_of(samples.rounds, sums)
         if values:
-            times[key] = factor * STATISTICS[weights.statistic](values)
+            times[pair] = factor * STATISTICS[weights.statistic](values)
     return times
 
 

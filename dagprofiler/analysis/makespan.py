@@ -86,9 +86,11 @@ def _median_round(profile: ProfileData) -> _Round | None:
     if not rounds:
         return None
     totals, tasks = dict(enumerate(samples.total_ms)), samples.tasks
-    times: dict[int, float] = {n: totals.get(n) or _makespan_ms(rows) for n, rows in rounds.items()}
-    middle = median([*times.values()])
-    n = min(times, key=lambda n: abs(times[n] - middle))
+    n = next(iter(rounds))
+    if len(rounds) > 1:
+        times = {n: totals.get(n) or _makespan_ms(rows) for n, rows in rounds.items()}
+        middle = median([*times.values()])
+        n = min(times, key=lambda n: abs(times[n] - middle))
     waited_ms = sum([_waited_ms(tasks[row.task], n, row) for row in rounds[n] if row.task in tasks])
     # A simulated task can end at 0; each resumption has workers of its own.
     begun_ms = [-inf, *(entry["at_ms"] for entry in profile.run.resumed)]
