@@ -561,7 +561,8 @@ class Profile(ProfileData, Shown):
             is, and which parts; see
             :func:`dagprofiler.analysis.compare.prediction_error`; with its ``interval_ms``, or
             None. ``in_intervals``: how many ``tasks`` of how many (``of``) took times in their
-            predicted intervals. ``obstacles``: code to sentence, why nothing can be judged.
+            predicted intervals, in ``compute()`` and, where it matters, to move values.
+            ``obstacles``: code to sentence, why nothing can be judged.
 
         Raises
         ------

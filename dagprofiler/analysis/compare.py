@@ -9,7 +9,7 @@ from operator import add, sub
 from typing import Any, NamedTuple, Optional
 
 from dagprofiler._document import ProfileData
-from dagprofiler._document.table import TaskTime, default_times
+from dagprofiler._document.table import TaskTime, default_times, entries_of_tasks
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, printable, some, table_of
@@ -72,6 +72,9 @@ CHANGED = (SLOWER, FASTER)
 
 #: Share of the whole below which a task or an edge does not matter.
 LEAST_SHARE = 0.01
+
+#: Share of a task's time up to which serializing or deserializing does not matter.
+_PHASE_SHARE = 0.05
 
 #: Parts of ``run.conditions`` that times depend on, with their defaults.
 _CONDITIONS = {"busy_cores": 0, "collect_garbage": "rounds"}
@@ -193,8 +196,18 @@ def _prediction(
     if "prediction" in theirs.sections:
         real, predicted, time = mine, theirs, "new_ms"
     section, found = predicted.sections["prediction"], {}
-    intervals = section.get("intervals_ms", {}).items()
-    held = [low <= tasks[name][time] <= high for name, (low, high) in intervals if name in tasks]
+    entries, held = entries_of_tasks(real), []
+    for name in tasks.keys() & section.get("intervals_ms", {}).keys():
+        phases = {
+            "intervals_ms": tasks[name][time],
+            "serialize_intervals_ms": entries[name].serialize_time_ms or 0.0,
+            "deserialize_intervals_ms": entries[name].deserialize_time_ms or 0.0,
+        }
+        least = _PHASE_SHARE * sum(phases.values())
+        ends = {key: section[key][name] for key in phases if name in section.get(key, ())}
+        held.append(
+            all(low <= phases[k] <= high or phases[k] <= least for k, (low, high) in ends.items())
+        )
     if held:
         found["in_intervals"] = {"tasks": sum(held), "of": len(held)}
     error = prediction_error(real, predicted)
