@@ -7,7 +7,7 @@ from functools import cached_property
 from heapq import nlargest
 from itertools import chain
 from math import ceil, inf, log2
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from dagprofiler._document import ProfileData, TimelineRow
 from dagprofiler._document.table import edges_of
@@ -299,8 +299,13 @@ def _on(workers: int) -> str:
     return f"on {counted(workers, 'worker')}"
 
 
-#: By how much the makespan would shrink, what to do, why, and the task that it is done to.
-_Advice = tuple[float, str, str, Optional[str]]
+class _Advice(NamedTuple):
+    """By how much the makespan would shrink, what to do, why, and the task that it is done to."""
+
+    gain_ms: float
+    what: str
+    why: str
+    name: str | None = None
 
 
 class _Adviser:
@@ -321,17 +326,8 @@ class _Adviser:
         """Return one advice for each cause that is worth one, the largest gain first."""
         causes = self._tasks, self._transfers, self._cores, self._workers, self._waiting
         advice = [one for cause in (*causes, self._engine) for one in cause()]
-        advice.sort(key=lambda one: -one[0])
-        return [
-            {
-                "what": what,
-                "name": name,
-                "why": why,
-                "gain_ms": gain_ms,
-                "share": round(self._share(gain_ms), 6),
-            }
-            for gain_ms, what, why, name in advice
-        ]
+        advice.sort(key=lambda one: -one.gain_ms)
+        return [{**one._asdict(), "share": round(self._share(one.gain_ms), 6)} for one in advice]
 
     def _share(self, ms: float) -> float:
         return ms / float(self.shown["makespan_ms"] or 1.0)
@@ -348,7 +344,7 @@ class _Adviser:
             gain_ms = simulated[name] * self.shown["makespan_ms"]
             if gain_ms > 0:
                 why = f"the whole would be {self._in_words(gain_ms)} shorter, by simulation"
-                yield gain_ms, "make {} twice as fast", why, name
+                yield _Advice(gain_ms, "make {} twice as fast", why, name)
             return
         for row in [row for row in self.shown["gains"] if row["tasks"] and row["gain_ms"]][:1]:
             gain, enough = self._in_words(row["gain_ms"]), quantity(row["gain_enough_ms"], "ms")
@@ -356,7 +352,7 @@ class _Adviser:
                 f"without it the run {self.on} would be {gain} shorter; "
                 f"with enough workers {enough}"
             )
-            yield row["gain_ms"], "make {} cheaper", why, row["name"]
+            yield _Advice(row["gain_ms"], "make {} cheaper", why, row["name"])
 
     def _transfers(self) -> Iterator[_Advice]:
         for row in self.shown["gains"]:
@@ -368,21 +364,17 @@ class _Adviser:
                     edge = max(edges, key=lambda edge: edge.size_bytes)
                     most = f"{quantity(edge.size_bytes, BYTES)} on {edge.source} -> {edge.target}"
                     why += f"; the most is {printable(most)}"
-                yield row["gain_ms"], "move less data between tasks", why, None
+                yield _Advice(row["gain_ms"], "move less data between tasks", why)
 
     def _cores(self) -> Iterator[_Advice]:
         waited_ms, what = self.shown["parts"]["cores"], "end what else runs on the machine"
-        if self._share(waited_ms) <= _WORTH:
-            return
-        why = f"tasks waited {self._in_words(waited_ms)} for a core"
-        if self.cores is not None:
-            cores = counted(self.cores, "core")
-            if self.workers > self.cores:
-                what = f"take {counted(self.cores, 'worker')}"
-                why += f"; {counted(self.workers, 'worker')} share {cores}"
-            else:
-                why += f"; it has {cores}"
-        yield waited_ms, what, why, None
+        if self._share(waited_ms) > _WORTH:
+            why = f"tasks waited {self._in_words(waited_ms)} for a core"
+            if self.cores is not None:
+                why += f"; {counted(self.workers, 'worker')}, {counted(self.cores, 'core')}"
+                if self.workers > self.cores:
+                    what = f"take {counted(self.cores, 'worker')}"
+            yield _Advice(waited_ms, what, why)
 
     def _workers(self) -> Iterator[_Advice]:
         sections, found = self.profile.sections, self.case.found
@@ -406,7 +398,7 @@ class _Adviser:
                 f"{quantity(then_ms, 'ms')} instead of {quantity(now_ms, 'ms')}, "
                 f"{self._in_words(now_ms - then_ms)} less; {where}"
             )
-            yield now_ms - then_ms, f"use {counted(more, 'worker')}", why, None
+            yield _Advice(now_ms - then_ms, f"use {counted(more, 'worker')}", why)
 
     def _waiting(self) -> Iterator[_Advice]:
         idle_ms, found = self.shown["parts"]["waiting"], self.case.found
@@ -417,7 +409,7 @@ class _Adviser:
             why = (
                 f"workers were idle for {idle}, since no task was ready: the most that it can gain"
             )
-            yield idle_ms, "split {} into tasks that run at once", why, longest
+            yield _Advice(idle_ms, "split {} into tasks that run at once", why, longest)
 
     def _engine(self) -> Iterator[_Advice]:
         outside_ms = self.shown["parts"]["engine"]
@@ -425,7 +417,7 @@ class _Adviser:
             is_short = self.case.found.work < len(self.case.names)
             what = "make tasks larger" if is_short else "look outside of the tasks"
             why = f"starting and measuring tasks takes {self._in_words(outside_ms)}"
-            yield outside_ms, what, why, None
+            yield _Advice(outside_ms, what, why)
 
 
 def makespan_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
