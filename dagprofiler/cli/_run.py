@@ -16,7 +16,7 @@ from dagprofiler.analysis.summary import failure_block, figures
 from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.cli._signals import ENDING
-from dagprofiler.cli._targets import Place, executor_named, load_dag, schedule_in
+from dagprofiler.cli._targets import executor_named, load_dag, schedule_in
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.engine.progress import Progress
 from dagprofiler.errors import ValidationError, counted
@@ -36,7 +36,9 @@ _CONDITIONS = ("warmup", "precision", "max_time_s", "busy_cores")
 def run(arguments: argparse.Namespace) -> int:
     """Run a DAG, write its profile, and print a summary."""
     target = arguments.target
-    _output.check_outputs(arguments.output, arguments.report, read=[target, Place.of(target).where])
+    _output.check_outputs(
+        arguments.output, arguments.report, read=[target, target.rpartition(":")[0]]
+    )
     _output.check_profile_suffix(arguments.output)
     shown = _progress(arguments)
     schedule = schedule_in(arguments.schedule)
