@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from math import ceil, isfinite, log
@@ -87,48 +86,34 @@ def _growth(before: int, after: int) -> str:
     return f"{after / before - 1:+.1%}" if before else f"0 -> {after // 8:,} bytes"
 
 
-class _Gate(NamedTuple):
-    """What makes a comparison fail.
+class _Gate:
+    """What makes a comparison fail: conditions, and slowdowns that might have been missed.
 
     Attributes
     ----------
-    conditions
-        Those of --fail-if.
     difference
         The smallest slowdown that has to be seen, as a share.
-    least_share
-        Share of the whole below which a task or an edge does not matter.
-    strict
-        Whether a slowdown that might have been missed fails, too.
     """
 
-    conditions: Sequence[_Condition]
-    difference: float
-    least_share: float
-    strict: bool
-
-    @classmethod
-    def of(cls, arguments: argparse.Namespace) -> _Gate:
-        conditions = [_Condition.of(text) for text in arguments.fail_if]
-        shares = [condition.share for condition in conditions if condition.word == "slower"]
-        # The smallest slowdown that is asked for has to be visible.
-        difference = min(filter(None, shares), default=DIFFERENCE)
-        return cls(conditions, difference, arguments.least_share, arguments.strict)
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._conditions = [_Condition.of(text) for text in arguments.fail_if]
+        self._least_share, self._strict = arguments.least_share, arguments.strict
+        self._is_of_times = self._strict or any(c.word == "slower" for c in self._conditions)
+        shares = [c.share for c in self._conditions if c.word == "slower" and c.share]
+        self.difference = min(shares, default=DIFFERENCE)
 
     def exit_code(self, comparison: ProfileComparison) -> int:
         """Return the exit code, and store in the comparison what `failed` and what it `missed`."""
-        rows = comparison.rows(self.least_share)
-        failed = {one.text: one.holds(comparison, rows) for one in self.conditions}
+        rows = comparison.rows(self._least_share)
+        failed = {one.text: one.holds(comparison, rows) for one in self._conditions}
         comparison["failed"] = {text: names for text, names in failed.items() if names}
-        of_bytes = [condition.word == "larger" for condition in self.conditions]
-        of_times = self.strict or not all(of_bytes)
         judged = any(row["comparable"] for _, row in rows)
-        comparison["missed"] = self._missed(rows) if judged and of_times else ""
+        comparison["missed"] = self._missed(rows) if judged and self._is_of_times else ""
         if comparison["failed"]:
             return _FAILED
-        if of_bytes and not of_times:
+        if self._conditions and not self._is_of_times:
             return 0
-        return 0 if judged and not (self.strict and comparison["missed"]) else _NOT_COMPARABLE
+        return 0 if judged and not (self._strict and comparison["missed"]) else _NOT_COMPARABLE
 
     def _missed(self, rows: Rows) -> str:
         """Return which slowdowns may have been missed, and how many rounds would show them."""
@@ -151,14 +136,14 @@ class _Gate(NamedTuple):
 
 def compare(arguments: argparse.Namespace) -> int:
     """Compare profiles, or interleaved runs of targets, with a base."""
-    gate = _Gate.of(arguments)
-    made = _of_runs if arguments.run else _of_files
-    comparisons = made(arguments, gate.difference)
+    gate = _Gate(arguments)
+    compared = _of_runs if arguments.run else _of_files
+    comparisons = compared(arguments, gate.difference)
     codes = [gate.exit_code(comparison) for comparison in comparisons]
     if arguments.json:
-        _output.print_json({"comparisons": list(map(_as_json, comparisons))})
+        _output.print_json({"comparisons": [_as_json(comparison) for comparison in comparisons]})
     else:
-        width = _output.width() or 80
+        width = _output.width()
         blocks = [_blocks(comparison, in_turns=arguments.run) for comparison in comparisons]
         shown = [markdown(b) if arguments.markdown else render(b, 0, width) for b in blocks]
         _output.print_text("\n\n".join(shown))
@@ -168,32 +153,25 @@ def compare(arguments: argparse.Namespace) -> int:
 
 def _as_json(comparison: ProfileComparison) -> dict[str, Any]:
     """Return a comparison for JSON, which holds no infinite percentages and few kinds of values."""
-    found = {**comparison, "headline": comparison.headline()}
-    found["config_diff"] = {n: jsonable(both)[0] for n, both in comparison["config_diff"].items()}
+    document = {**comparison, "headline": comparison.headline()}
+    differing = comparison["config_diff"].items()
+    document["config_diff"] = {name: jsonable(values)[0] for name, values in differing}
     for key in ("node_weight_diff", "edge_weight_diff"):
-        found[key] = {
+        document[key] = {
             name: {**entry, "pct": entry["pct"] if isfinite(entry["pct"]) else None}
             for name, entry in comparison[key].items()
         }
-    return found
+    return document
 
 
 def _of_files(arguments: argparse.Namespace, difference: float) -> list[ProfileComparison]:
     for option in _OF_RUNS:
         if getattr(arguments, option.replace("-", "_")):
             raise CommandError(f"compare: --{option} needs --run, which measures two targets")
-    _output.check_one_stdin(arguments.base, *arguments.new)
-    for path in (arguments.base, *arguments.new):
-        if path.endswith(".py") or (":" in path and not os.path.exists(path)):
-            raise CommandError(
-                f"compare: {path!r} is a target, not a profile; "
-                "compare --run BASE NEW measures two targets"
-            )
     base = _output.load_profile(arguments.base)
-    names = [(arguments.base, path) for path in arguments.new]
     return [
-        _compared(_output.load_profile(name[1]), base, name, difference=difference)
-        for name in names
+        _compared(_output.load_profile(path), base, (arguments.base, path), difference=difference)
+        for path in arguments.new
     ]
 
 
@@ -222,7 +200,7 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
         found = compare_runs(
             base, new, rounds=rounds, seed=arguments.seed, meters=meters(arguments), progress=True
         )
-    _output.keep(zip((found.base, found.new), written))
+    _output.save_all(zip((found.base, found.new), written))
     compared = _compared(found.new, found.base, names, paired=True, difference=difference)
     if arguments.report is not None:
         unsaved = (found.base, found.new)[len(written) :]
@@ -236,12 +214,9 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
 
 def _check_common(names: tuple[str, str], base: Iterable[str], new: Iterable[str]) -> None:
     """Raise a CommandError unless two DAGs have a task in common."""
-    if not {*base} & {*new}:
-        raise CommandError(
-            f"{names[0]} and {names[1]} have no task in common: they are different DAGs; "
-            "compare versions of one DAG, with the same task names",
-            _NOT_COMPARABLE,
-        )
+    if set(base).isdisjoint(new):
+        words = f"{names[0]} and {names[1]} have no task in common: compare versions of one DAG"
+        raise CommandError(words, _NOT_COMPARABLE)
 
 
 def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -> ProfileComparison:

@@ -19,7 +19,7 @@ from dagprofiler.cli._signals import ENDING
 from dagprofiler.cli._targets import executor_named, load_dag, schedule_in
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.engine.progress import Progress
-from dagprofiler.errors import ValidationError, counted
+from dagprofiler.errors import counted
 from dagprofiler.journal import Journal, holds_journal
 from dagprofiler.measure.machine import ask_git
 from dagprofiler.profile import Profile
@@ -118,13 +118,7 @@ def conditions(arguments: argparse.Namespace, default: Rounds) -> Rounds:
     if arguments.rounds is None and not fields and not arguments.fresh_process:
         return default
     number = default.n if arguments.rounds is None else arguments.rounds
-    try:
-        return Rounds(number, fresh_process=arguments.fresh_process, **fields)
-    except ValidationError as error:
-        # The user gave options, and no fields of Rounds.
-        field, _, problem = str(error).removeprefix("Rounds: ").partition(" ")
-        option = field.removesuffix("_s").replace("_", "-")
-        raise CommandError(f"--{option} {problem}") from error
+    return Rounds(number, fresh_process=arguments.fresh_process, **fields)
 
 
 def meters(arguments: argparse.Namespace) -> Any:
@@ -167,12 +161,12 @@ def measuring(
         left, shown = save(error, arguments)
         if arguments.json:
             _output.print_json({"error": problem, **shown})
-        states = profile.sections["run"].get("tasks", {})
-        failures = [failure_block(*item) for item in states.items() if "error" in item[1]]
+        tasks = profile.run.tasks.items()
+        failures = [failure_block(name, entry) for name, entry in tasks if "error" in entry]
         # The message is that of the first failure.
-        places = render([Block(notes=block.notes) for block in failures[:1]])
+        place = render([Block(notes=block.notes) for block in failures[:1]])
         others = render(failures[1:_MOST_FAILURES])
-        words = "\n".join(filter(None, (f"{problem}{left}", places, others)))
+        words = "\n".join(filter(None, (f"{problem}{left}", place, others)))
         raise CommandError(words, _output.exit_code_of(error)) from error
 
 
@@ -185,18 +179,19 @@ def save_each(
 
     `named` returns each with the file that it would have if it were whole.
     """
-    places = [
-        (counted(profile.sections["run"]["rounds"], "complete round"), _saved(profile, path))
-        for profile, path in named(getattr(error, "profiles", ()))
-        if profile.metrics.task_metrics
-    ]
-    written = [place[3:] for _, place in places if place.startswith("in ")]
-    unfinished = getattr(error, "unfinished", {}).items()
-    places += [(counted(rounds, "complete round"), f"of {of} lost") for of, rounds in unfinished]
-    words = f"; measured: {', '.join(map(' '.join, places))}" if places else _NOTHING
+    written, parts = [], []
+    for profile, output in named(getattr(error, "profiles", ())):
+        if profile.metrics.task_metrics:
+            path, words = _saved(profile, output)
+            written += [path] if path else []
+            rounds = counted(profile.sections["run"]["rounds"], "complete round")
+            parts.append(f"{rounds} {words}")
+    for of, rounds in getattr(error, "unfinished", {}).items():
+        parts.append(f"{counted(rounds, 'complete round')} of {of} lost")
+    message = f"; measured: {', '.join(parts)}" if parts else _NOTHING
     if written and isinstance(error, KeyboardInterrupt):
-        words += "; show, fit and compare take partial profiles by name"
-    return words, {"written": written}
+        message += "; show, fit and compare take partial profiles by name"
+    return message, {"written": written}
 
 
 def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
@@ -210,25 +205,24 @@ def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dic
     written: dict[str, str] = {}
     profile: Profile | None = getattr(error, "profile", None)
     if profile is None or not profile.metrics.task_metrics:
-        words = "; what was measured is lost" if ENDING.gave_up else _NOTHING
+        message = "; what was measured is lost" if ENDING.gave_up else _NOTHING
     else:
-        place = _saved(profile, arguments.output)
-        words = f"; the partial profile{_extent(profile)} is {place}"
-        if place.startswith("in "):
-            written["profile"] = place[3:]
+        path, words = _saved(profile, arguments.output)
+        message = f"; the partial profile{_extent(profile)} is {words}"
+        if path is not None:
+            written["profile"] = path
     if arguments.report is not None and profile is not None:
         with suppress(OSError, KeyboardInterrupt), ENDING.saving():
             profile.report(arguments.report)
             written["report"] = arguments.report
-            words += f", its report in {arguments.report}"
+            message += f", its report in {arguments.report}"
     journal = arguments.journal
     if journal is not None and holds_journal(journal):
-        words += f"; resume it with {_resuming(arguments)}"
-    elif isinstance(error, KeyboardInterrupt) and words != _NOTHING:
-        words += "; a run with --journal DIR can be resumed"
-    is_shown = arguments.json and not isinstance(error, KeyboardInterrupt)
-    shown = figures(profile) if is_shown and profile is not None else {}
-    return words, {"written": written, **shown}
+        message += f"; resume it with {_resuming(arguments)}"
+    elif isinstance(error, KeyboardInterrupt) and message != _NOTHING:
+        message += "; a run with --journal DIR can be resumed"
+    shown = {} if profile is None else figures(profile)
+    return message, {"written": written, **shown}
 
 
 def _extent(profile: Profile) -> str:
@@ -239,8 +233,8 @@ def _extent(profile: Profile) -> str:
     return f" of {counted(rounds, 'complete round')}" if rounds else " of the warm-up"
 
 
-def _saved(profile: Profile, output: str | None) -> str:
-    """Save what an error left of a profile, and return its place as words.
+def _saved(profile: Profile, output: str | None) -> tuple[str | None, str]:
+    """Save what an error left of a profile; return its file, if it has one, and this in words.
 
     A partial one gets a file of its own, so that it does not replace a complete profile.
     """
@@ -248,22 +242,22 @@ def _saved(profile: Profile, output: str | None) -> str:
     try:
         if output not in (None, "-") and replaced(output) is not None:
             path = output
-            if profile.sections["run"]["state"] == "partial":
+            if profile.run.is_partial:
                 path = "{}.partial{}".format(*os.path.splitext(output.removesuffix(COMPRESSED)))
         with ENDING.saving(), replacing(path) as file:
             profile.save(file)
     except OSError:
-        return _output.placed(profile)
+        return _output.rescued(profile)
     except KeyboardInterrupt:
-        return f"lost: {path} was not written"
-    return f"in {path}"
+        return None, f"lost: {path} was not written"
+    return path, f"in {path}"
 
 
 def written_of(profile: Profile, arguments: argparse.Namespace) -> dict[str, str]:
     """Write the profile and the report to their files; return what was written where."""
     written = {}
     if arguments.output is not None:
-        _output.keep([(profile, arguments.output)])
+        _output.save_all([(profile, arguments.output)])
         written["profile"] = arguments.output
     if arguments.report is not None:
         _output.write_report(profile.report, arguments.report, [] if written else [profile])
