@@ -32,7 +32,6 @@ from dagprofiler.task import grows as task_grows
 if TYPE_CHECKING:
     from dagprofiler.adapters import Converted
     from dagprofiler.engine.setup import Workflow
-    from dagprofiler.journal.replay import PastRun
     from dagprofiler.rules import Rules
 
 Inputs = Mapping[str, Mapping[str, Any]]
@@ -54,16 +53,9 @@ def _config_of(config: Any) -> Config:
 def _with_config(tasks: Mapping[str, Any], config: Config) -> dict[str, Task]:
     """Return tasks, of classes an instance, that compute with `config`."""
     check_names(tasks)
-    checked: dict[str, Task] = {}
-    # isinstance() of an abstract class is slow, so it is called once per class.
-    classes: set[type] = set()
-    for name, item in tasks.items():
-        task = item
-        if type(item) not in classes:
-            task = check_task(name, item)
-            classes.add(type(task))
+    checked = {name: check_task(name, item) for name, item in tasks.items()}
+    for task in checked.values():
         task.config = config
-        checked[name] = task
     return checked
 
 
@@ -218,12 +210,11 @@ class DAG(Shown):
         from dagprofiler.report.drawing import Sketch, draw
 
         wiring = self._wiring
-        edges = list(wiring.edges())
         sketch = Sketch(
             wiring.names,
-            [(source, target) for source, target, _ in edges],
+            [(source, target) for source, target, _ in wiring.edges()],
             notes=[", ".join(contract.outputs) for contract in self._contracts],
-            fields=[", ".join(wiring.fields(source, routes)) for source, _, routes in edges],
+            fields=[", ".join(fields) for fields in self.edge_fields.values()],
         )
         return draw(sketch, nodes)
 
@@ -257,7 +248,7 @@ class DAG(Shown):
         """Return for each edge the outputs that travel on it."""
         wiring, names = self._wiring, self._wiring.names
         return {
-            (names[source], names[target]): wiring.fields(source, routes)
+            (names[source], names[target]): [wiring.field(source, i) for i, _ in routes]
             for source, target, routes in wiring.edges()
         }
 
@@ -430,10 +421,9 @@ class DAG(Shown):
 
         calls = HookCalls([] if hooks is NO_HOOKS else hooks_of(hooks))
         try:
-            journal = Journal.reopened(path)
+            journal = Journal(path)
             calls.hooks.insert(0, journal)
-            workflow = self._workflow()
-            past: PastRun = journal.past  # type: ignore[assignment]  # set by reopened()
+            past, workflow = journal.reopen(), self._workflow()
             past.compare(
                 workflow,
                 seed=None if seed is None else as_seed(seed),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 #: Most characters of a quoted value, of an error's message, of a traceback.
@@ -184,6 +185,15 @@ def _unpickled(data: bytes | None, text: str) -> BaseException:
     return error
 
 
+def _chain(error: BaseException) -> list[BaseException]:
+    """Return an error and its causes, as many as an error from another process can have."""
+    chain, link = [error], error.__cause__
+    while link is not None and len(chain) <= _MAX_CAUSES:
+        chain.append(link)
+        link = link.__cause__
+    return chain
+
+
 class RemoteTraceback(Exception):  # noqa: N818  (not an error: the text of a traceback)
     """The traceback of an error from another process, as the last of its causes."""
 
@@ -206,11 +216,7 @@ class PackedError:
         lines = format_exception(type(error), error, error.__traceback__)
         self._text = shorten("".join(lines), _MAX_TRACEBACK)
         self._frames = frames_of(error)
-        self._chain: list[tuple[bytes | None, str]] = []
-        link: BaseException | None = error
-        while link is not None and len(self._chain) < _MAX_CAUSES:
-            self._chain.append((_pickled(link), describe(link)))
-            link = link.__cause__
+        self._chain = [(_pickled(link), describe(link)) for link in _chain(error)[:_MAX_CAUSES]]
 
     def unpacked(self) -> BaseException:
         """Return the error, linked to its causes."""
@@ -223,6 +229,7 @@ class PackedError:
         return causes[0]
 
 
+@dataclass(eq=False, repr=False)
 class WorkerError(DagProfilerError, RuntimeError):
     """An executor lost a task: its worker died, or could not be reached.
 
@@ -237,11 +244,9 @@ class WorkerError(DagProfilerError, RuntimeError):
         The executor's message.
     """
 
-    def __init__(self, task: str, in_flight: Sequence[str], reason: str) -> None:
-        super().__init__(task, in_flight, reason)
-        self.task = task
-        self.in_flight = list(in_flight)
-        self.reason = reason
+    task: str
+    in_flight: Sequence[str]
+    reason: str
 
     def __str__(self) -> str:
         others = listed(self.in_flight, _MOST_NAMES)
@@ -275,6 +280,7 @@ class TaskTimeoutError(DagProfilerError, TimeoutError):
         )
 
 
+@dataclass(eq=False, repr=False)
 class ProfileError(DagProfilerError, ValueError):
     """A document is not a valid profile.
 
@@ -286,16 +292,15 @@ class ProfileError(DagProfilerError, ValueError):
         Where: a JSON path such as ``$.edge_weights['a->b']``.
     """
 
-    def __init__(self, message: str, path: str = "$") -> None:
-        super().__init__(message, path)
-        self.message = message
-        self.path = path
+    message: str
+    path: str = "$"
 
     def __str__(self) -> str:
         # An error of the whole needs no path.
         return self.message if self.path == "$" else f"{self.path}: {self.message}"
 
 
+@dataclass(eq=False, repr=False)
 class JournalError(DagProfilerError, ValueError):
     """A journal cannot be written, or the run it records cannot be resumed.
 
@@ -307,15 +312,14 @@ class JournalError(DagProfilerError, ValueError):
         What is wrong, one sentence each.
     """
 
-    def __init__(self, path: str, problems: Sequence[str]) -> None:
-        super().__init__(path, problems)
-        self.path = path
-        self.problems = list(problems)
+    path: str
+    problems: Sequence[str]
 
     def __str__(self) -> str:
         return f"journal {self.path!r}: {_itemized(self.problems)}"
 
 
+@dataclass(eq=False, repr=False)
 class WeightError(DagProfilerError, ValueError):
     """A profile lacks a task's weight from the requested source.
 
@@ -329,11 +333,9 @@ class WeightError(DagProfilerError, ValueError):
         Why the weights are missing.
     """
 
-    def __init__(self, source: Any, tasks: Sequence[str], reason: str) -> None:
-        super().__init__(source, tasks, reason)
-        self.source = source
-        self.tasks = list(tasks)
-        self.reason = reason
+    source: Any
+    tasks: Sequence[str]
+    reason: str
 
     def __str__(self) -> str:
         lacking = f"none for {listed(self.tasks)}: " if self.tasks else ""
@@ -348,6 +350,7 @@ class FormatError(DagProfilerError, ValueError):
     """A format is unknown, or a document is not in it."""
 
 
+@dataclass(eq=False, repr=False)
 class MissingExtraError(DagProfilerError, ImportError):
     """A feature needs a package that is not installed.
 
@@ -357,10 +360,8 @@ class MissingExtraError(DagProfilerError, ImportError):
         The extra that installs it: ``pip install "dagprofiler[<extra>]"``.
     """
 
-    def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(feature, extra)
-        self.feature = feature
-        self.extra = extra
+    feature: str
+    extra: str
 
     def __str__(self) -> str:
         return (
@@ -413,12 +414,9 @@ def frames_of(error: BaseException) -> list[dict[str, Any]]:
         for frame in extract_tb(error.__traceback__)
         if not frame.filename.startswith(_OWN_CODE)
     ]
-    link: BaseException | None = error
-    for _ in range(_MAX_CAUSES + 1):
-        if frames or link is None:
-            break
-        frames = link.frames if isinstance(link, RemoteTraceback) else []
-        link = link.__cause__
+    for link in _chain(error):
+        if not frames and isinstance(link, RemoteTraceback):
+            frames = link.frames
     return frames if len(frames) <= _MAX_FRAMES else [frames[0], *frames[1 - _MAX_FRAMES :]]
 
 

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 from warnings import warn
 
-from dagprofiler._document import (
-    Environment,
-    Origins,
-    RunFacts,
-    Samples,
-    Spans,
-    Timeline,
-    section_of,
-)
+from dagprofiler._document import ProfileData
 from dagprofiler._util import PathLike, plugins
 from dagprofiler._util.files import FOREIGN, write
 from dagprofiler._util.html import Drawing, Shown
@@ -53,24 +44,7 @@ _TABLES = {
 _OUR_METADATA = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VERSION}
 
 
-class RunTables(Protocol):
-    """Builds the parts of a profile from the log of a run."""
-
-    @property
-    def timestamp(self) -> str:
-        """When the run started, as ISO 8601 text."""
-
-    def dag_structure(self) -> dict[str, Any]:
-        """Return the section ``dag_structure``."""
-
-    def metrics(self) -> DAGMetrics:
-        """Return the metrics of tasks and edges."""
-
-    def sections(self) -> dict[str, Any]:
-        """Return the sections that have no attribute of their own."""
-
-
-class Profile(Shown):
+class Profile(ProfileData, Shown):
     """The record of one run: what ran, with what, and what it cost.
 
     Parameters
@@ -117,9 +91,6 @@ class Profile(Shown):
     True
     """
 
-    #: In the profile of a run that has just ended: builds its parts.
-    _tables: RunTables
-
     def __init__(
         self,
         config: Config,
@@ -149,7 +120,7 @@ class Profile(Shown):
     @classmethod
     def from_run(
         cls,
-        tables: RunTables,
+        tables: Any,
         config: Config,
         seed: int | None,
         outputs: Mapping[str, Mapping[str, Any]],
@@ -164,79 +135,9 @@ class Profile(Shown):
             config, later, later, final_outputs, seed, "", outputs=outputs, metadata=metadata
         )
         profile._tables = tables
-        # The cached properties below take their place.
+        # The cached properties take their place.
         del profile.dag_structure, profile.metrics, profile.timestamp, profile.sections
         return profile
-
-    @property
-    def name(self) -> str | None:
-        """Return what the profile is of: the name of the DAG, or of the command's target."""
-        return self.metadata.get("name")
-
-    # In the profile of a run that has just ended, the next four are built at their first use; in
-    # every other profile they are plain attributes.
-
-    @cached_property
-    def timestamp(self) -> str | None:
-        """Return when the run started, as ISO 8601 text."""
-        return self._tables.timestamp
-
-    @cached_property
-    def dag_structure(self) -> dict[str, Any]:
-        """Return ``nodes``, ``edges`` and ``execution_order``."""
-        return self._tables.dag_structure()
-
-    @cached_property
-    def metrics(self) -> DAGMetrics:
-        """Return the metrics of tasks and edges."""
-        with collector_paused():
-            return self._tables.metrics()
-
-    @cached_property
-    def sections(self) -> dict[str, Any]:
-        """Return the sections of the document that have no attribute of their own."""
-        with collector_paused():
-            return self._tables.sections()
-
-    @property
-    def run(self) -> RunFacts:
-        """How the run went: the section ``run`` as an object."""
-        return section_of(RunFacts, self.sections, "run")
-
-    @property
-    def samples(self) -> Samples:
-        """Every value that several rounds measured; empty for a plain run.
-
-        Examples
-        --------
-        >>> from dagprofiler import DAG, task
-        >>> @task(outputs=["x"])
-        ... def source():
-        ...     return {"x": 1}
-        >>> len(DAG({"source": source}).run(rounds=3).samples.of("source", "wall_ms"))
-        3
-        """
-        return section_of(Samples, self.sections, "samples")
-
-    @property
-    def timeline(self) -> Timeline:
-        """When each task ran, and where: the section ``timeline`` as an object."""
-        return section_of(Timeline, self.sections, "timeline")
-
-    @property
-    def spans(self) -> Spans:
-        """What was traced inside the tasks: the section ``spans`` as an object."""
-        return section_of(Spans, self.sections, "spans")
-
-    @property
-    def environment(self) -> Environment:
-        """The machine and the program: the section ``environment`` as an object."""
-        return section_of(Environment, self.sections, "environment")
-
-    @property
-    def origins(self) -> Origins:
-        """How the graph grew: the section ``origins`` as an object."""
-        return section_of(Origins, self.sections, "origins")
 
     def __getitem__(self, task: str) -> ProfiledTask:
         """Return what the profile holds about one task: times, sizes, samples, flags, spans.

@@ -78,7 +78,7 @@ def validate_profile(data: Any) -> bool:
     dagprofiler.errors.ProfileError: 'configuration' is a required property
     """
     _refuse_newer(data)
-    problem = first_problem(data, _schema(), inlined_schema())
+    problem = first_problem(data, inlined_schema())
     if problem is not None:
         raise problem
     return True

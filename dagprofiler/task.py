@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Callable, SupportsFloat
 
 from dagprofiler.config import Config
-from dagprofiler.errors import DeclarationError, describe, did_you_mean, short_repr
+from dagprofiler.errors import DeclarationError, describe, did_you_mean, listed, short_repr
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.measure.pipeline import Contract, Parameters, Record, Work, perform, signature_of
 from dagprofiler.metrics import TaskMetrics
@@ -26,6 +27,11 @@ from dagprofiler.serializers import (
 
 if TYPE_CHECKING:
     from inspect import Signature
+
+
+#: What a task declares in lists of names, and all that is checked.
+_LISTS = ("inputs", "outputs", "config_deps", "gathers")
+_DECLARED = (*_LISTS, "tags", "adds", "serializer")
 
 
 class _ClassName:
@@ -173,10 +179,10 @@ class Task(ABC):
 
     def __init__(self, name: str | None = None, config: Config | None = None) -> None:
         if name is not None and not isinstance(name, str):
+            where = f"task class {type(self).__name__!r}"
+            hint = "the computation itself is called by compute()"
             raise DeclarationError(
-                f"task class {type(self).__name__!r}: name must be a string, got "
-                f"{short_repr(name)}; "
-                "the computation itself is called by compute()"
+                f"{where}: name must be a string, got {short_repr(name)}; {hint}"
             )
         self.name = name or type(self).__name__
         self.config = config
@@ -231,7 +237,7 @@ class Task(ABC):
             if (name not in known and not parameters.any) or name == "cfg":
                 raise DeclarationError(
                     f"task {self.name!r}: bind(): compute() does not take {name!r} as an input "
-                    f"(it takes: {', '.join(map(repr, known)) or 'nothing'})"
+                    f"(it takes: {listed(known) or 'nothing'})"
                     f"{did_you_mean(name, known)}"
                 )
         task = copy.copy(self)
@@ -342,18 +348,19 @@ def grows(kind: type[Task]) -> bool:
     return hasattr(kind, "grow")
 
 
-def check_tags(words: Any, where: str, owner: Any = None) -> tuple[str, ...]:
-    """Return tags as a tuple, or raise a DeclarationError unless they are words.
+def check_tags(words: Any, where: str) -> tuple[str, ...]:
+    """Return tags as a tuple, or raise a DeclarationError unless they are words."""
+    return _checked(words, where, (list, tuple, set, frozenset))
 
-    A property of a class, the `owner`, has no value until there is an instance.
-    """
-    if isinstance(owner, type) and hasattr(words, "__get__"):
-        return ()
-    if not isinstance(words, (list, tuple, set, frozenset)):
+
+def _checked(
+    words: Any, where: str, kinds: tuple[type[Collection[Any]], ...] = (list, tuple)
+) -> tuple[str, ...]:
+    if not isinstance(words, kinds):
         hint = f"; write [{short_repr(words)}]" if isinstance(words, str) else ""
-        raise DeclarationError(f"{where} must be a list of words, got {short_repr(words)}{hint}")
+        raise DeclarationError(f"{where} must be a list of names, got {short_repr(words)}{hint}")
     for word in words:
-        if (type(word) is not str and not isinstance(word, str)) or not word:
+        if not isinstance(word, str) or not word:
             raise DeclarationError(f"{where} holds {short_repr(word)}, expected a non-empty string")
     return tuple(words)
 
@@ -364,36 +371,23 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
     A property has no value until there is an instance, so on a class it is
     not checked.
     """
-    for attribute in ("inputs", "outputs", "config_deps", "gathers"):
-        names = getattr(task, attribute)
-        if isinstance(task, type) and hasattr(names, "__get__"):
-            continue
-        if not isinstance(names, (list, tuple)):
-            hint = f"; write [{short_repr(names)}]" if isinstance(names, str) else ""
-            raise DeclarationError(
-                f"{owner}: {attribute} must be a list of names, got {short_repr(names)}{hint}"
-            )
-        seen: set[str] = set()
-        for name in names:
-            if not isinstance(name, str):
-                raise DeclarationError(
-                    f"{owner}: {attribute} holds {short_repr(name)}, expected a string"
-                )
-            if name in seen:
-                raise DeclarationError(f"{owner}: {attribute} names {short_repr(name)} twice")
-            seen.add(name)
+    declared = {name: getattr(task, name) for name in _DECLARED}
+    if isinstance(task, type):
+        declared = {k: value for k, value in declared.items() if not hasattr(value, "__get__")}
+    for attribute in _LISTS:
+        where = f"{owner}: {attribute}"
+        for name, count in Counter(_checked(declared.get(attribute, ()), where)).items():
+            if count > 1:
+                raise DeclarationError(f"{where} names {short_repr(name)} twice")
             problem = None if attribute == "config_deps" else field_problem(name)
             if problem is not None:
-                raise DeclarationError(
-                    f"{owner}: {attribute} holds {short_repr(name)}, which {problem}"
-                )
-    if isinstance(task.inputs, (list, tuple)) and isinstance(task.gathers, (list, tuple)):
+                raise DeclarationError(f"{where} holds {short_repr(name)}, which {problem}")
+    if "inputs" in declared and "gathers" in declared:
         _add_gathered(task, owner)
     for attribute in ("tags", "adds"):
-        check_tags(getattr(task, attribute), f"{owner}: {attribute}", task)
-    serializer = task.serializer
-    if serializer is not None and not (isinstance(task, type) and hasattr(serializer, "__get__")):
-        check_serializer(serializer, owner)
+        check_tags(declared.get(attribute, ()), f"{owner}: {attribute}")
+    if declared.get("serializer") is not None:
+        check_serializer(declared["serializer"], owner)
 
 
 def _add_gathered(task: Task | type[Task], owner: str) -> None:
@@ -409,11 +403,10 @@ def _add_gathered(task: Task | type[Task], owner: str) -> None:
     # What a property returns cannot be extended.
     computed = not isinstance(task, type) and isinstance(type(task).inputs, property)
     for name in missing:
-        taken = parameters.any or name in parameters.required or name in parameters.optional
-        if computed or not taken:
+        if computed or not (parameters.any or name in parameters.required | parameters.optional):
             raise DeclarationError(
                 f"{owner}: gathers holds {short_repr(name)}, which is not an input "
-                f"(inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
+                f"(inputs: {listed(task.inputs) or 'none'})"
             )
     task.inputs = [*task.inputs, *missing]
 
@@ -447,19 +440,10 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
     elif serializer is not None:
         encode, decode, name = serializer.dumps, serializer.loads, serializer.name
 
-    return Contract(
-        parameters,
-        # Copies: later changes of the lists have no effect here.
-        tuple(task.inputs),
-        tuple(task.outputs),
-        tuple(task.gathers),
-        encode,
-        decode,
-        name,
-        counts_payload=encode is PickleSerializer.dumps,
-        overrides_run=overrides_run,
-        bound=task.bound,
-    )
+    # Copies: later changes of the lists have no effect here.
+    fields = tuple(task.inputs), tuple(task.outputs), tuple(task.gathers)
+    counts = encode is PickleSerializer.dumps
+    return Contract(parameters, *fields, encode, decode, name, counts, overrides_run, task.bound)
 
 
 def _unchanged(value: Any) -> Any:

@@ -100,7 +100,7 @@ def test_allowed_values_take_the_quick_way_and_jsonschema_agrees(document, path,
 
 
 MOST = "is greater than the maximum of 9223372036854775807"
-FINITE = "is not a finite number"
+FINITE = "is not of type"
 WRONG = {
     "$.metadata": [([], "[] is not of type 'object'")],
     "$.metadata.timestamp": [(3, "3 is not of type 'string'")],
@@ -117,7 +117,7 @@ WRONG = {
     "$.node_weights.a": [
         (True, "True is not of type 'integer'"),
         (math.nan, f"nan {FINITE}"),
-        (10**400, shorten(f"{10**400} is too large for a number")),
+        (10**400, shorten(f"{10**400} is not of type 'integer'")),
     ],
     "$.execution_metrics[1].bytes_in": [(1.5, "1.5 is not of type 'integer'")],
     "$.execution_metrics[0].compute_time_ms": [(None, "None is not of type 'number'")],

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dagprofiler._document.rounds import MEASURED, counting, measured_of
-from dagprofiler._util.checks import number
+from dagprofiler._util.json import collector_paused
 from dagprofiler.config import Config
-from dagprofiler.errors import ProfileError, describe, short_repr
 from dagprofiler.metrics import DAGMetrics
 
 Section = TypeVar("Section")
@@ -340,60 +339,90 @@ class Origins:
         return [OriginRow(*record[:4]) for record in self.records]
 
 
-class ProfileData(Protocol):
-    """A profile as data; see :class:`~dagprofiler.Profile` for the attributes.
+class ProfileData:
+    """A profile as data, which :class:`~dagprofiler.Profile` extends.
 
-    What a profile computes once is a cached property here too: pyright takes no other for one.
+    The cached properties are built at their first use in the profile of a run that has just
+    ended; in every other profile they are plain attributes.
     """
 
     config: Config
     seed: int | None
     hostname: str | None
     metadata: dict[str, Any]
+    #: Builds the parts of the profile of a run: :class:`dagprofiler.engine.sections.Tables`.
+    _tables: Any
 
     @cached_property
     def timestamp(self) -> str | None:
-        """When the run started, as ISO 8601 text."""
-
-    @property
-    def name(self) -> str | None:
-        """What the profile is of, if that is known."""
+        """Return when the run started, as ISO 8601 text."""
+        timestamp: str = self._tables.timestamp
+        return timestamp
 
     @cached_property
     def dag_structure(self) -> dict[str, Any]:
-        """``nodes``, ``edges`` and ``execution_order``."""
+        """Return ``nodes``, ``edges`` and ``execution_order``."""
+        structure: dict[str, Any] = self._tables.dag_structure()
+        return structure
 
     @cached_property
     def metrics(self) -> DAGMetrics:
-        """Metrics of tasks and edges."""
+        """Return the metrics of tasks and edges."""
+        with collector_paused():
+            metrics: DAGMetrics = self._tables.metrics()
+            return metrics
 
     @cached_property
     def sections(self) -> dict[str, Any]:
-        """The sections of the document by name."""
+        """Return the sections of the document that have no attribute of their own."""
+        with collector_paused():
+            sections: dict[str, Any] = self._tables.sections()
+            return sections
+
+    @property
+    def name(self) -> str | None:
+        """Return what the profile is of: the name of the DAG, or of the command's target."""
+        return self.metadata.get("name")
 
     @property
     def run(self) -> RunFacts:
-        """How the run went."""
+        """How the run went: the section ``run`` as an object."""
+        return section_of(RunFacts, self.sections, "run")
 
     @property
     def samples(self) -> Samples:
-        """Every value that several rounds measured."""
+        """Every value that several rounds measured; empty for a plain run.
+
+        Examples
+        --------
+        >>> from dagprofiler import DAG, task
+        >>> @task(outputs=["x"])
+        ... def source():
+        ...     return {"x": 1}
+        >>> len(DAG({"source": source}).run(rounds=3).samples.of("source", "wall_ms"))
+        3
+        """
+        return section_of(Samples, self.sections, "samples")
 
     @property
     def timeline(self) -> Timeline:
-        """When each task ran, and where."""
+        """When each task ran, and where: the section ``timeline`` as an object."""
+        return section_of(Timeline, self.sections, "timeline")
 
     @property
     def spans(self) -> Spans:
-        """What was traced inside the tasks."""
+        """What was traced inside the tasks: the section ``spans`` as an object."""
+        return section_of(Spans, self.sections, "spans")
 
     @property
     def environment(self) -> Environment:
-        """The machine and the program."""
+        """The machine and the program: the section ``environment`` as an object."""
+        return section_of(Environment, self.sections, "environment")
 
     @property
     def origins(self) -> Origins:
-        """How the graph grew."""
+        """How the graph grew: the section ``origins`` as an object."""
+        return section_of(Origins, self.sections, "origins")
 
 
 @dataclass(frozen=True)
@@ -439,25 +468,6 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Calibration:
-        """Return the calibration that a profile's ``environment`` holds.
-
-        Raises
-        ------
-        ProfileError
-            If a field is missing or is not a number; the score and the parts
-            must be above 0, the spread at least 0.
-        """
-        try:
-            calibration = cls(
-                score=float(data["score"]),
-                parts={str(name): float(speed) for name, speed in data["parts"].items()},
-                spread=float(data["spread"]),
-                kernel_version=int(data["kernel_version"]),
-                taken_at=data.get("taken_at"),
-            )
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise ProfileError(f"calibration {short_repr(data)}: {describe(error)}") from error
-        for name, speed in {"score": calibration.score, **calibration.parts}.items():
-            number(f"calibration: {name}", speed, error=ProfileError)
-        number("calibration: spread", calibration.spread, zero=True, error=ProfileError)
-        return calibration
+        """Return the calibration that a profile's ``environment`` holds."""
+        names = {part.name for part in fields(cls)}
+        return cls(**{name: value for name, value in data.items() if name in names})

@@ -86,49 +86,41 @@ def quick_valid(data: Any, schema: Mapping[str, Any]) -> bool:
         return False
 
 
-def first_problem(
-    data: Any, schema: Mapping[str, Any], plain: Mapping[str, Any] | None = None
-) -> ProfileError | None:
+def first_problem(data: Any, schema: Mapping[str, Any]) -> ProfileError | None:
     """Return the first problem of a document with a schema, NaN and infinities included; or None.
 
     Parameters
     ----------
     data
         A document as ``json.load`` returns it.
-    schema, plain
-        The schema, and the same without references, as :func:`quick_valid` takes it.
+    schema
+        As :func:`quick_valid` takes it.
     """
-    if quick_valid(data, schema if plain is None else plain):
+    if quick_valid(data, schema):
         return None
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
     types = Draft202012Validator.TYPE_CHECKER
 
-    def is_integer(_: Any, value: Any) -> bool:
-        # jsonschema applies a maximum only to what is a number as well.
-        return types.is_type(value, "integer") and _is_finite_number(_, value)
+    def is_finite(name: str, value: Any) -> bool:
+        try:
+            return types.is_type(value, name) and isfinite(value)
+        except OverflowError:
+            # An integer that no float holds.
+            return False
 
-    checker = types.redefine_many({"number": _is_finite_number, "integer": is_integer})
+    checker = types.redefine_many(
+        {
+            "number": lambda _, value: is_finite("number", value),
+            "integer": lambda _, value: is_finite("integer", value),
+        }
+    )
     strict = extend(Draft202012Validator, type_checker=checker)  # type: ignore[no-untyped-call]
-    error = next(strict(schema).iter_errors(data), None)
-    if error is None:
-        return None
-    value, message = error.instance, one_line(error.message)
-    if isinstance(value, float) and not isfinite(value):
-        message = f"{value!r} is not a finite number"
-    elif type(value) is int and not _is_finite_number(None, value):
-        message = one_line(f"{value!r} is too large for a number")
-    # Without jsonschema's error: with tblib, which Dask imports, causes are pickled too.
-    return ProfileError(message, json_path(error.absolute_path))
-
-
-def _is_finite_number(_: Any, value: Any) -> bool:
-    try:
-        return isinstance(value, (int, float)) and type(value) is not bool and isfinite(value)
-    except OverflowError:
-        # An integer that no float holds.
-        return False
+    for error in strict(schema).iter_errors(data):
+        # Without jsonschema's error: with tblib, which Dask imports, causes are pickled too.
+        return ProfileError(one_line(error.message), json_path(error.absolute_path))
+    return None
 
 
 def _column_valid(values: list[Any], schema: Mapping[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import IO, Any
 
@@ -57,11 +57,8 @@ class Shown:
     def _repr_html_(self) -> str:
         raise NotImplementedError
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """Return the object in all its forms; IPython selects among them."""
-        del include, exclude
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
 
@@ -223,8 +220,6 @@ class Drawing(Shown):
             )
         return Markup(picture)
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        """Return the picture also as an image, for viewers without HTML."""
-        return {**super()._repr_mimebundle_(include, exclude), "image/svg+xml": self.svg}
+    def _repr_svg_(self) -> str:
+        """Return the picture as an image, for viewers without HTML."""
+        return self.svg

@@ -10,10 +10,7 @@ import os
 import sys
 import threading
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, NamedTuple, Optional, Union
 
 if hasattr(os, "uname"):
     _hostname = os.uname().nodename
@@ -222,14 +219,11 @@ class _Recording:
     process
         The owner of spans that belong to no task and no collection; None before tracing is
         imported.
-    running_loop
-        Returns asyncio's event loop of this thread, or None; None before asyncio is imported.
     """
 
     enabled = True
     off = True
     process: Any = None
-    running_loop: Callable[[], Any] | None = None
 
     def __reduce__(self) -> str:
         return "recording"

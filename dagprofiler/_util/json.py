@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import gc
 import json
 import math
@@ -105,7 +104,7 @@ def _plain(value: Any) -> Any:
     raise _NotJson
 
 
-def parse(text: str | bytes) -> Any:
+def parse(text: str | bytes | bytearray) -> Any:
     """Return the document in a JSON text, in which numbers may be NaN or infinite.
 
     Raises
@@ -113,8 +112,6 @@ def parse(text: str | bytes) -> Any:
     ProfileError
         If the text is not JSON.
     """
-    if not isinstance(text, (str, bytes, bytearray)):
-        raise ProfileError(f"expected JSON text, got {type(text).__name__}")
     try:
         if not isinstance(text, str):
             text = text.decode(json.detect_encoding(text), "surrogatepass")
@@ -175,14 +172,14 @@ def file_name(path: Any) -> str:
     return "" if isinstance(name, int) else os.fsdecode(name)
 
 
-def read(path: Any, max_unpacked_bytes: int | None = MAX_UNPACKED_BYTES) -> str | bytes:
+def read(path: Any, max_unpacked_bytes: int | None = MAX_UNPACKED_BYTES) -> str | bytes | bytearray:
     """Return the content of an open stream or a file; that of one named ``*.gz`` decompressed."""
+    if hasattr(path, "read"):
+        content: str | bytes = path.read()
+        return content
+    if os.fsdecode(path).endswith(COMPRESSED):
+        return _decompressed(path, math.inf if max_unpacked_bytes is None else max_unpacked_bytes)
     try:
-        if hasattr(path, "read"):
-            content: str | bytes = path.read()
-            return content
-        if os.fsdecode(path).endswith(COMPRESSED):
-            return _decompressed(path, max_unpacked_bytes)
         # Directly as text: bytes in addition would double the memory of a large file.
         with open(path, encoding="utf-8-sig") as file:
             return file.read()
@@ -190,27 +187,23 @@ def read(path: Any, max_unpacked_bytes: int | None = MAX_UNPACKED_BYTES) -> str 
         raise ProfileError(f"not JSON: {error}") from error
 
 
-def _decompressed(path: Any, max_bytes: int | None) -> str:
+def _decompressed(path: Any, max_bytes: float) -> bytearray:
     import gzip
     import zlib
 
-    def pieces() -> Iterator[bytes]:
-        """Yield the file piece by piece, so that one that is too large never fills the memory."""
-        size_bytes = 0
+    content = bytearray()
+    try:
         with gzip.open(path) as file:
-            for piece in iter(lambda: file.read(_PIECE_BYTES), b""):
-                size_bytes += len(piece)
-                if max_bytes is not None and size_bytes > max_bytes:
+            while piece := file.read(_PIECE_BYTES):
+                content += piece
+                if len(content) > max_bytes:
                     raise ProfileError(
                         f"unpacks to more than {max_bytes:,} bytes; if you trust its origin, use "
                         "gunzip first, or Profile.load(path, max_unpacked_bytes=None)"
                     )
-                yield piece
-
-    try:
-        return "".join(codecs.iterdecode(pieces(), "utf-8-sig"))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ProfileError(f"cannot be decompressed: {error}") from error
+    return content
 
 
 def mapping_in(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:

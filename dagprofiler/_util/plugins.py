@@ -8,7 +8,7 @@ Built-in formats are registered the same way. Each is imported at its first use.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -60,26 +60,17 @@ def recognizing(document: Any) -> dict[str, Any]:
     return {name: importer for name, importer in importers if importer.recognizes(document)}
 
 
-def check_options(name: str, exporter: Any, options: Collection[str]) -> None:
-    """Refuse options that the exporter of a format does not take; FormatError.
+def check_options(name: str, exporter: Any, options: Mapping[str, Any]) -> None:
+    """Refuse options that the exporter of a format does not take; FormatError."""
+    from inspect import signature
 
-    A ``render`` with ``**options`` accepts all.
-    """
-    if not options:
-        return
-    from inspect import Parameter, signature
-
-    parameters = signature(exporter.render).parameters
-    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return
-    # The first is the profile.
-    known = list(parameters)[1:]
-    for option in options:
-        if option not in known:
-            takes = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise FormatError(
-                f"format {name!r} has no option {option!r}; {takes}{did_you_mean(option, known)}"
-            )
+    render = signature(exporter.render)
+    try:
+        render.bind(None, **options)
+    except TypeError as error:
+        # The first parameter is the profile.
+        known = ", ".join([*render.parameters][1:]) or "none"
+        raise FormatError(f"format {name!r}: {error}; options: {known}") from error
 
 
 def format_of(path: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -29,8 +28,7 @@ def quantity(value: Any, unit: str | None) -> str:
         return "-"
     if unit is not None and unit.endswith("ms"):
         return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.4g} {unit}"
-    # Version 0.1.0 wrote weights that no float holds.
-    scaled, power = min(value, sys.float_info.max), 0
+    scaled, power = value, 0
     while scaled >= 1000 and power < len(_PREFIXES) - 1:
         scaled, power = scaled / 1000, power + 1
     space = "" if unit == BYTES else " "
@@ -48,11 +46,9 @@ def shortened(share: float) -> str:
     return f"{abs(share):.1%} {'longer' if share < 0 else 'shorter'}"
 
 
-def share(value: Any, largest: Any) -> float:
+def share(value: float, largest: float) -> float:
     """Return `value` relative to the largest value, from 0 to 1."""
-    # An integer may be beyond all floats.
-    most = sys.float_info.max
-    return float(min(value, most)) / float(min(largest, most)) if largest else 0.0
+    return value / largest if largest else 0.0
 
 
 _DIGITS = re.compile(r"[0-9]+")
@@ -105,6 +101,18 @@ def number(value: Any) -> str:
     if not isinstance(value, float):
         return f"{value:,}"
     return f"{value:.3g}" if 0 < abs(value) < 0.1 else f"{value:,.3f}"
+
+
+def table_of(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> list[Sequence[str]]:
+    """Return a head, and rows of text and numbers as text; see :func:`number`.
+
+    Examples
+    --------
+    >>> table_of(["task", "ms"], [("a", 1.5), ("b", None)])
+    [['task', 'ms'], ['a', '1.500'], ['b', '-']]
+    """
+    cells = [[printable(v) if isinstance(v, str) else number(v) for v in row] for row in rows]
+    return [head, *cells]
 
 
 def some(names: Sequence[Any], most: int = 5) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import inf
+from operator import add, sub
 from typing import Any, NamedTuple, Optional
 
 from dagprofiler._document import ProfileData
-from dagprofiler._document.table import default_times, entries_of_tasks
+from dagprofiler._document.table import TaskTime, default_times, entries_of_tasks
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import jsonable
-from dagprofiler._util.text import Block, number, printable, some
+from dagprofiler._util.text import Block, printable, some, table_of
 from dagprofiler._util.text import quantity as with_unit
 from dagprofiler.analysis.makespan import PARTS, parts_of
 from dagprofiler.config import same_value
@@ -29,26 +30,32 @@ from dagprofiler.stats.ranktests import (
     verdicts,
 )
 
-#: What was measured in each of the measured rounds; None where nothing was.
-Measured = Sequence[Optional[float]]
+#: The values of one quantity in the measured rounds; None where it was not measured.
+Column = Sequence[Optional[float]]
 
 #: Entries of a comparison, with their names.
 Rows = list[tuple[str, Mapping[str, Any]]]
+
+#: Code of what keeps two profiles from being judged, to the words for it.
+OBSTACLES = {
+    "no_samples": "a profile has no samples of several rounds",
+    "predicted": "one of the profiles is predicted: it has no samples",
+    "other_machine": (
+        "hosts {!r} and {!r} are different machines, as far as is known: no verdict, and the "
+        "ratio is of raw times"
+    ),
+    "other_conditions": "the conditions differ: {} is {} here, {} there",
+    "one_process": (
+        "samples from a single process cannot be compared across processes, which differ 2 to 4 "
+        "times as much as rounds do"
+    ),
+    "few_rounds": "{} measured rounds are too few, at least {} of each are needed",
+}
 
 #: How to take two profiles so that they can be compared.
 WAY_OUT = (
     "take both profiles with run(rounds=Rounds(10, fresh_process=True)), "
     "or let compare_runs(base, new) take them in turns"
-)
-_ONE_PROCESS = (
-    "samples from a single process cannot be compared across processes, which differ 2 to 4 "
-    f"times as much as rounds do; {WAY_OUT}"
-)
-_NO_SAMPLES = f"a profile has no samples of several rounds; {WAY_OUT}"
-PREDICTED = "one of the profiles is predicted: it has no samples"
-_NO_TIMELINE = (
-    "the other has no timeline, as those of 0.1.0 and of other tools: take it with dag.run or "
-    "dagprofiler run, to see how far off the makespan is"
 )
 
 _UNEXPLAINED = "no task and no edge has a verdict, so that nothing explains the difference"
@@ -135,28 +142,38 @@ def compare_profiles(
     None if a sample is 0, or so far from 1 that its ratios overflow a float.
     """
     sides = _Side(new), _Side(base)
-    judge = _Judge("; ".join(_obstacles(*sides, paired=paired)), difference, paired=paired)
-    totals: Any = new.metrics.total_time_ms, base.metrics.total_time_ms
+    obstacles = _obstacles(*sides, paired=paired)
+    judge = _Judge("; ".join(obstacles.values()), difference, paired=paired)
+    unjudged = judge.obstacles or OBSTACLES["no_samples"]
     tasks = {
-        **{name: _unjudged(*sides, name) for name in sides[0].times if name in sides[1].times},
+        **{
+            name: _entry(sides[1].times[name], time, unjudged)
+            for name, time in sides[0].times.items()
+            if name in sides[1].times
+        },
         **judge.judged(dict(_task_pairs(*sides))),
     }
     edges = judge.judged(dict(_edge_pairs(*sides)))
-    total = judge.judged({"": _whole(*sides)}).get("") or _entry(
-        totals[1], totals[0], "total_ms", _lacking(*sides)
-    )
+    totals: Any = new.metrics.total_time_ms, base.metrics.total_time_ms
+    total = judge.judged({"": _whole(*sides)}).get("")
+    if total is None:
+        total = _row(totals[1], totals[0], "total_ms", unjudged)
     rows = [*tasks.values(), *edges.values()]
     if total["verdict"] in CHANGED and rows and all(row["verdict"] == INCONCLUSIVE for row in rows):
         total.update(verdict=INCONCLUSIVE, comparable=False, reason=_UNEXPLAINED)
     nodes = [profile.dag_structure["nodes"] for profile in (new, base)]
-    parameters = {
-        name: {"self": new.config.get(name), "other": base.config.get(name)}
-        for name in _union(new.config, base.config)
+    common, called = {*nodes[0]} & {*nodes[1]}, names or _called(base, new)
+    alone = {
+        key: [name for name in side if name not in common]
+        for key, side in zip(("only_in_self", "only_in_other"), nodes)
     }
     return ProfileComparison(
-        **dict(zip(("base", "new"), names or _called(base, new))),
+        base=called[0],
+        new=called[1],
         config_diff={
-            name: both for name, both in parameters.items() if not same_parameter(*both.values())
+            name: {"self": new.config.get(name), "other": base.config.get(name)}
+            for name in dict.fromkeys([*new.config, *base.config])
+            if not same_parameter(new.config.get(name), base.config.get(name))
         },
         node_weight_diff=_weight_diff(new.metrics.node_weights, base.metrics.node_weights),
         edge_weight_diff=_weight_diff(new.metrics.edge_weights, base.metrics.edge_weights),
@@ -164,8 +181,8 @@ def compare_profiles(
         total_time=total,
         task_times={name: tasks[name] for name in nodes[0] if name in tasks},
         edge_times=edges,
-        **_alone("only_in_self", *nodes),
-        **_alone("only_in_other", *reversed(nodes)),
+        obstacles=obstacles,
+        **{key: names for key, names in alone.items() if names},
         **_prediction(new, base, tasks),
     )
 
@@ -180,17 +197,16 @@ def _prediction(
     if "prediction" in theirs.sections:
         real, predicted, time = mine, theirs, "new_ms"
     section, found = predicted.sections["prediction"], {}
-    entries, of_compute = entries_of_tasks(real), section.get("intervals_ms", {})
-    held = []
-    for name in of_compute:
-        if name in tasks:
-            entry = entries[name]
-            phases = {
-                "intervals_ms": tasks[name][time],
-                "serialize_intervals_ms": entry.serialize_time_ms or 0.0,
-                "deserialize_intervals_ms": entry.deserialize_time_ms or 0.0,
-            }
-            held.append(_holds(section, name, phases))
+    entries, held = entries_of_tasks(real), []
+    for name in tasks.keys() & section.get("intervals_ms", {}):
+        phases = {
+            "intervals_ms": tasks[name][time],
+            "serialize_intervals_ms": entries[name].serialize_time_ms or 0.0,
+            "deserialize_intervals_ms": entries[name].deserialize_time_ms or 0.0,
+        }
+        least = _PHASE_SHARE * sum(phases.values())
+        matter = [key for key, ms in phases.items() if ms > least and name in section.get(key, {})]
+        held.append(all(_is_within(phases[key], section[key][name]) for key in matter))
     if held:
         found["in_intervals"] = {"tasks": sum(held), "of": len(held)}
     error = prediction_error(real, predicted)
@@ -199,14 +215,8 @@ def _prediction(
     return found
 
 
-def _holds(section: Mapping[str, Any], name: str, phases: Mapping[str, float]) -> bool:
-    """Tell whether the real times of a task, of those that matter, are in their intervals."""
-    for key, ms in phases.items():
-        if name in section.get(key, {}) and ms > _PHASE_SHARE * sum(phases.values()):
-            low, high = section[key][name]
-            if not low <= ms <= high:
-                return False
-    return True
+def _is_within(value: float, interval: Sequence[float]) -> bool:
+    return interval[0] <= value <= interval[1]
 
 
 def _called(base: ProfileData, new: ProfileData) -> tuple[str, str]:
@@ -217,26 +227,14 @@ def _called(base: ProfileData, new: ProfileData) -> tuple[str, str]:
     return base.name, new.name
 
 
-def _alone(key: str, mine: Sequence[str], theirs: Sequence[str]) -> dict[str, list[str]]:
-    """Return ``{key: tasks}`` for the tasks that `theirs` lacks; an empty dict if it has all."""
-    common = set(theirs)
-    names = [name for name in mine if name not in common]
-    return {key: names} if names else {}
-
-
 def same_parameter(mine: Any, theirs: Any) -> bool:
     """Tell whether two values, or their JSON forms, are equal."""
     return same_value(mine, theirs) or jsonable({"": mine})[0] == jsonable({"": theirs})[0]
 
 
-def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
-    """Return the names of both, in order of first appearance."""
-    return list(dict.fromkeys([*first, *second]))
-
-
 def _weight_diff(mine: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, Any]:
     differences = {}
-    for name in _union(mine, theirs):
+    for name in dict.fromkeys([*mine, *theirs]):
         left, right = mine.get(name, 0), theirs.get(name, 0)
         if diff := left - right:
             pct = diff / right * 100 if right else inf
@@ -248,156 +246,143 @@ class _Pair(NamedTuple):
     """The samples of one task, of one edge or of the whole DAG, and the kernels next to them."""
 
     quantity: str
-    mine: Measured
-    theirs: Measured
-    kernels: tuple[Measured, Measured] = ((), ())
+    mine: Column
+    theirs: Column
+    kernels: tuple[Column, Column]
     #: Why a difference is none that can be relied on, or "".
     doubt: str = ""
 
 
+def _combined(function: Callable[..., float], *columns: Column) -> Column:
+    """Return a function of several columns; None in rounds in which one of them is unknown."""
+    return [None if None in values else function(*values) for values in zip(*columns)]
+
+
+def _is_known(column: Column) -> bool:
+    return any(value is not None for value in column)
+
+
 class _Side:
-    """One of two profiles: its samples in the measured rounds, its machine and conditions."""
+    """One of two profiles, and columns of its samples in the measured rounds."""
 
     def __init__(self, profile: ProfileData) -> None:
-        samples, run, sections = profile.samples, profile.run, profile.sections
+        samples = profile.samples
+        self.profile, self.conditions = profile, profile.run.conditions
         self.times = default_times(profile)
         self.tasks, self.edges, self.rounds = samples.tasks, samples.edges, samples.measured
-        self.total_ms = self.measured({"total_ms": samples.total_ms}, "total_ms")
-        self.serial = run.executor == "serial"
-        self.predicted, self.timed = "prediction" in sections, "timeline" in sections
-        self.host = profile.hostname
-        self.machine = (self.host, *(getattr(profile.environment, name) for name in _MACHINE))
-        self.conditions = run.conditions
+        self.total_ms = self.column({"total_ms": samples.total_ms}, "total_ms")
+        environment = profile.environment
+        self.machine = profile.hostname, environment.cpu, environment.machine, environment.cores
 
-    def measured(self, row: Mapping[str, Any], column: str) -> Measured:
-        """Return a column of a task or an edge in the measured rounds; empty if all are None."""
-        values = row.get(column)
-        return _known([values[i] for i in self.rounds]) if values else []
+    def column(self, row: Mapping[str, Column], quantity: str) -> Column:
+        """Return a quantity of a task or an edge."""
+        values = row.get(quantity)
+        return [values[i] if values else None for i in self.rounds]
 
-    def corrected_total_ms(self) -> Measured:
+    def delays_ms(self, row: Mapping[str, Column]) -> Column:
+        """Return how long a task waited for a core."""
+        return _combined(sub, self.column(row, "wall_ms"), self.column(row, "corrected_ms"))
+
+    def corrected_total_ms(self) -> Column:
         """Return the times of the rounds without the run-queue delays of the tasks.
 
-        Empty if a delay is not known, or if tasks ran concurrently, where not all delays add up.
+        Unknown if tasks ran concurrently, where not all delays add up.
         """
-        columns = [
-            (self.measured(row, "wall_ms"), self.measured(row, "corrected_ms"))
-            for row in self.tasks.values()
-        ]
-        if not self.serial or not all(corrected for _, corrected in columns):
+        if self.profile.run.executor != "serial":
             return []
-        totals: list[float | None] = []
-        for i, total_ms in enumerate(self.total_ms):
-            times = [(walls[i], corrected[i]) for walls, corrected in columns]
-            delays = [w - c for w, c in times if w is not None and c is not None]
-            if total_ms is None or len(delays) < len(times):
-                totals.append(None)
-            else:
-                totals.append(total_ms - sum(delays))
-        return _known(totals)
+        delays = [self.delays_ms(row) for row in self.tasks.values()]
+        return _combined(lambda total, *waits: total - sum(waits), self.total_ms, *delays)
+
+    def transfer_ms(self, edge: str) -> Column:
+        """Return the times to serialize and deserialize what an edge carries."""
+        row = self.edges.get(edge, {})
+        return _combined(add, self.column(row, "serialize_ms"), self.column(row, "deserialize_ms"))
 
     @cached_property
-    def kernel_ms(self) -> Measured:
+    def kernel_ms(self) -> Column:
         """For each round the mean of the kernels next to its tasks, weighted by time."""
-        columns = [
-            (self.measured(row, "corrected_ms") or self.measured(row, "wall_ms"), kernels)
-            for row in self.tasks.values()
-            if (kernels := self.measured(row, "kernel_ms"))
-        ]
+        by_task = []
+        for row in self.tasks.values():
+            times = self.column(row, "corrected_ms")
+            times = times if _is_known(times) else self.column(row, "wall_ms")
+            by_task.append([*zip(times, self.column(row, "kernel_ms"))])
         means: list[float | None] = []
-        for i in range(len(self.rounds)):
-            known = [(times[i], kernels[i]) for times, kernels in columns if times]
-            pairs = [(time, kernel) for time, kernel in known if time and kernel]
-            whole_ms = sum(time for time, _ in pairs)
-            means.append(sum(time * kernel for time, kernel in pairs) / whole_ms if pairs else None)
+        for of_round in zip(*by_task):
+            pairs = [(time, kernel) for time, kernel in of_round if time and kernel]
+            weight = sum(time for time, _ in pairs)
+            means.append(sum(time * kernel for time, kernel in pairs) / weight if pairs else None)
         return means
 
     @cached_property
     def waited(self) -> float | None:
         """Share of the tasks' wall time that they waited for a core; None if it is not known."""
         times = [
-            (wall_ms, corrected_ms)
+            (wall_ms, delay_ms)
             for row in self.tasks.values()
-            for wall_ms, corrected_ms in zip(
-                self.measured(row, "wall_ms"), self.measured(row, "corrected_ms")
-            )
-            if wall_ms is not None and corrected_ms is not None
+            for wall_ms, delay_ms in zip(self.column(row, "wall_ms"), self.delays_ms(row))
+            if wall_ms is not None and delay_ms is not None
         ]
         whole_ms = sum(wall_ms for wall_ms, _ in times)
-        return sum(wall - corrected for wall, corrected in times) / whole_ms if whole_ms else None
-
-
-def _known(samples: Measured) -> Measured:
-    """Return samples; an empty list if all are None."""
-    return samples if any(value is not None for value in samples) else []
+        return sum(delay_ms for _, delay_ms in times) / whole_ms if whole_ms else None
 
 
 def _whole(mine: _Side, theirs: _Side) -> _Pair:
     quantity, times = "corrected_ms", (mine.corrected_total_ms(), theirs.corrected_total_ms())
-    if not all(times):
+    if not (_is_known(times[0]) and _is_known(times[1])):
         quantity, times = "total_ms", (mine.total_ms, theirs.total_ms)
     return _Pair(quantity, *times, (mine.kernel_ms, theirs.kernel_ms), _waits_differ(mine, theirs))
 
 
 def _waits_differ(mine: _Side, theirs: _Side) -> str:
     """Return why waits may account for a difference of what lies between the tasks, or ""."""
-    shares = theirs.waited, mine.waited
-    if None in shares or abs(shares[1] - shares[0]) <= GATE_APART:  # type: ignore[operator]
+    here, there = mine.waited, theirs.waited
+    if here is None or there is None or abs(here - there) <= GATE_APART:
         return ""
     return (
-        "tasks waited for a core in {:.0%} of their time in the base and in {:.0%} now, and such "
-        "waits are not measured between the tasks".format(*shares)
+        f"tasks waited for a core in {there:.0%} of their time in the base and in {here:.0%} now, "
+        "and such waits are not measured between the tasks"
     )
 
 
 def _task_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
     for name, row in mine.tasks.items():
         other = theirs.tasks.get(name, {})
-        for quantity in ("corrected_ms", "wall_ms"):
-            left, right = mine.measured(row, quantity), theirs.measured(other, quantity)
-            if left and right:
-                kernels = mine.measured(row, "kernel_ms"), theirs.measured(other, "kernel_ms")
-                yield name, _Pair(quantity, left, right, kernels)
-                break
+        kernels = mine.column(row, "kernel_ms"), theirs.column(other, "kernel_ms")
+        for quantity in ("wall_ms", "corrected_ms"):
+            times = mine.column(row, quantity), theirs.column(other, quantity)
+            if _is_known(times[0]) and _is_known(times[1]):
+                # Of both, the second counts.
+                yield name, _Pair(quantity, *times, kernels)
 
 
 def _edge_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
-    for name, row in mine.edges.items():
-        times = _transfer_ms(mine, row), _transfer_ms(theirs, theirs.edges.get(name, {}))
-        doubt = _waits_differ(mine, theirs)
-        yield name, _Pair("transfer_ms", *times, (mine.kernel_ms, theirs.kernel_ms), doubt)
+    doubt, kernels = _waits_differ(mine, theirs), (mine.kernel_ms, theirs.kernel_ms)
+    for edge in mine.edges:
+        times = mine.transfer_ms(edge), theirs.transfer_ms(edge)
+        yield edge, _Pair("transfer_ms", *times, kernels, doubt)
 
 
-def _transfer_ms(side: _Side, row: Mapping[str, Any]) -> Measured:
-    parts = zip(side.measured(row, "serialize_ms"), side.measured(row, "deserialize_ms"))
-    return _known([None if sent is None or got is None else sent + got for sent, got in parts])
-
-
-def _obstacles(mine: _Side, theirs: _Side, *, paired: bool) -> Iterator[str]:
-    """Yield the reasons why there can be no verdict."""
-    if not mine.rounds or not theirs.rounds:
-        yield _lacking(mine, theirs)
-        return
-    if mine.host is None or theirs.host is None:
-        yield "a profile without a hostname cannot be compared with another"
-    elif mine.machine != theirs.machine:
-        yield (
-            f"hosts {mine.host!r} and {theirs.host!r} are different machines: no verdict, and the "
-            "ratio is of raw times"
-        )
+def _obstacles(mine: _Side, theirs: _Side, *, paired: bool) -> dict[str, str]:
+    """Return the reasons why there can be no verdict: code to words."""
+    sides = mine, theirs
+    fewest = min(len(side.rounds) for side in sides)
+    if not fewest:
+        predicted = any("prediction" in side.profile.sections for side in sides)
+        code = "predicted" if predicted else "no_samples"
+        return {code: OBSTACLES[code]}
+    values: dict[str, tuple[Any, ...]] = {}
+    hosts = [side.profile.hostname for side in sides]
+    if None in hosts or mine.machine != theirs.machine:
+        values["other_machine"] = (*hosts,)
     for name, default in _CONDITIONS.items():
-        here, there = (side.conditions.get(name, default) for side in (mine, theirs))
+        here, there = (side.conditions.get(name, default) for side in sides)
         if here != there:
-            values = f"{short_repr(here)} here, {short_repr(there)} there"
-            yield f"the conditions differ: {name} is {values}"
-    if paired:
-        return
-    if not all(side.conditions.get("fresh_process") for side in (mine, theirs)):
-        yield _ONE_PROCESS
-        return
-    fewest = min(len(mine.rounds), len(theirs.rounds))
-    if fewest < FEWEST_ROUNDS:
-        what = "1 measured round is" if fewest == 1 else f"{fewest} measured rounds are"
-        yield f"{what} too few, at least {FEWEST_ROUNDS} of each are needed"
+            values["other_conditions"] = name, short_repr(here), short_repr(there)
+    if not paired and not all(side.conditions.get("fresh_process") for side in sides):
+        values["one_process"] = ()
+    elif not paired and fewest < FEWEST_ROUNDS:
+        values["few_rounds"] = fewest, FEWEST_ROUNDS
+    return {code: OBSTACLES[code].format(*of_code) for code, of_code in values.items()}
 
 
 class _Judge(NamedTuple):
@@ -409,71 +394,68 @@ class _Judge(NamedTuple):
 
     def judged(self, pairs: Mapping[str, _Pair]) -> dict[str, Any]:
         """Return an entry for each pair that has samples on both sides."""
-        pairs = {name: pair for name, pair in pairs.items() if pair.mine and pair.theirs}
+        pairs = {n: pair for n, pair in pairs.items() if _is_known(pair.mine)}
+        pairs = {n: pair for n, pair in pairs.items() if _is_known(pair.theirs)}
         results = {name: self._compared(pair) for name, pair in pairs.items()}
-        if self.obstacles:
-            judged = dict.fromkeys(pairs, Verdict(INCONCLUSIVE, self.obstacles, comparable=False))
-        else:
+        judged = dict.fromkeys(pairs, Verdict(INCONCLUSIVE, self.obstacles, comparable=False))
+        if not self.obstacles:
             judged = verdicts(results, difference=self.difference)
         return {
-            name: self._entry(pair, results[name], judged[name]) for name, pair in pairs.items()
+            name: _judged_row(pair, results[name], judged[name]) for name, pair in pairs.items()
         }
 
     def _compared(self, pair: _Pair) -> RankResult:
         """Compare the samples of a pair; without kernels if one is not known."""
-        sides = [
-            list(zip(times, kernels or [None] * len(times)))
-            for times, kernels in zip((pair.mine, pair.theirs), pair.kernels)
-        ]
-        if self.paired:
-            both = [rows for rows in zip(*sides) if None not in [time for time, _ in rows]]
-            sides = [[rows[side] for rows in both] for side in (0, 1)]
-        mine, theirs = ([row for row in side if row[0] is not None] for side in sides)
-        kernels: Any = [kernel for _, kernel in mine], [kernel for _, kernel in theirs]
-        known = all(kernels) and all([*kernels[0], *kernels[1]])
-        times: Any = [time for time, _ in mine], [time for time, _ in theirs]
-        compare = compare_interleaved if self.paired else compare_apart
-        result = compare(times[0], times[1], kernels if known else None)
-        # Rounds in turns wait alike.
-        return (
-            result._replace(p=1.0, doubt=pair.doubt) if pair.doubt and not self.paired else result
+        sides: Any = (
+            [*zip(pair.mine, pair.kernels[0])],
+            [*zip(pair.theirs, pair.kernels[1])],
         )
-
-    def _entry(self, pair: _Pair, result: RankResult, verdict: Verdict) -> dict[str, Any]:
-        sides = ([ms for ms in side if ms is not None] for side in (pair.theirs, pair.mine))
-        base_ms, new_ms = map(median, sides)
-        entry = _entry(base_ms, new_ms, pair.quantity, verdict.reason)
-        entry.update(ratio=result.ratio, rounds=min(result.n))
-        entry.update(verdict=verdict.verdict, comparable=verdict.comparable)
-        if min(result.n) > 1:
-            entry.update(low=result.low, high=result.high, coverage=result.coverage)
-        return entry
-
-
-def _lacking(mine: _Side, theirs: _Side) -> str:
-    """Return why one of two sides has no samples."""
-    sides = mine, theirs
-    if not (mine.predicted or theirs.predicted):
-        return _NO_SAMPLES
-    is_untimed = any(not side.predicted and not side.timed for side in sides)
-    return f"{PREDICTED}; {_NO_TIMELINE}" if is_untimed else PREDICTED
+        if self.paired:
+            both = [(a, b) for a, b in zip(*sides) if a[0] is not None and b[0] is not None]
+            sides = [a for a, _ in both], [b for _, b in both]
+        sides = [[row for row in side if row[0] is not None] for side in sides]
+        mine, theirs = ([time for time, _ in side] for side in sides)
+        kernels: Any = tuple([kernel for _, kernel in side] for side in sides)
+        compare = compare_interleaved if self.paired else compare_apart
+        result = compare(mine, theirs, kernels if all(all(side) for side in kernels) else None)
+        if pair.doubt and not self.paired:
+            # Rounds in turns wait alike.
+            return result._replace(p=1.0, doubt=pair.doubt)
+        return result
 
 
-def _unjudged(mine: _Side, theirs: _Side, name: str) -> dict[str, Any]:
-    new, base = mine.times[name], theirs.times[name]
-    quantity = "wall_ms" if "wall_ms" in (new.column, base.column) else "corrected_ms"
-    return _entry(base.median_ms, new.median_ms, quantity, _lacking(mine, theirs))
-
-
-def _entry(
-    base_ms: float | None, new_ms: float | None, quantity: str, reason: str
-) -> dict[str, Any]:
+def _row(base_ms: float | None, new_ms: float | None, quantity: str, reason: str) -> dict[str, Any]:
     """Return what is said of times without samples; `reason` may be empty."""
-    ratio = new_ms / base_ms if base_ms and new_ms is not None else None
-    entry = {"quantity": quantity, "base_ms": base_ms, "new_ms": new_ms, "ratio": ratio}
-    interval = dict.fromkeys(("low", "high", "coverage"))
-    unjudged = {"rounds": 0, "verdict": INCONCLUSIVE, "comparable": False}
-    return {**entry, **interval, **unjudged, **({"reason": reason} if reason else {})}
+    return {
+        "quantity": quantity,
+        "base_ms": base_ms,
+        "new_ms": new_ms,
+        "ratio": new_ms / base_ms if base_ms and new_ms is not None else None,
+        **dict.fromkeys(("low", "high", "coverage")),
+        "rounds": 0,
+        "verdict": INCONCLUSIVE,
+        "comparable": False,
+        **({"reason": reason} if reason else {}),
+    }
+
+
+def _entry(base: TaskTime, new: TaskTime, reason: str) -> dict[str, Any]:
+    """Return what is said of a task without samples."""
+    quantity = "wall_ms" if "wall_ms" in (new.column, base.column) else "corrected_ms"
+    return _row(base.median_ms, new.median_ms, quantity, reason)
+
+
+def _judged_row(pair: _Pair, result: RankResult, verdict: Verdict) -> dict[str, Any]:
+    """Return what is said of samples."""
+    base_ms, new_ms = (
+        median([ms for ms in side if ms is not None]) for side in (pair.theirs, pair.mine)
+    )
+    row = _row(base_ms, new_ms, pair.quantity, verdict.reason)
+    row.update(ratio=result.ratio, rounds=min(result.n))
+    row.update(verdict=verdict.verdict, comparable=verdict.comparable)
+    if min(result.n) > 1:
+        row.update(low=result.low, high=result.high, coverage=result.coverage)
+    return row
 
 
 class ProfileComparison(ShownInBlocks, dict[str, Any]):
@@ -483,30 +465,54 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
     ``print`` and notebooks show it as tables.
     """
 
-    def blocks(self) -> list[Block]:
-        """Return the headline, a table of times, and the other differences."""
-        marks: dict[str, int] = {}
+    @property
+    def needs_rounds(self) -> bool:
+        """Whether rounds in fresh processes, or in turns, would allow verdicts."""
+        return not self["obstacles"].keys().isdisjoint(["no_samples", "one_process"])
+
+    def blocks(self, way_out: str = WAY_OUT) -> list[Block]:
+        """Return the headline, a table of times, and the other differences.
+
+        `way_out` is what to do for verdicts if rounds are missing.
+        """
         head = f"{self['new']} against {self['base']}: {self.headline()}"
-        predicted = _makespan(self["prediction"]) if "prediction" in self else [()]
-        rows: list[Sequence[str]] = [("", "base ms", "new ms", "ratio", "interval", "verdict")]
+        makespan = _makespan(self["prediction"]) if "prediction" in self else [()]
         times = {**self["task_times"], **self["edge_times"]}
-        if times:
-            rows.append(_row("in all", self["total_time"], marks))
-        rows += [_row(name, entry, marks) for name, entry in times.items()]
-        if "prediction" in self or "in_intervals" in self:
-            # Times that were predicted have no samples to judge.
-            rows, marks = [row[:4] for row in rows], {}
-        measured = any(entry["rounds"] > 1 for entry in times.values())
+        marks: dict[str, int] = {}
+        shown = {"in all": self["total_time"], **times} if times else {}
+        # Times that were predicted have no samples to judge.
+        is_judged = not self.keys() & {"prediction", "in_intervals"}
+        columns = ("", "base ms", "new ms", "ratio", "interval", "verdict")[: 6 if is_judged else 4]
+        rows = []
+        for name, row in shown.items():
+            interval = f"{row['low']:.2f} to {row['high']:.2f}" if row["low"] is not None else "-"
+            verdict, reason = row["verdict"], row.get("reason")
+            if verdict == INCONCLUSIVE and reason:
+                verdict += f" [{marks.setdefault(reason, len(marks) + 1)}]"
+            rows.append([name, row["base_ms"], row["new_ms"], row["ratio"], interval, verdict])
+        notes = [f"[{mark}] {reason}" for reason, mark in marks.items()] if is_judged else []
+        notes += [way_out] if way_out and is_judged and self.needs_rounds else []
+        measured = any(row["rounds"] > 1 for row in times.values())
         return [
             Block(head),
-            Block("makespan, predicted against real", predicted, (0, 4)),
-            Block(rows=rows, left=(0, 5), what="tasks and edges"),
-            Block(notes=[f"[{mark}] {reason}" for reason, mark in marks.items()]),
+            Block("makespan, predicted against real", makespan, (0, 4)),
+            Block(
+                rows=table_of(columns, [r[: len(columns)] for r in rows]),
+                left=(0, 5),
+                what="tasks and edges",
+            ),
+            Block(notes=notes),
             Block(notes=[MEANING] if measured else []),
             Block("parameters", _values(self["config_diff"]), (0, 1, 2)),
             Block("bytes of edges", _weights(self["edge_weight_diff"], 8), what="edges"),
             Block("instructions", _weights(self["node_weight_diff"], 1), what="tasks"),
-            Block(notes=self._alone()),
+            Block(
+                notes=[
+                    f"only in {self[where]}, so not compared: {some(self[key], 10)}"
+                    for key, where in (("only_in_other", "base"), ("only_in_self", "new"))
+                    if key in self
+                ]
+            ),
         ]
 
     def headline(self) -> str:
@@ -542,11 +548,6 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
             for name, row in times.items()
             if any((row[side] or 0) >= least_share * (whole[side] or 0) for side in sides)
         ]
-
-    def _alone(self) -> Iterator[str]:
-        for key, where in (("only_in_other", "base"), ("only_in_self", "new")):
-            if key in self:
-                yield f"only in {self[where]}, so not compared: {some(self[key], 10)}"
 
 
 def _in_all(total: Mapping[str, Any]) -> str:
@@ -606,28 +607,18 @@ def _three_digits(value: float, sign: str = "") -> str:
     return f"{value:{sign},.0f}" if abs(value) >= 100 else f"{value:{sign}.3g}"
 
 
-def _row(name: str, entry: Mapping[str, Any], marks: dict[str, int]) -> tuple[str, ...]:
-    """Return a row of the table of times; `marks` numbers the reasons of open verdicts."""
-    known = entry.get("low") is not None
-    interval = f"{entry['low']:.2f} to {entry['high']:.2f}" if known else "-"
-    figures = (number(entry[key]) for key in ("base_ms", "new_ms", "ratio"))
-    return printable(name), *figures, interval, _marked(entry, marks)
-
-
-def _marked(entry: Mapping[str, Any], marks: dict[str, int]) -> str:
-    """Return the verdict, with the number of its reason if it is inconclusive."""
-    verdict, reason = entry["verdict"], entry.get("reason")
-    if verdict != INCONCLUSIVE or not reason:
-        return str(verdict)
-    return f"{verdict} [{marks.setdefault(reason, len(marks) + 1)}]"
-
-
-def _makespan(error: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [("", "predicted ms", "real ms", "error", "")]
-    for name, row in {"makespan": error, **error["parts"]}.items():
-        times = (f"{row[key]:,.3f}" for key in ("predicted_ms", "real_ms"))
-        rows.append((name, *times, f"{row['error']:+.1%}", PARTS.get(name, _WHOLE)))
-    return rows
+def _makespan(error: Mapping[str, Any]) -> list[Sequence[str]]:
+    rows = [
+        (
+            name,
+            row["predicted_ms"],
+            row["real_ms"],
+            f"{row['error']:+.1%}",
+            PARTS.get(name, "of the median round; errors are shares of the real makespan"),
+        )
+        for name, row in {"makespan": error, **error["parts"]}.items()
+    ]
+    return table_of(("", "predicted ms", "real ms", "error", ""), rows)
 
 
 def _accuracy(error: Mapping[str, Any]) -> str:
@@ -642,24 +633,22 @@ def _accuracy(error: Mapping[str, Any]) -> str:
     return f"{words}, {where} its interval of {with_unit(low, 'ms')} to {with_unit(high, 'ms')}"
 
 
-def _values(differing: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    rows = (
-        (name, short_repr(entry["other"]), short_repr(entry["self"]))
-        for name, entry in differing.items()
-    )
-    return [("", "base", "new"), *(tuple(map(printable, row)) for row in rows)]
+def _values(differing: Mapping[str, Mapping[str, Any]]) -> list[Sequence[str]]:
+    rows = [(n, short_repr(row["other"]), short_repr(row["self"])) for n, row in differing.items()]
+    return table_of(("", "base", "new"), rows)
 
 
-def _weights(differing: Mapping[str, Mapping[str, Any]], divisor: int) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [("", "base", "new", "difference")]
-    for name, entry in differing.items():
-        base, new = (number(entry[key] // divisor) for key in ("other", "self"))
-        change = f"{entry['pct']:+,.1f} %" if entry["other"] else "new"
-        rows.append((printable(name), base, new, change))
-    return rows
-
-
-_WHOLE = "from the first ready task to the last one's end; errors are shares of the real one"
+def _weights(differing: Mapping[str, Mapping[str, Any]], divisor: int) -> list[Sequence[str]]:
+    rows = [
+        (
+            name,
+            row["other"] // divisor,
+            row["self"] // divisor,
+            f"{row['pct']:+,.1f} %" if row["other"] else "new",
+        )
+        for name, row in differing.items()
+    ]
+    return table_of(("", "base", "new", "difference"), rows)
 
 
 def prediction_error(real: ProfileData, predicted: ProfileData) -> dict[str, Any] | None:

@@ -7,17 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from heapq import nlargest
-from itertools import accumulate
+from math import inf
+from operator import itemgetter
 from typing import Any, NamedTuple
 
-from dagprofiler._document import ProfileData
+from dagprofiler._document import ProfileData, SpanRow
 from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import edges_of
+from dagprofiler._util import grouped
 from dagprofiler._util.checks import choice, integer
 from dagprofiler._util.checks import number as positive
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import collector_paused
-from dagprofiler._util.text import Block, number, printable, some
+from dagprofiler._util.text import Block, number, printable, some, table_of
 from dagprofiler.analysis.weights import STATISTICS, Number, Weights, weights_of
 from dagprofiler.errors import WeightError, counted, refused, short_repr
 from dagprofiler.graph.wiring import kahn_order
@@ -70,7 +72,10 @@ class Analysis(ShownInBlocks):
     @cached_property
     def levels(self) -> dict[str, int]:
         """For each task the largest number of edges on a path to it."""
-        return self.without_communication.graph.levels()
+        graph = self.without_communication.graph
+        steps = dict.fromkeys([edge[-1] for edge in graph.edges], 1)
+        levels = graph.starts(dict.fromkeys(self.weights.values, 0), steps)
+        return {name: int(level) for name, level in levels.items()}
 
     @property
     def span(self) -> Number:
@@ -132,22 +137,54 @@ class Analysis(ShownInBlocks):
 
     def blocks(self) -> list[Block]:
         """Return the figures and paths, and tables of bounds, bottlenecks, spans and tasks."""
-        tasks = counted(len(self.levels), "task")
-        levels, widest = counted(len(self.widths), "level"), max(self.widths, default=0)
-        blocks = [
-            Block(
-                f"{tasks} in {levels} of up to {widest:,}, in {self.weights.unit}",
-                notes=_notes(self),
-            ),
-            Block(rows=_figure_rows(self)),
-            Block(notes=_paths(self)),
-            Block(_BOUNDS, _bound_rows(self), ()),
-            Block("bottlenecks", _bottleneck_rows(self), (0, 1), "bottlenecks"),
+        alone, communicating = self.without_communication, self.with_communication
+        tasks, levels = counted(len(self.levels), "task"), counted(len(self.widths), "level")
+        widest, unit = max(self.widths, default=0), self.weights.unit
+        notes = [
+            f"costs: {printable(self.weights.provenance)}",
+            f"communication: {self.communication_note}",
         ]
-        if self.critical_spans is not None:
-            spans = asdict(self.critical_spans)
-            blocks.append(Block("spans", span_rows(spans), (0, 1), "spans", [span_note(spans)]))
-        return [*blocks, Block("tasks", _task_rows(self), what="tasks")]
+        if self.weights.filled:
+            of_tasks = counted(len(self.weights.filled), "task")
+            notes.append(f"given, not measured, for {of_tasks}: {some(self.weights.filled)}")
+        if self.unknown_edges:
+            edges = counted(len(self.unknown_edges), "edge")
+            notes.append(f"unknown, counted as 0, on {edges}: {some(self.unknown_edges)}")
+        figures: list[tuple[str, Any]] = [("work", self.work), ("span", self.span)]
+        paths = [f"critical path: {route(alone.critical_path)}"]
+        if communicating is not None:
+            figures.append(("span with communication", communicating.span))
+            if communicating.critical_path != alone.critical_path:
+                paths.append(f"with communication: {route(communicating.critical_path)}")
+        figures.append(("average parallelism", self.average_parallelism))
+        figures.append(("communication / computation", self.ccr))
+        spans = [] if self.critical_spans is None else [span_block(asdict(self.critical_spans))]
+        return [
+            Block(f"{tasks} in {levels} of up to {widest:,}, in {unit}", notes=notes),
+            Block(rows=table_of(("", unit), figures)),
+            Block(notes=paths),
+            Block(_BOUNDS[0], table_of(_BOUNDS[1:], bounds_of(self)), ()),
+            Block("bottlenecks", table_of(_BOTTLENECKS, self.bottlenecks), (0, 1), "bottlenecks"),
+            *spans,
+            Block("tasks", table_of(_TASKS, self._tasks()), what="tasks"),
+        ]
+
+    def _tasks(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of the tasks by their earliest start."""
+        paths, levels = self.with_communication or self.without_communication, self.levels
+        starts, slack = paths.earliest_start, paths.slack
+        for name in sorted(starts, key=lambda name: (starts[name], levels[name], name)):
+            times = starts[name], paths.latest_start[name], slack[name]
+            yield name, levels[name], self.weights.values[name], *times
+
+
+#: Assumptions of the bounds, and the heads of tables.
+_BOUNDS = (
+    "equal workers, communication free",
+    *("workers", "makespan at least", "at most, if greedy", "speed-up at most"),
+)
+_BOTTLENECKS = ("bottleneck", "", "cost", "gain if free")
+_TASKS = ("task", "level", "cost", "earliest start", "latest start", "slack")
 
 
 def analyze(
@@ -230,14 +267,24 @@ def analyze(
     if bandwidth_bits_per_s is not None:
         positive("bandwidth_bits_per_s", bandwidth_bits_per_s, error=error)
     choice("size", size, ("spec", "wire"), error=error)
-    weights = weights_of(profile, cost, statistic, fill=fill)
+    weights = _at_speed(weights_of(profile, cost, statistic, fill=fill), instructions_per_s)
     pairs = {(source, target): f"{source}->{target}" for source, target in edges_of(profile)}
-    weights = _at_speed(weights, instructions_per_s)
-    communication = _communication_of(profile, pairs, weights, bandwidth_bits_per_s, size)
+    times, note, unknown = _communication(profile, pairs, weights, bandwidth_bits_per_s, size)
     with collector_paused():
-        found = _analysis(weights, profile.dag_structure["execution_order"], pairs, communication)
-    paths = found.with_communication or found.without_communication
-    return replace(found, critical_spans=_critical_spans(profile, paths.critical_path))
+        graph = _Graph(weights.values, profile.dag_structure["execution_order"], pairs)
+        paths = alone = Paths.of(graph, weights.values, {})
+        if times is not None and any(times.values()):
+            paths = Paths.of(graph, weights.values, times)
+    return Analysis(
+        weights=weights,
+        communication=times,
+        communication_note=note,
+        unknown_edges=unknown,
+        work=sum(weights.values.values()),
+        without_communication=alone,
+        with_communication=None if times is None else paths,
+        critical_spans=_critical_spans(profile, paths.critical_path),
+    )
 
 
 def analysis_of(
@@ -281,31 +328,6 @@ def _at_speed(weights: Weights, instructions_per_s: float | None) -> Weights:
     return replace(weights, values=values, unit="ms", provenance=provenance)
 
 
-def _analysis(
-    weights: Weights,
-    order: Sequence[str],
-    pairs: Mapping[tuple[str, str], str],
-    communication: _Communication,
-) -> Analysis:
-    graph = _WeightedGraph(list(weights.values), order, pairs)
-    times = communication.times or {}
-    costs = [weights.values[name] for name in graph.names]
-    delays = [times.get(key, 0) for _, _, key in graph.edges]
-    without = _paths_of(graph, costs, [0] * len(delays))
-    with_communication = None
-    if communication.times is not None:
-        with_communication = _paths_of(graph, costs, delays) if any(delays) else without
-    return Analysis(
-        weights=weights,
-        communication=communication.times,
-        communication_note=communication.note,
-        unknown_edges=communication.unknown,
-        work=sum(costs),
-        without_communication=without,
-        with_communication=with_communication,
-    )
-
-
 class Bottleneck(NamedTuple):
     """A task or an edge on the critical path, and the gain if it cost nothing.
 
@@ -328,6 +350,47 @@ class Bottleneck(NamedTuple):
     gain: Number
 
 
+class _Graph:
+    """A DAG in topological order.
+
+    Attributes
+    ----------
+    place
+        Task name to its place in the order.
+    edges
+        Places of source and target, their names, and key of each edge; by the source's place.
+    edges_from
+        Those of each task that has any.
+    entries, exits
+        Tasks without predecessors, and without successors.
+    """
+
+    def __init__(
+        self, nodes: Iterable[str], order: Sequence[str], pairs: Mapping[tuple[str, str], str]
+    ) -> None:
+        place = {name: i for i, name in enumerate(order)}
+        # A profile that was edited, or whose run ended early, may have no order of all tasks.
+        if place.keys() != {*nodes} or any(place[a] >= place[b] for a, b in pairs):
+            place = {name: i for i, name in enumerate(kahn_order(nodes, pairs))}
+        self.place = place
+        self.edges = sorted([(place[a], place[b], a, b, key) for (a, b), key in pairs.items()])
+        self.edges_from = grouped([(edge[2], edge) for edge in self.edges])
+        targets = {target for _, target in pairs}
+        self.entries = [name for name in place if name not in targets]
+        self.exits = [name for name in place if name not in self.edges_from]
+
+    def starts(
+        self, costs: Mapping[str, Number], delays: Mapping[str, Number]
+    ) -> dict[str, Number]:
+        """Return for each task the longest path to it, without its own cost."""
+        # Zeros of the type of the costs.
+        starts = {name: 0 * cost for name, cost in costs.items()}
+        for _, _, source, target, key in self.edges:
+            arrival = starts[source] + costs[source] + delays.get(key, 0)
+            starts[target] = max(starts[target], arrival)
+        return starts
+
+
 @dataclass(frozen=True)
 class Paths:
     """Start times with enough workers for all tasks, the critical path and its bottlenecks.
@@ -338,23 +401,49 @@ class Paths:
     ----------
     span
         Length of the critical path: no schedule in this model is shorter.
-    critical_path
-        The tasks of the longest path, from an entry to an exit task; on a tie, the path whose
-        names sort first.
-    graph
-        The DAG in numbers.
+    earliest_start
+        Top level: the longest path from an entry to the task, without the task's own cost.
+    bottom_level
+        The longest path from the task to an exit, with the task's own cost.
     """
 
     span: Number
-    critical_path: tuple[str, ...]
-    graph: _WeightedGraph = field(repr=False, compare=False)
-    #: Costs of tasks and edges; of each task the longest paths to it and from it.
-    _costs: Sequence[Number] = field(repr=False)
-    _delays: Sequence[Number] = field(repr=False)
-    _top_levels: Sequence[Number] = field(repr=False)
-    _bottom_levels: Sequence[Number] = field(repr=False)
-    #: The edges of the critical path.
-    _path_edges: Sequence[int] = field(repr=False)
+    earliest_start: dict[str, Number]
+    bottom_level: dict[str, Number]
+    graph: _Graph = field(repr=False, compare=False)
+    #: Of the tasks, and of the edges that cost anything.
+    _costs: Mapping[str, Number] = field(repr=False)
+    _delays: Mapping[str, Number] = field(repr=False)
+
+    @classmethod
+    def of(cls, graph: _Graph, costs: Mapping[str, Number], delays: Mapping[str, Number]) -> Paths:
+        """Return the paths of a graph with these costs of tasks and edges."""
+        bottom = dict(costs)
+        for _, _, source, target, key in reversed(graph.edges):
+            remaining = costs[source] + delays.get(key, 0) + bottom[target]
+            bottom[source] = max(bottom[source], remaining)
+        span = max(bottom.values(), default=0)
+        return cls(span, graph.starts(costs, delays), bottom, graph, costs, delays)
+
+    @cached_property
+    def critical_path(self) -> tuple[str, ...]:
+        """The tasks of the longest path, from an entry to an exit task.
+
+        On a tie, the path whose names sort first.
+        """
+        bottom, near = self.bottom_level, _NEAR * self.span
+        options, path = [(bottom[name], name) for name in self.graph.entries], []
+        by_name = itemgetter(1)
+        while options:
+            if len(options) > 1:
+                least = max(options)[0] - near
+                options = [min([option for option in options if option[0] >= least], key=by_name)]
+            path.append(options[0][1])
+            options = [
+                (self._delays.get(key, 0) + bottom[target], target)
+                for _, _, _, target, key in self.graph.edges_from.get(path[-1], ())
+            ]
+        return tuple(path)
 
     @cached_property
     def bottlenecks(self) -> tuple[Bottleneck, ...]:
@@ -362,51 +451,52 @@ class Paths:
 
         By `gain`, then by `cost`, largest first, then in the order of the path.
         """
-        tasks = [("task", self._costs[self.graph.place[name]], name) for name in self.critical_path]
-        edges = [("edge", self._delays[k], k) for k in self._path_edges]
-        on_path: list[Any] = [("", 0, "")] * (len(tasks) + len(edges))
-        on_path[::2], on_path[1::2] = tasks, edges
-        bottlenecks = []
-        for kind, cost, item in nlargest(_COSTLIEST, on_path, key=lambda item: item[1]):
-            if cost and kind == "task":
-                bottlenecks.append(Bottleneck(item, kind, cost, self.gain(item)))
-            elif cost:
-                source, _, key = self.graph.edges[item]
-                gain = min(cost, self._loss(source, source + 1, item))
-                bottlenecks.append(Bottleneck(key, kind, cost, gain))
-        # Sorting is stable, and on a tie nlargest has the order of the path.
+        path, place = self.critical_path, self.graph.place
+        items = [(self._costs[name], place[name], "") for name in path]
+        for source, target in zip(path, path[1:]) if self._delays else ():
+            key = f"{source}->{target}"
+            items.append((self._delays[key], place[source], key))
+        costliest = nlargest(_COSTLIEST, items, key=itemgetter(0))
+        names = [*place]
+        bottlenecks = [
+            Bottleneck(key, "edge", cost, min(cost, self._loss(here, here + 1, key)))
+            if key
+            else Bottleneck(names[here], "task", cost, self.gain([names[here]]))
+            for cost, here, key in sorted(costliest, key=itemgetter(1, 2))
+            if cost
+        ]
+        # On a tie, sorting keeps the order of the path.
         return tuple(sorted(bottlenecks, key=lambda item: (-item.gain, -item.cost)))
 
-    def gain(self, task: str) -> Number:
-        """Return how much shorter the span would be if a task cost nothing; O(V + E) time."""
-        place = self.graph.place[task]
-        return min(self._costs[place], self._loss(place - 1, place + 1))
+    def gain(self, tasks: Sequence[str]) -> Number:
+        """Return how much shorter the span would be if tasks cost nothing; O(V + E) time."""
+        if len(tasks) == 1:
+            place = self.graph.place[tasks[0]]
+            return min(self._costs[tasks[0]], self._loss(place - 1, place + 1))
+        costs = {**self._costs, **dict.fromkeys(tasks, 0)}
+        starts = self.graph.starts(costs, self._delays)
+        return self.span - max([start + costs[name] for name, start in starts.items()])
 
-    def _loss(self, last: int, first: int, edge: int = -1) -> Number:
+    def _loss(self, last: int, first: int, edge: str = "") -> Number:
         """Return how much shorter the longest path is that avoids a task, or an edge.
 
         In topological order, every other path goes over another edge from a task up to `last` to
         one from `first` on, or begins or ends there.
         """
-        graph, top, bottom = self.graph, self._top_levels, self._bottom_levels
+        graph, starts, costs, bottom = (
+            self.graph,
+            self.earliest_start,
+            self._costs,
+            self.bottom_level,
+        )
         lengths = [
-            top[source] + self._costs[source] + self._delays[k] + bottom[target]
-            for k, (source, target, _) in enumerate(graph.edges[: graph.first_edge[last + 1]])
-            if target >= first and k != edge
+            starts[source] + costs[source] + self._delays.get(key, 0) + bottom[target]
+            for source_place, target_place, source, target, key in graph.edges
+            if source_place <= last and target_place >= first and key != edge
         ]
-        lengths += [bottom[task] for task in graph.entries if task >= first]
-        lengths += [top[task] + self._costs[task] for task in graph.exits if task <= last]
+        lengths += [bottom[name] for name in graph.entries if graph.place[name] >= first]
+        lengths += [starts[name] + costs[name] for name in graph.exits if graph.place[name] <= last]
         return _positive(self.span - max(lengths, default=0), self.span)
-
-    @cached_property
-    def earliest_start(self) -> dict[str, Number]:
-        """Top level: the longest path from an entry to the task, without the task's own cost."""
-        return self.graph.by_name(self._top_levels)
-
-    @cached_property
-    def bottom_level(self) -> dict[str, Number]:
-        """The longest path from the task to an exit, with the task's own cost."""
-        return self.graph.by_name(self._bottom_levels)
 
     @cached_property
     def latest_start(self) -> dict[str, Number]:
@@ -424,12 +514,12 @@ class Paths:
 
     @property
     def upward_rank(self) -> dict[str, Number]:
-        """`bottom_level`; with communication, HEFT's upward rank (Topcuoglu et al., 2002)."""
+        """`bottom_level`."""
         return self.bottom_level
 
     @property
     def downward_rank(self) -> dict[str, Number]:
-        """`earliest_start`; with communication, HEFT's downward rank (Topcuoglu et al., 2002)."""
+        """`earliest_start`."""
         return self.earliest_start
 
 
@@ -438,187 +528,65 @@ def _positive(difference: Number, span: Number) -> Number:
     return difference if difference > _NEAR * span else 0 * span
 
 
-class _WeightedGraph:
-    """A DAG in numbers: tasks in topological order, edges by source.
-
-    Attributes
-    ----------
-    names, place
-        Task names in topological order, and the place of each.
-    edges
-        Source, target and key of each edge, sources ascending.
-    first_edge
-        For each task the index of its first edge in `edges`.
-    entries, exits
-        Tasks without predecessors, and without successors.
-    """
-
-    def __init__(
-        self, nodes: Sequence[str], order: Sequence[str], pairs: Mapping[tuple[str, str], str]
-    ) -> None:
-        place = {name: i for i, name in enumerate(order)}
-        # A profile that was edited, or whose run ended early, may have no order of all tasks.
-        if place.keys() != {*nodes} or any(place[a] >= place[b] for a, b in pairs):
-            order = kahn_order(nodes, pairs)
-            place = {name: i for i, name in enumerate(order)}
-        self.names, self.place, self._nodes = order, place, nodes
-        self.edges = sorted((place[a], place[b], key) for (a, b), key in pairs.items())
-        edges_from = [0] * len(nodes)
-        for source, _, _ in self.edges:
-            edges_from[source] += 1
-        self.first_edge = list(accumulate(edges_from, initial=0))
-        targets = {target for _, target, _ in self.edges}
-        self.entries = [task for task in range(len(nodes)) if task not in targets]
-        self.exits = [task for task, count in enumerate(edges_from) if not count]
-
-    def levels(self) -> dict[str, int]:
-        """Return for each task the largest number of edges on a path to it."""
-        levels = [0] * len(self.names)
-        for source, target, _ in self.edges:
-            levels[target] = max(levels[target], levels[source] + 1)
-        return self.by_name(levels)
-
-    def by_name(self, values: Sequence[Any]) -> dict[str, Any]:
-        """Return task name to value, in the order of the profile."""
-        return {name: values[self.place[name]] for name in self._nodes}
-
-
-def _paths_of(graph: _WeightedGraph, costs: Sequence[Number], delays: Sequence[Number]) -> Paths:
-    # Zeros of the type of the costs.
-    top = [0 * cost for cost in costs]
-    for (source, target, _), delay in zip(graph.edges, delays):
-        arrival = top[source] + costs[source] + delay
-        top[target] = max(top[target], arrival)
-    bottom = list(costs)
-    for (source, target, _), delay in zip(reversed(graph.edges), reversed(delays)):
-        remaining = costs[source] + delay + bottom[target]
-        bottom[source] = max(bottom[source], remaining)
-    span = max(bottom, default=0)
-    tasks, edges = _critical(graph, bottom, delays)
-    names = tuple(graph.names[i] for i in tasks)
-    return Paths(span, names, graph, costs, delays, top, bottom, edges)
-
-
-def _critical(
-    graph: _WeightedGraph, bottom: Sequence[Number], delays: Sequence[Number]
-) -> tuple[list[int], list[int]]:
-    """Return tasks and edges of the longest path; on a tie, the one whose names sort first."""
-    names, span = graph.names, max(bottom, default=0)
-    near = _NEAR * span
-    longest = [task for task in graph.entries if bottom[task] >= span - near]
-    tasks, edges = sorted(longest, key=lambda task: names[task])[:1], []
-    task = tasks[0] if tasks else -1
-    while task >= 0:
-        length: Number = 0
-        following = edge = -1
-        for k in range(graph.first_edge[task], graph.first_edge[task + 1]):
-            target = graph.edges[k][1]
-            onward = delays[k] + bottom[target]
-            is_first = onward >= length - near and names[target] < names[following]
-            if edge < 0 or onward > length + near or is_first:
-                length, following, edge = onward, target, k
-        if edge >= 0:
-            edges.append(edge)
-            tasks.append(following)
-        task = following
-    return tasks, edges
-
-
-class _Communication(NamedTuple):
-    """Communication costs of the edges.
-
-    Attributes
-    ----------
-    times
-        Edge, as ``"source->target"``, to its time; None if none is known.
-    note
-        What the times consist of, or why there are none.
-    unknown
-        Edges without a known time, which count as 0 because others have one.
-    """
-
-    times: dict[str, Number] | None
-    note: str
-    unknown: tuple[str, ...] = ()
-
-
-def _communication_of(
+def _communication(
     profile: ProfileData,
     pairs: Mapping[tuple[str, str], str],
     weights: Weights,
     bandwidth_bits_per_s: float | None,
     size: str,
-) -> _Communication:
-    """Return the costs of the edges of a profile, in the unit of the weights.
+) -> tuple[dict[str, Number] | None, str, tuple[str, ...]]:
+    """Return the time of each edge, what it consists of, and the edges without a known time.
 
-    Parameters
-    ----------
-    pairs
-        Source and target of each edge to ``"source->target"``.
-    weights
-        Costs of the tasks.
-    bandwidth_bits_per_s
-        Speed of the links; None if bits cost nothing.
-    size
-        Which size counts: ``"spec"`` or ``"wire"``.
+    In the unit of the weights; edges without a time cost 0 if others have one. None, and why, if
+    no time is known.
     """
-    instructions = weights.unit == "instructions"
-    if instructions and bandwidth_bits_per_s is not None:
+    if weights.unit == "instructions" and bandwidth_bits_per_s is not None:
         reason = (
             "bandwidth_bits_per_s gives times, which cannot be added to instructions; give "
             "instructions_per_s too, or a time as cost"
         )
         raise WeightError(weights.source, [], reason)
-    carried = {(edge.source, edge.target): edge for edge in profile.metrics.edge_metrics}
+    carried, column = profile.metrics.edge_metrics, f"{'size' if size == 'spec' else size}_bytes"
     # An order-only edge is known to cost nothing.
-    loaded = {
-        key: edge
-        for pair, key in pairs.items()
-        if (edge := carried.get(pair)) is None or edge.data_fields or edge.size_bytes
-    }
+    free = {(e.source, e.target) for e in carried if not (e.data_fields or e.size_bytes)}
+    loaded = {pair: key for pair, key in pairs.items() if pair not in free}
     if not loaded:
-        free: dict[str, Number] = dict.fromkeys(pairs.values(), 0)
-        return _Communication(free, "none, since no edge carries anything")
-    if instructions:
-        return _Communication(
-            None,
-            "unknown: times cannot be added to instructions; give instructions_per_s and "
-            "bandwidth_bits_per_s, or a time as cost",
-        )
-    measured, words = _measured(profile, weights, loaded)
-    if bandwidth_bits_per_s is None:
-        unknown = f"{words}, and no bandwidth_bits_per_s is given"
-        times, note = measured, words
-    else:
-        unknown = f"the profile has no {size} sizes of its edges"
-        column = "size_bytes" if size == "spec" else "wire_bytes"
+        return dict.fromkeys(pairs.values(), 0), "none, since no edge carries anything", ()
+    times, words = {}, []
+    # Samples are times of this machine, and instructions_per_s may be of another.
+    if weights.source not in ("counted", "estimated"):
+        times = _measured(profile, weights, loaded.values())
+    if times:
+        scale = " x calibration score" if weights.source == "reference_time" else ""
+        words.append(f"measured serialize + deserialize{scale}")
+    if bandwidth_bits_per_s is not None:
+        sizes = {(e.source, e.target): getattr(e, column) for e in carried}
         # A measured time without a transfer time is incomplete, so it is left out.
         times = {
-            key: 8 * count / bandwidth_bits_per_s * 1e3 + measured.get(key, 0)
-            for key, edge in loaded.items()
-            if (count := getattr(edge, column, None)) is not None
+            key: 8 * count / bandwidth_bits_per_s * 1e3 + times.get(key, 0)
+            for pair, key in loaded.items()
+            if (count := sizes.get(pair)) is not None
         }
-        note = f"{size} bits / {bandwidth_bits_per_s:,.12g} a second"
-        partly = "" if measured.keys() >= times.keys() else " where that was measured"
-        note = f"{words}{partly}, and {note}" if measured else f"{note}; {words}"
+        words.append(f"{size} bits / {bandwidth_bits_per_s:,.12g} a second")
     if not times:
-        return _Communication(None, f"unknown: {unknown}")
-    every = {key: times.get(key, 0) for key in pairs.values()}
-    return _Communication(every, note, tuple(key for key in loaded if key not in times))
+        missing = f"unknown: the profile has no {size} sizes of its edges"
+        return None, _UNKNOWN_TIMES if bandwidth_bits_per_s is None else missing, ()
+    unknown = tuple(key for key in loaded.values() if key not in times)
+    return {key: times.get(key, 0) for key in pairs.values()}, " + ".join(words), unknown
 
 
-def _measured(
-    profile: ProfileData, weights: Weights, keys: Iterable[str]
-) -> tuple[dict[str, Number], str]:
+_UNKNOWN_TIMES = (
+    "unknown: give bandwidth_bits_per_s, or take a run with rounds=..., which measures times of "
+    "edges; for costs in instructions give instructions_per_s too"
+)
+
+
+def _measured(profile: ProfileData, weights: Weights, keys: Iterable[str]) -> dict[str, Number]:
     """Return the times to serialize and deserialize of the edges that have samples of both."""
-    if weights.source in ("counted", "estimated"):
-        return {}, "measured times of edges cannot be added to instructions"
-    factor, words = 1.0, "measured serialize + deserialize"
+    factor = 1.0
     if weights.source == "reference_time":
         factor = profile.sections["environment"]["calibration"]["score"]
-        words += " x calibration score"
-    samples = profile.samples
-    times: dict[str, Number] = {}
+    samples, times = profile.samples, {}
     for key in keys if samples.edges else ():
         row = samples.edges.get(key, {})
         both = zip(row.get("serialize_ms", ()), row.get("deserialize_ms", ()))
@@ -626,9 +594,7 @@ def _measured(
         values = measured_of(samples.rounds, sums)
         if values:
             times[key] = factor * STATISTICS[weights.statistic](values)
-    if not times:
-        return {}, "the profile has no times of edges; only runs with rounds=... measure them"
-    return times, words
+    return times
 
 
 @dataclass(frozen=True)
@@ -691,127 +657,92 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
     Over the measured rounds, or over all if none was measured. Of threads that a task started
     counts what lies within its ``compute()``. O(n log n) time in the number of spans.
     """
-    if "spans" not in profile.sections:
-        return None
     measured, place = {*profile.samples.measured}, {task: i for i, task in enumerate(path)}
     computed = {
         (row.task, row.round): (row.compute_start_ms, row.compute_end_ms)
-        for row in profile.timeline.rows()
+        for row in (profile.timeline.rows() if "spans" in profile.sections else ())
         if row.task in place and (not measured or row.round in measured)
         if row.compute_start_ms is not None and row.compute_end_ms is not None
     }
     if not computed:
         return None
-    rounds = len({i for _, i in computed})
-    by_task: dict[tuple[str, int], list[_Interval]] = {}
+    spans_of: dict[tuple[str, int], list[SpanRow]] = {key: [] for key in computed}
     for span in profile.spans.rows():
         key = span.task, span.round
-        if key in computed:
-            begun_ms, ended_ms = span.start_ms, span.end_ms
-            if not span.own:
-                first_ms, last_ms = computed[key]
-                begun_ms, ended_ms = max(begun_ms, first_ms), min(ended_ms, last_ms)
-            if begun_ms <= ended_ms:
-                label = span.kind, span.name, span.category
-                interval = begun_ms, -ended_ms, label, span.thread_index
-                by_task.setdefault(key, []).append(interval)
+        if key in computed and span.kind in ("span", "async"):
+            first_ms, last_ms = (-inf, inf) if span.own else computed[key]
+            start_ms, end_ms = max(span.start_ms, first_ms), min(span.end_ms, last_ms)
+            if start_ms <= end_ms:
+                spans_of[key].append(span._replace(start_ms=start_ms, end_ms=end_ms))
     totals: dict[_Label, _Total] = {}
     compute_ms = uncovered_ms = sum(end_ms - start_ms for start_ms, end_ms in computed.values())
-    for (task, _), intervals in by_task.items():
-        uncovered_ms -= _add(sorted(intervals), task, totals)
-    spans = []
-    for (kind, name, category), total in totals.items():
-        tasks = tuple(sorted(total.tasks, key=place.__getitem__))
-        self_ms = total.self_ms / rounds if kind == "span" else None
-        means = total.calls / rounds, total.total_ms / rounds, self_ms
-        spans.append(CriticalSpan(name, category, tasks, *means))
-    spans.sort(key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms))
+    for spans in spans_of.values():
+        spans.sort(key=lambda span: (span.start_ms, -span.end_ms))
+        uncovered_ms -= _union_ms(spans)
+        _add(spans, totals)
+    rounds = len({number for _, number in computed})
+    critical = [
+        CriticalSpan(
+            name,
+            category,
+            tuple(sorted(total.tasks, key=place.__getitem__)),
+            total.calls / rounds,
+            total.total_ms / rounds,
+            total.self_ms / rounds if kind == "span" else None,
+        )
+        for (kind, name, category), total in totals.items()
+    ]
+    critical.sort(key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms))
     times_ms = compute_ms / rounds, max(0.0, uncovered_ms) / rounds
     dropped = sum(n for task, n in profile.spans.dropped.items() if task in place)
-    return CriticalSpans(tuple(spans), *times_ms, rounds=rounds, dropped=dropped)
+    return CriticalSpans(tuple(critical), *times_ms, rounds=rounds, dropped=dropped)
 
 
 #: Kind, name and category.
 _Label = tuple[str, str, str]
 
-#: Start, minus the end, label and thread of a span.
-_Interval = tuple[float, float, _Label, int]
 
-
+@dataclass
 class _Total:
     """Totals of all spans with one label."""
 
-    def __init__(self) -> None:
-        self.tasks: set[str] = set()
-        self.calls = 0
-        self.total_ms = self.self_ms = 0.0
+    tasks: set[str] = field(default_factory=set)
+    calls: int = 0
+    total_ms: float = 0.0
+    self_ms: float = 0.0
 
 
-def _add(spans: Sequence[_Interval], task: str, totals: dict[_Label, _Total]) -> float:
-    """Add a task's spans in a round, by start, longest first; return the time they cover."""
-    covered_ms, covered_until = 0.0, float("-inf")
-    #: Label to the end of its latest span: overlapping spans of one name count once.
-    until: dict[_Label, float] = {}
-    #: Thread to the open spans around the next one in it.
-    open_in: dict[int, list[tuple[float, _Label]]] = {}
-    for start_ms, minus_end_ms, label, thread in spans:
-        kind, end_ms = label[0], -minus_end_ms
-        if kind not in ("span", "async"):
-            continue
-        total = totals.setdefault(label, _Total())
-        total.tasks.add(task)
-        total.calls += 1
-        latest = until.get(label, start_ms)
-        total.total_ms += max(0.0, end_ms - max(start_ms, latest))
-        until[label] = max(latest, end_ms)
-        covered_ms += max(0.0, end_ms - max(start_ms, covered_until))
-        covered_until = max(covered_until, end_ms)
-        if kind == "span":
-            around = open_in.setdefault(thread, [])
-            while around and around[-1][0] <= start_ms:
-                around.pop()
-            total.self_ms += end_ms - start_ms
-            if around:
-                outer_end_ms, outer = around[-1]
-                totals[outer].self_ms -= min(end_ms, outer_end_ms) - start_ms
-            around.append((end_ms, label))
+def _union_ms(spans: Iterable[SpanRow]) -> float:
+    """Return the time in at least one of the spans, which are sorted by their start."""
+    covered_ms, until = 0.0, -inf
+    for span in spans:
+        covered_ms += max(0.0, span.end_ms - max(span.start_ms, until))
+        until = max(until, span.end_ms)
     return covered_ms
 
 
-#: The assumptions of the bounds.
-_BOUNDS = "equal workers, communication free"
-
-
-def _notes(found: Analysis) -> Iterator[str]:
-    """Yield a line for each source of the figures."""
-    weights = found.weights
-    yield f"costs: {printable(weights.provenance)}"
-    yield f"communication: {found.communication_note}"
-    if weights.filled:
-        tasks = counted(len(weights.filled), "task")
-        yield f"given, not measured, for {tasks}: {some(weights.filled)}"
-    if found.unknown_edges:
-        edges = counted(len(found.unknown_edges), "edge")
-        yield f"unknown, counted as 0, on {edges}: {some(found.unknown_edges)}"
-
-
-def _paths(found: Analysis) -> Iterator[str]:
-    """Yield the critical paths."""
-    alone, communicating = found.without_communication, found.with_communication
-    yield f"critical path: {route(alone.critical_path)}"
-    if communicating is not None and communicating.critical_path != alone.critical_path:
-        yield f"with communication: {route(communicating.critical_path)}"
-
-
-def _figure_rows(found: Analysis) -> list[tuple[str, str]]:
-    """Return the figures of the whole DAG."""
-    communicating = found.with_communication
-    figures: dict[str, Any] = {"work": found.work, "span": found.span}
-    if communicating is not None:
-        figures["span with communication"] = communicating.span
-    figures["average parallelism"] = found.average_parallelism
-    figures["communication / computation"] = found.ccr
-    return [("", found.weights.unit), *zip(figures, map(number, figures.values()))]
+def _add(spans: Sequence[SpanRow], totals: dict[_Label, _Total]) -> None:
+    """Add a task's spans in a round to the totals; they are sorted by start, longest first."""
+    by_label = grouped(((span.kind, span.name, span.category), span) for span in spans)
+    for label, alike in by_label.items():
+        total = totals.setdefault(label, _Total())
+        total.tasks.add(alike[0].task)
+        total.calls += len(alike)
+        # Overlapping spans of one name count once.
+        total.total_ms += _union_ms(alike)
+    #: Thread to the open spans around the next one in it.
+    open_in: dict[int, list[SpanRow]] = {}
+    for span in spans:
+        if span.kind == "span":
+            around = open_in.setdefault(span.thread_index, [])
+            while around and around[-1].end_ms <= span.start_ms:
+                around.pop()
+            totals[span.kind, span.name, span.category].self_ms += span.end_ms - span.start_ms
+            if around:
+                outer = around[-1]
+                nested_ms = min(span.end_ms, outer.end_ms) - span.start_ms
+                totals[outer.kind, outer.name, outer.category].self_ms -= nested_ms
+            around.append(span)
 
 
 def bounds_of(found: Analysis) -> Iterator[tuple[int, Number, Number, float | None]]:
@@ -826,59 +757,30 @@ def bounds_of(found: Analysis) -> Iterator[tuple[int, Number, Number, float | No
         workers *= 2
 
 
-def _bound_rows(found: Analysis) -> list[Sequence[str]]:
-    """Return a head and the bounds."""
-    head = "workers", "makespan at least", "at most, if greedy", "speed-up at most"
-    rows = ((f"{workers:,}", *map(number, bounds)) for workers, *bounds in bounds_of(found))
-    return [head, *rows]
-
-
-def _bottleneck_rows(found: Analysis) -> list[Sequence[str]]:
-    """Return a head and the bottlenecks."""
-    rows = (
-        (printable(item.name), item.kind, number(item.cost), number(item.gain))
-        for item in found.bottlenecks
-    )
-    return [("bottleneck", "", "cost", "gain if free"), *rows]
-
-
-def span_rows(critical: Mapping[str, Any]) -> list[Sequence[str]]:
-    """Return a head, the spans of the critical path, and the time in no span."""
-    rows: list[Sequence[str]] = [
-        ("critical path by span", "in", "calls", "total ms", "self ms", "of the path")
+def span_block(critical: Mapping[str, Any]) -> Block:
+    """Return the spans of the critical path, and the time in no span."""
+    whole_ms, rounds, dropped = critical["compute_ms"], critical["rounds"], critical["dropped"]
+    rows = [
+        (
+            span["name"],
+            some(span["tasks"], 1),
+            *(span[key] for key in ("calls", "total_ms", "self_ms")),
+            _share(span["total_ms"] if span["self_ms"] is None else span["self_ms"], whole_ms),
+        )
+        for span in critical["spans"]
     ]
-    for span in critical["spans"]:
-        taken_ms = span["total_ms"] if span["self_ms"] is None else span["self_ms"]
-        figures = (number(span[key]) for key in ("calls", "total_ms", "self_ms"))
-        share = _share(taken_ms, critical["compute_ms"])
-        rows.append((printable(span["name"]), some(span["tasks"], 1), *figures, share))
     uncovered_ms = critical["uncovered_ms"]
-    share = _share(uncovered_ms, critical["compute_ms"])
-    return [*rows, ("(in no span)", "", "", "", number(uncovered_ms), share)]
-
-
-def span_note(critical: Mapping[str, Any]) -> str:
-    """Return the time that the shares of spans refer to."""
-    rounds, dropped = critical["rounds"], critical["dropped"]
+    rows.append(("(in no span)", "", "", "", uncovered_ms, _share(uncovered_ms, whole_ms)))
     means = f"means of {counted(rounds, 'round')}" if rounds > 1 else "one round"
-    note = f"time of compute() on the path: {number(critical['compute_ms'])} ms, {means}"
-    if not dropped:
-        return note
-    return f"{note}; there was no room for {counted(dropped, 'span')}: Tracer(limit=...)"
+    note = f"time of compute() on the path: {number(whole_ms)} ms, {means}"
+    if dropped:
+        note += f"; there was no room for {counted(dropped, 'span')}: Tracer(limit=...)"
+    head = ("critical path by span", "in", "calls", "total ms", "self ms", "of the path")
+    return Block("spans", table_of(head, rows), (0, 1), "spans", [note])
 
 
 def _share(part_ms: float, whole_ms: float) -> str:
     return f"{part_ms / whole_ms:.1%}" if whole_ms else "-"
-
-
-def _task_rows(found: Analysis) -> list[Sequence[str]]:
-    """Return a head and the tasks by their earliest start."""
-    paths = found.with_communication or found.without_communication
-    starts = paths.earliest_start
-    columns = found.levels, found.weights.values, starts, paths.latest_start, paths.slack
-    names = sorted(starts, key=lambda name: (starts[name], found.levels[name], name))
-    rows = ((printable(name), *(number(column[name]) for column in columns)) for name in names)
-    return [("task", "level", "cost", "earliest start", "latest start", "slack"), *rows]
 
 
 def route(names: Sequence[str]) -> str:

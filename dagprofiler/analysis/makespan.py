@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import nlargest
+from itertools import chain
 from math import ceil, inf, log2
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
-from dagprofiler._document import ProfileData
+from dagprofiler._document import ProfileData, TimelineRow
 from dagprofiler._document.table import edges_of
 from dagprofiler._util import grouped
 from dagprofiler._util.text import BYTES, Block, class_of, number, printable, quantity
@@ -54,7 +55,7 @@ class _Round(NamedTuple):
 
     number: int
     #: Rows of the timeline whose moments up to the end of ``compute()`` are all known.
-    rows: list[Any]
+    rows: list[TimelineRow]
     #: How long its tasks waited for a core in ``compute()``.
     waited_ms: float
     #: The most workers that had a task in a measured round.
@@ -67,101 +68,79 @@ def parts_of(profile: ProfileData, workers: int = 1) -> dict[str, float] | None:
     A round has at least `workers`, since those without a task are in no record.
     """
     typical = _median_round(profile)
-    if typical is None:
-        return None
-    return _split(typical, max(workers, _workers(profile, typical.rows)))
+    return None if typical is None else _split(typical, max(workers, typical.workers))
 
 
 def _median_round(profile: ProfileData) -> _Round | None:
     samples = profile.samples
     measured = {*samples.measured}
-    rounds: dict[int, list[Any]] = {}
-    for row in profile.timeline.rows():
-        is_timed = row.compute_start_ms is not None and row.compute_end_ms is not None
-        is_placed = row.ready_ms is not None and row.deserialize_start_ms is not None
-        if is_timed and is_placed and (not samples.rounds or row.round in measured):
-            rounds.setdefault(row.round, []).append(row)
+    rounds = grouped(
+        [
+            (row.round, row)
+            for row in profile.timeline.rows()
+            if None not in (row[3], row[4], row[6], row[7])
+            and (not samples.rounds or row.round in measured)
+        ]
+    )
     if not rounds:
         return None
-    totals = samples.total_ms
-    spans = {
-        n: (totals[n] if n < len(totals) else None)
-        or max(map(_ended_ms, rows)) - min(row.ready_ms for row in rows)
-        for n, rows in rounds.items()
-    }
-    middle = median([*spans.values()])
-    n = min(spans, key=lambda n: abs(spans[n] - middle))
-    tasks = samples.tasks
-    waited_ms = sum(_waited_ms(tasks[row.task], n, row) for row in rounds[n] if row.task in tasks)
-    workers = max(_workers(profile, rows) for rows in rounds.values())
+    totals, tasks = dict(enumerate(samples.total_ms)), samples.tasks
+    times: dict[int, float] = {n: totals.get(n) or _makespan_ms(rows) for n, rows in rounds.items()}
+    middle = median([*times.values()])
+    n = min(times, key=lambda n: abs(times[n] - middle))
+    waited_ms = sum([_waited_ms(tasks[row.task], n, row) for row in rounds[n] if row.task in tasks])
+    # A simulated task can end at 0; each resumption has workers of its own.
+    begun_ms = [-inf, *(entry["at_ms"] for entry in profile.run.resumed)]
+    workers = max(
+        len({row.worker for row, end in zip(rows, _ends_ms(rows)) if begun < end <= until})
+        for rows in rounds.values()
+        for begun, until in zip(begun_ms, [*begun_ms[1:], inf])
+    )
     return _Round(n, rounds[n], waited_ms, workers)
 
 
-def _waited_ms(columns: Mapping[str, Any], n: int, row: Any) -> float:
+def _ends_ms(rows: Sequence[TimelineRow]) -> list[Any]:
+    # A task that failed has serialized nothing.
+    return [row[7] if row[9] is None else row[9] for row in rows]
+
+
+def _makespan_ms(rows: Sequence[Any]) -> float:
+    return float(max(_ends_ms(rows)) - min([row[3] for row in rows]))
+
+
+def _waited_ms(columns: Mapping[str, Sequence[Any]], n: int, row: Any) -> float:
     """Return how long a task waited for a core in round `n`; 0 if that was not measured."""
     wall_ms: float = row.compute_end_ms - row.compute_start_ms
     delay_ms, cpu_ms = (columns[key][n] if key in columns else None for key in _OF_WAITS)
-    own_ms = corrected(wall_ms, delay_ms, cpu_ms)
-    return 0.0 if own_ms is None else wall_ms - own_ms
-
-
-def _workers(profile: ProfileData, rows: Sequence[Any]) -> int:
-    """Return how many workers had a task of a round; each resumption has workers of its own."""
-    # A simulated task can end at 0.
-    begun_ms = [-inf, *(entry["at_ms"] for entry in profile.run.resumed)]
-    attempts = zip(begun_ms, [*begun_ms[1:], inf])
-    return max(
-        len({row.worker for row in rows if begun < _ended_ms(row) <= until})
-        for begun, until in attempts
-    )
-
-
-def _ended_ms(row: Any) -> float:
-    # A task that failed has serialized nothing.
-    ended_ms: float = row.compute_end_ms if row.serialize_end_ms is None else row.serialize_end_ms
-    return ended_ms
+    alone_ms = corrected(wall_ms, delay_ms, cpu_ms)
+    return 0.0 if alone_ms is None else wall_ms - alone_ms
 
 
 def _split(typical: _Round, workers: int) -> dict[str, float]:
     """Return the parts of one round: the time of all workers, divided by their number."""
-    rows = typical.rows
-    ends = [_ended_ms(row) for row in rows]
-    computing = sum([row.compute_end_ms - row.compute_start_ms for row in rows])
-    whole = sum([end - row.deserialize_start_ms for row, end in zip(rows, ends)])
+    moments: Any = zip(*[row[3:] for row in typical.rows])
+    ready, begun, received, started, computed, sending, _ = moments
+    ended = _ends_ms(typical.rows)
+    computing = sum([end - start for start, end in zip(started, computed)])
+    whole = sum([end - start for start, end in zip(begun, ended)])
     # Time between the phases serializes nothing.
-    between = sum(
-        [
-            row.compute_start_ms - row.deserialize_end_ms
-            for row in rows
-            if row.deserialize_end_ms is not None
-        ]
-    )
-    between += sum(
-        [
-            row.serialize_start_ms - row.compute_end_ms
-            for row in rows
-            if row.serialize_start_ms is not None
-        ]
-    )
-    # Steps of the number of tasks that are ready and wait, and of workers that work.
-    steps = [(row.ready_ms, 1, 0) for row in rows]
-    steps += [(row.deserialize_start_ms, -1, 1) for row in rows]
-    steps += [(ended_ms, 0, -1) for ended_ms in ends]
-    steps.sort()
-    spent: dict[str, float] = {
+    phases = chain(zip(received, started), zip(computed, sending))
+    between = sum([b - a for a, b in phases if a is not None and b is not None])
+    # The k-th task could have begun when k tasks were ready, and a worker was free for it.
+    free = [-inf] * workers + sorted(ended)
+    delays = [
+        max(0.0, start - max(arrival, freed))
+        for start, arrival, freed in zip(sorted(begun), sorted(ready), free)
+    ]
+    engine, idle = sum(delays), workers * (max(ended) - min(ready)) - whole
+    parts = {
         "tasks": computing - typical.waited_ms,
         "cores": typical.waited_ms,
         "transfers": whole - computing - between,
+        "engine": engine + between,
+        "waiting": idle - engine,
     }
-    begin, end = min([row.ready_ms for row in rows]), max(ends)
-    engine, ready, working, at = 0.0, 0, 0, begin
-    for moment, waiting, busy in steps:
-        if ready > 0 and working < workers:
-            engine += (moment - at) * min(ready, workers - working)
-        at, ready, working = moment, ready + waiting, working + busy
-    idle = workers * (end - begin) - sum(spent.values()) - between
-    spent.update(engine=engine + between, waiting=idle - engine)
-    return {part: time_ms / workers for part, time_ms in spent.items()}
+    return {part: time_ms / workers for part, time_ms in parts.items()}
 
 
 def makespan_of(profile: ProfileData, found: Analysis | None) -> dict[str, Any] | None:
@@ -215,7 +194,7 @@ def makespan_of(profile: ProfileData, found: Analysis | None) -> dict[str, Any] 
     if found is not None and found.weights.source == "time" and not found.weights.filled:
         case = _TimedRun(profile, found, typical.workers)
         shown["gains"] = case.gains()
-        shown["advice"] = _Adviser(profile, found, case, shown).all()
+        shown["advice"] = _Adviser(case, shown).all()
     return shown
 
 
@@ -223,10 +202,8 @@ class _TimedRun:
     """A run as :func:`replay` takes it, with times that can be set to 0."""
 
     def __init__(self, profile: ProfileData, found: Analysis, workers: int) -> None:
-        self.workers, self.found = workers, found
+        self.profile, self.found, self.workers = profile, found, workers
         self.paths = found.with_communication or found.without_communication
-        self.profile = profile
-        self._on_path = {*self.paths.critical_path}
         #: In the order in which they are numbered.
         self.names = sorted(profile.dag_structure["nodes"])
         self.computing = [float(found.weights.values[name]) for name in self.names]
@@ -235,93 +212,77 @@ class _TimedRun:
             for entry in profile.metrics.task_metrics
         }
         self.moving = [moving.get(name, 0.0) for name in self.names]
-        number = {name: i for i, name in enumerate(self.names)}
-        schedule = profile.sections.get("schedule")
-        self.orders = schedule and [[number[name] for name in row] for row in schedule.values()]
+        self.schedule = profile.sections.get("schedule")
+        self.makespan_ms = self.replayed_ms(self.computing, self.moving, workers)
 
     @cached_property
-    def graph(self) -> NumberedGraph:
-        """The tasks and edges, numbered in the order of the names."""
+    def _graph(self) -> NumberedGraph:
         return numbered(self.names, edges_of(self.profile))
 
-    def makespan_ms(
+    def replayed_ms(
         self, computing: Sequence[float], moving: Sequence[float], workers: int
     ) -> float:
+        """Return the makespan on an executor that costs nothing."""
         work = [a + b for a, b in zip(computing, moving)]
         if workers == 1 or len(work) > _SIMULATED:
             return sum(work) / workers
-        orders = self.orders if workers == self.workers else None
+        orders = None
+        if self.schedule and workers == self.workers:
+            number = {name: i for i, name in enumerate(self.names)}
+            orders = [[number[name] for name in row] for row in self.schedule.values()]
         speeds = [1.0] * (len(orders) if orders else workers)
-        return replay(*self.graph[2:], Demands(work), speeds, orders=orders).makespan_ms
+        return replay(self._graph.below, Demands(work), speeds, orders=orders).makespan_ms
 
     def alone_ms(self, workers: int) -> float:
         """Return the makespan with free edges; Graham's bound is close where tasks are many."""
         if len(self.computing) > _SIMULATED // 10:
             return self.found.makespan_upper_bound(workers)
-        return self.makespan_ms(self.computing, [0.0] * len(self.moving), workers)
+        return self.replayed_ms(self.computing, [0.0] * len(self.moving), workers)
 
     def gains(self) -> list[dict[str, Any]]:
         """Return what the classes of tasks that cost most gain, and what serializing does."""
-        names, workers = self.names, self.workers
+        names, computing, workers = self.names, self.computing, self.workers
         most = _CLASSES if workers == 1 else max(1, min(_CLASSES, _SIMULATED // len(names) - 2))
-        members = grouped((class_of(name), i) for i, name in enumerate(names))
+        members = grouped([(class_of(name), i) for i, name in enumerate(names)])
         if len(members) == 1:
-            longest = nlargest(most, range(len(names)), key=self.computing.__getitem__)
+            longest = nlargest(most, range(len(names)), key=computing.__getitem__)
             members = {names[i]: [i] for i in longest}
-        costs = {name: sum([self.computing[i] for i in tasks]) for name, tasks in members.items()}
-        whole_ms = self.makespan_ms(self.computing, self.moving, workers)
-        rows: list[dict[str, Any]] = []
-
-        def add(name: str, tasks: int, cost_ms: float, without_ms: float, enough_ms: float) -> None:
-            # A shorter task can make the order of the others a worse one.
-            figures = {
-                "cost_ms": round(cost_ms, 6),
-                "gain_ms": max(0.0, round(whole_ms - without_ms, 6)),
-                "gain_enough_ms": max(0.0, round(enough_ms, 6)),
-            }
-            if max(figures["gain_ms"], figures["gain_enough_ms"]) > _SHOWN * whole_ms:
-                rows.append({"name": name, "tasks": tasks, **figures})
-
-        for name in sorted(costs, key=lambda name: -costs[name])[:most]:
-            if costs[name] <= _SHOWN * whole_ms:
+        costs = {name: sum([computing[i] for i in tasks]) for name, tasks in members.items()}
+        on_path = {*self.paths.critical_path}
+        rows = []
+        for name in nlargest(most, costs, key=costs.__getitem__):
+            tasks, without_ms, enough_ms = members[name], self.makespan_ms - costs[name], 0.0
+            if costs[name] <= _SHOWN * self.makespan_ms:
                 # The rest costs less than a gain that is shown.
                 break
-            tasks = members[name]
-            without_ms = whole_ms - costs[name]
             if workers > 1:
-                without_ms = self.makespan_ms(self._without(tasks), self.moving, workers)
-            called = names[tasks[0]] if len(tasks) == 1 else name
-            add(called, len(tasks), costs[name], without_ms, self._enough_ms(tasks))
+                without = dict.fromkeys(tasks, 0.0)
+                left = [without.get(i, ms) for i, ms in enumerate(computing)]
+                without_ms = self.replayed_ms(left, self.moving, workers)
+            free = [names[i] for i in tasks]
+            if not on_path.isdisjoint(free):
+                enough_ms = float(self.paths.gain(free))
+            called = free[0] if len(free) == 1 else name
+            rows.append(self._gain(called, len(free), costs[name], without_ms, enough_ms))
         if any(self.moving) and most > 1:
-            without_ms = self.makespan_ms(self.computing, [0.0] * len(names), workers)
-            enough_ms = self.paths.span - self.found.span
-            add(MOVING, 0, sum(self.moving), without_ms, enough_ms)
+            without_ms = self.replayed_ms(computing, [0.0] * len(names), workers)
+            enough_ms = float(self.paths.span - self.found.span)
+            rows.append(self._gain(MOVING, 0, sum(self.moving), without_ms, enough_ms))
+        least = _SHOWN * self.makespan_ms
+        rows = [row for row in rows if max(row["gain_ms"], row["gain_enough_ms"]) > least]
         return sorted(rows, key=lambda row: (-row["gain_ms"], -row["gain_enough_ms"]))
 
-    def _without(self, tasks: Iterable[int]) -> list[float]:
-        """Return the times of all tasks where some take none."""
-        computing = self.computing.copy()
-        for i in tasks:
-            computing[i] = 0.0
-        return computing
-
-    def _enough_ms(self, tasks: Sequence[int]) -> float:
-        """Return how much shorter the critical path is without tasks."""
-        if not any(self.names[i] in self._on_path for i in tasks):
-            return 0.0
-        if len(tasks) == 1:
-            return self.paths.gain(self.names[tasks[0]])
-        computing = self._without(tasks)
-        _, order, targets, first_target = self.graph
-        communication = self.found.communication or {}
-        names, begin, longest_ms = self.names, [0.0] * len(order), 0.0
-        for i in order:
-            end_ms = begin[i] + computing[i]
-            longest_ms = max(longest_ms, end_ms)
-            for target in targets[first_target[i] : first_target[i + 1]]:
-                edge_ms = communication.get(f"{names[i]}->{names[target]}", 0.0)
-                begin[target] = max(begin[target], end_ms + edge_ms)
-        return self.paths.span - longest_ms
+    def _gain(
+        self, name: str, tasks: int, cost_ms: float, without_ms: float, enough_ms: float
+    ) -> dict[str, Any]:
+        # A shorter task can make the order of the others a worse one.
+        return {
+            "name": name,
+            "tasks": tasks,
+            "cost_ms": round(cost_ms, 6),
+            "gain_ms": max(0.0, round(self.makespan_ms - without_ms, 6)),
+            "gain_enough_ms": max(0.0, round(enough_ms, 6)),
+        }
 
 
 #: The name of the gain of serializing and deserializing; tasks have the name of no class.
@@ -332,137 +293,133 @@ def _on(workers: int) -> str:
     return f"on {counted(workers, 'worker')}"
 
 
-class _Adviser(NamedTuple):
+#: By how much the makespan would shrink, what to do, why, and the task that it is done to.
+_Advice = tuple[float, str, str, Optional[str]]
+
+
+class _Adviser:
     """What to do first about each cause of a long makespan."""
 
-    profile: ProfileData
-    found: Analysis
-    case: _TimedRun
-    #: Parts and gains, as :func:`makespan_of` returns them.
-    shown: dict[str, Any]
+    def __init__(self, case: _TimedRun, shown: Mapping[str, Any]) -> None:
+        self.case, self.shown, self.profile = case, shown, case.profile
+        self.workers, self.on = case.workers, _on(case.workers)
+        environment, run = case.profile.environment, case.profile.run
+        #: How many cores the run had; None if unknown, or on several machines.
+        self.cores: int | None = None
+        cores = environment.cores_usable or environment.cores
+        if cores and len({worker.get("host") for worker in case.profile.timeline.workers}) < 2:
+            cores = int(min(cores, environment.cores_quota or cores))
+            self.cores = max(1, cores - run.conditions.get("busy_cores", 0))
 
     def all(self) -> list[dict[str, Any]]:
         """Return one advice for each cause that is worth one, the largest gain first."""
-        causes = (
-            *(self._tasks, self._transfers, self._cores),
-            *(self._workers, self._waiting, self._engine),
-        )
-        advice = [one for advise in causes if (one := advise()) is not None]
-        return sorted(advice, key=lambda one: -one["gain_ms"])
+        causes = self._tasks, self._transfers, self._cores, self._workers, self._waiting
+        advice = [one for cause in (*causes, self._engine) for one in cause()]
+        advice.sort(key=lambda one: -one[0])
+        return [
+            {
+                "what": what,
+                "name": name,
+                "why": why,
+                "gain_ms": gain_ms,
+                "share": round(self._share(gain_ms), 6),
+            }
+            for gain_ms, what, why, name in advice
+        ]
 
-    def _is_worth(self, ms: float, times: float = 1.0) -> bool:
-        return self._share(ms) > times * _WORTH
+    def _share(self, ms: float) -> float:
+        return ms / float(self.shown["makespan_ms"] or 1.0)
 
     def _in_words(self, ms: float) -> str:
         """Return a time, and its share of the makespan."""
         return f"{quantity(ms, 'ms')} ({self._share(ms):.1%})"
 
-    def _share(self, ms: float) -> float:
-        return ms / float(self.shown["makespan_ms"] or 1.0)
-
-    def _advice(self, gain_ms: float, what: str, why: str, name: str | None = None) -> Any:
-        share = round(self._share(gain_ms), 6)
-        return {"what": what, "name": name, "why": why, "gain_ms": gain_ms, "share": share}
-
-    def _tasks(self) -> Any:
+    def _tasks(self) -> Iterator[_Advice]:
         simulated = self.profile.sections.get("prediction", {}).get("gains")
         if simulated:
             # The profile's times contain what its workers shared, which the simulation knew.
             name = max(simulated, key=simulated.__getitem__)
             gain_ms = simulated[name] * self.shown["makespan_ms"]
-            why = f"the whole would be {self._in_words(gain_ms)} shorter, by simulation"
-            return (
-                self._advice(gain_ms, "make {} twice as fast", why, name) if gain_ms > 0 else None
+            if gain_ms > 0:
+                why = f"the whole would be {self._in_words(gain_ms)} shorter, by simulation"
+                yield gain_ms, "make {} twice as fast", why, name
+            return
+        for row in [row for row in self.shown["gains"] if row["tasks"] and row["gain_ms"]][:1]:
+            gain, enough = self._in_words(row["gain_ms"]), quantity(row["gain_enough_ms"], "ms")
+            why = (
+                f"without it the run {self.on} would be {gain} shorter; "
+                f"with enough workers {enough}"
             )
-        first = next((row for row in self.shown["gains"] if row["tasks"] and row["gain_ms"]), None)
-        if first is None:
-            return None
-        enough = quantity(first["gain_enough_ms"], "ms")
-        gain, on = self._in_words(first["gain_ms"]), _on(self.case.workers)
-        why = f"without it the run {on} would be {gain} shorter; with enough workers {enough}"
-        return self._advice(first["gain_ms"], "make {} cheaper", why, first["name"])
+            yield row["gain_ms"], "make {} cheaper", why, row["name"]
 
-    def _transfers(self) -> Any:
-        row = next((row for row in self.shown["gains"] if row["name"] == MOVING), None)
-        if row is None or not self._is_worth(row["gain_ms"]):
-            return None
-        gain, on = self._in_words(row["gain_ms"]), _on(self.case.workers)
-        why = f"without serializing the run {on} would be {gain} shorter"
-        edges = self.profile.metrics.edge_metrics
-        if edges:
-            edge = max(edges, key=lambda edge: edge.size_bytes)
-            most = f"{quantity(edge.size_bytes, BYTES)} on {edge.source} -> {edge.target}"
-            why += f"; the most is {printable(most)}"
-        return self._advice(row["gain_ms"], "move less data between tasks", why)
+    def _transfers(self) -> Iterator[_Advice]:
+        for row in self.shown["gains"]:
+            if row["name"] == MOVING and self._share(row["gain_ms"]) > _WORTH:
+                gain = self._in_words(row["gain_ms"])
+                why = f"without serializing the run {self.on} would be {gain} shorter"
+                edges = self.profile.metrics.edge_metrics
+                if edges:
+                    edge = max(edges, key=lambda edge: edge.size_bytes)
+                    most = f"{quantity(edge.size_bytes, BYTES)} on {edge.source} -> {edge.target}"
+                    why += f"; the most is {printable(most)}"
+                yield row["gain_ms"], "move less data between tasks", why, None
 
-    def _usable_cores(self) -> int | None:
-        """Return how many cores the run had; None if unknown, or on several machines."""
-        environment = self.profile.environment
-        cores: float | None = environment.cores_usable or environment.cores
-        hosts = {worker.get("host") for worker in self.profile.timeline.workers}
-        if cores is None or len(hosts) > 1:
-            return None
-        kept_busy: int = self.profile.run.conditions.get("busy_cores", 0)
-        return max(1, int(min(cores, environment.cores_quota or cores)) - kept_busy)
+    def _cores(self) -> Iterator[_Advice]:
+        waited_ms, what = self.shown["parts"]["cores"], "end what else runs on the machine"
+        if self._share(waited_ms) <= _WORTH:
+            return
+        why = f"tasks waited {self._in_words(waited_ms)} for a core"
+        if self.cores is not None:
+            cores = counted(self.cores, "core")
+            if self.workers > self.cores:
+                what = f"take {counted(self.cores, 'worker')}"
+                why += f"; {counted(self.workers, 'worker')} share {cores}"
+            else:
+                why += f"; it has {cores}"
+        yield waited_ms, what, why, None
 
-    def _cores(self) -> Any:
-        waited_ms, cores = self.shown["parts"]["cores"], self._usable_cores()
-        if not self._is_worth(waited_ms):
-            return None
-        waited = f"tasks waited {self._in_words(waited_ms)} for a core"
-        if cores is not None and self.case.workers > cores:
-            why = f"{waited}; {counted(self.case.workers, 'worker')} share {counted(cores, 'core')}"
-            return self._advice(waited_ms, f"take {counted(cores, 'worker')}", why)
-        of = "" if cores is None else f"; it has {counted(cores, 'core')}"
-        return self._advice(waited_ms, "end what else runs on the machine", f"{waited}{of}")
-
-    def _workers(self) -> Any:
-        workers, cores = self.case.workers, self._usable_cores()
-        fixed = self.case.orders is not None or "prediction" in self.profile.sections
-        flags = self.profile.sections.get("statistics", {}).get("flags", {}).values()
-        waited = self._is_worth(self.shown["parts"]["cores"])
+    def _workers(self) -> Iterator[_Advice]:
+        sections, found = self.profile.sections, self.case.found
+        flags = sections.get("statistics", {}).get("flags", {}).values()
+        waited = self._share(self.shown["parts"]["cores"]) > _WORTH
+        fixed = "schedule" in sections or "prediction" in sections
         if fixed or waited or any("contended" in raised for raised in flags):
-            return None
-        parallelism = max(1.0, self.found.average_parallelism or 1.0)
-        more = min(2 ** ceil(log2(parallelism)), 4 * workers)
-        more = more if cores is None else min(more, cores)
-        if more <= workers:
-            return None
-        now_ms, then_ms = (self.case.alone_ms(count) for count in (workers, more))
-        if not self._is_worth(now_ms - then_ms):
-            return None
-        where = "if the machine has the cores"
-        if cores is not None:
-            where = f"the machine has {counted(cores, 'core')}, and the run did not wait for them"
-        instead = f"{quantity(then_ms, 'ms')} instead of {quantity(now_ms, 'ms')}"
-        gain = self._in_words(now_ms - then_ms)
-        why = f"tasks alone, without edges and what a pool costs, would take {instead}, {gain} less"
-        why += f"; {where}"
-        return self._advice(now_ms - then_ms, f"use {counted(more, 'worker')}", why)
+            return
+        parallelism = max(1.0, found.average_parallelism or 1.0)
+        more = int(min(2 ** ceil(log2(parallelism)), 4 * self.workers, self.cores or inf))
+        if more <= self.workers:
+            return
+        now_ms, then_ms = self.case.alone_ms(self.workers), self.case.alone_ms(more)
+        if self._share(now_ms - then_ms) > _WORTH:
+            where = "if the machine has the cores"
+            if self.cores is not None:
+                cores = counted(self.cores, "core")
+                where = f"the machine has {cores}, and the run did not wait for them"
+            why = (
+                f"tasks alone, without edges and what a pool costs, would take "
+                f"{quantity(then_ms, 'ms')} instead of {quantity(now_ms, 'ms')}, "
+                f"{self._in_words(now_ms - then_ms)} less; {where}"
+            )
+            yield now_ms - then_ms, f"use {counted(more, 'worker')}", why, None
 
-    def _waiting(self) -> Any:
-        idle_ms, path = (
-            self.shown["parts"]["waiting"],
-            self.found.without_communication.critical_path,
-        )
-        if self.case.workers == 1 or not path or not self._is_worth(idle_ms, 2):
-            return None
-        longest = max(path, key=lambda name: self.found.weights.values[name])
-        idle = self._in_words(idle_ms)
-        why = f"workers were idle for {idle}, since no task was ready: the most that it can gain"
-        return self._advice(idle_ms, "split {} into tasks that run at once", why, longest)
+    def _waiting(self) -> Iterator[_Advice]:
+        idle_ms, found = self.shown["parts"]["waiting"], self.case.found
+        path = found.without_communication.critical_path
+        if self.workers > 1 and path and self._share(idle_ms) > 2 * _WORTH:
+            longest = max(path, key=found.weights.values.__getitem__)
+            idle = self._in_words(idle_ms)
+            why = (
+                f"workers were idle for {idle}, since no task was ready: the most that it can gain"
+            )
+            yield idle_ms, "split {} into tasks that run at once", why, longest
 
-    def _engine(self) -> Any:
+    def _engine(self) -> Iterator[_Advice]:
         outside_ms = self.shown["parts"]["engine"]
-        if not self._is_worth(outside_ms, 2) or outside_ms < 1:
-            return None
-        what = (
-            "make tasks larger"
-            if self.found.work < len(self.case.moving)
-            else "look outside of the tasks"
-        )
-        why = f"starting and measuring tasks takes {self._in_words(outside_ms)}"
-        return self._advice(outside_ms, what, why)
+        if outside_ms >= 1 and self._share(outside_ms) > 2 * _WORTH:
+            is_short = self.case.found.work < len(self.case.names)
+            what = "make tasks larger" if is_short else "look outside of the tasks"
+            why = f"starting and measuring tasks takes {self._in_words(outside_ms)}"
+            yield outside_ms, what, why, None
 
 
 def makespan_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:

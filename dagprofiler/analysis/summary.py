@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from heapq import nsmallest
+from operator import itemgetter
 from typing import Any
 
 from dagprofiler._document import ProfileData
 from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP
 from dagprofiler._document.table import edge_table, edges_of, task_table
+from dagprofiler._util import grouped
 from dagprofiler._util.json import collector_paused, jsonable, mapping_in
 from dagprofiler._util.text import (
     BYTES,
@@ -20,8 +23,9 @@ from dagprofiler._util.text import (
     quantity,
     render,
     some,
+    table_of,
 )
-from dagprofiler.analysis.critical_path import Analysis, analysis_of, route, span_note, span_rows
+from dagprofiler.analysis.critical_path import Analysis, analysis_of, route, span_block
 from dagprofiler.analysis.makespan import makespan_blocks, makespan_of
 from dagprofiler.analysis.weights import known_values
 from dagprofiler.errors import counted, short_repr
@@ -136,16 +140,16 @@ def _summary(profile: ProfileData, found: Analysis | None, edges: int) -> dict[s
         "origin": _origin(profile),
         "command": environment.command,
         "config": jsonable(profile.config)[0],
-        "notes": [*_predicted_for(profile), *_notes(profile), *moving],
+        "notes": [*_notes(profile), *moving],
     }
 
 
 def _moving(entries: Collection[TaskMetrics]) -> Iterator[str]:
     """Yield the time in which data are moved between tasks, which is in no task's own time."""
-    keys = "serialize_time_ms", "deserialize_time_ms"
-    sums = [sum(getattr(entry, key) or 0 for entry in entries) for key in keys]
-    if any(sums):
-        yield f"data: serialized in {number(sums[0])} ms, deserialized in {number(sums[1])} ms"
+    sent = sum([entry.serialize_time_ms or 0 for entry in entries])
+    received = sum([entry.deserialize_time_ms or 0 for entry in entries])
+    if sent or received:
+        yield f"data: serialized in {number(sent)} ms, deserialized in {number(received)} ms"
 
 
 #: The first words on a profile of times that nothing took.
@@ -178,18 +182,16 @@ def _origin(profile: ProfileData) -> str:
 
 def _conditions(profile: ProfileData) -> str | None:
     """Return the number of rounds, their conditions, and the statistic of the times."""
-    run, kinds = profile.run, profile.samples.rounds
+    run, kinds = profile.run, Counter(profile.samples.rounds)
     conditions = run.conditions
     if not conditions:
         return None
-    complete, warm_up = run.rounds or 0, conditions.get("warmup", 0)
-    count = complete
-    if kinds:
-        # After a failure there may be fewer rounds than requested.
-        count, warm_up = kinds.count(MEASURED), kinds.count(COLD) + kinds.count(WARM_UP)
-    words = [counted(count, "measured round") if count else "no round was measured"]
-    if complete < count:
-        words.append("not complete" if count == 1 else f"{complete} of them complete")
+    complete, warm_up = run.rounds or 0, kinds[COLD] + kinds[WARM_UP]
+    # After a failure there may be fewer rounds than requested, or some that are not complete.
+    measured = kinds[MEASURED] if kinds else complete
+    words = [counted(measured, "measured round")]
+    if complete < measured:
+        words.append(f"{complete} of them complete")
     if warm_up:
         words.append(f"{warm_up} warm-up")
     if conditions.get("fresh_process"):
@@ -198,55 +200,46 @@ def _conditions(profile: ProfileData) -> str | None:
         words.append(f"other cores kept busy: {conditions['busy_cores']}")
     if run.ended_by in ("max_rounds", "max_time_s"):
         words.append(f"ended by {run.ended_by} before the precision was reached")
-    if count > 1:
+    if measured > 1:
         words[-1] += "; times are medians"
-    elif not count and warm_up == 1:
-        words[-1] += "; times are of the cold round"
-    elif not count and warm_up:
-        words[-1] += "; times are medians of the cold round and warm-up"
+    elif warm_up and not measured:
+        words[-1] += "; times are of the warm-up"
     return ", ".join(words)
-
-
-def _predicted_for(profile: ProfileData) -> Iterator[str]:
-    """Yield the configuration of a prediction."""
-    if "prediction" in profile.sections and profile.config:
-        values = (f"{name}={short_repr(value)}" for name, value in profile.config.items())
-        yield f"parameters: {', '.join(values)}"
 
 
 def _notes(profile: ProfileData) -> Iterator[str]:
     """Yield doubts about a prediction, the engine, why figures are missing, and unfired rules."""
-    sections, origins = profile.sections, profile.origins
+    sections = profile.sections
     prediction = sections.get("prediction", {})
     if prediction.get("interval_ms"):
-        low, high = map(number, prediction["interval_ms"])
+        low, high = (number(end) for end in prediction["interval_ms"])
         yield f"95 % from {low} to {high} ms in all"
-    beyond = prediction.get("beyond", 0)
-    if beyond > 1:
-        yield f"parameters are up to {beyond:.3g} times beyond the measured values"
+    if prediction.get("beyond", 0) > 1:
+        yield f"parameters are up to {prediction['beyond']:.3g} times beyond the measured values"
     for reason in prediction.get("reasons", ()):
         yield f"not certain: {reason}"
     engine = mapping_in(sections, "engine")
     if engine:
-        latency, gap, driver = (number(engine.get(f"{n}_ms")) for n in ("latency", "gap", "driver"))
+        times = [f"{name} {number(engine.get(f'{name}_ms'))} ms" for name in _ENGINE]
+        workers = counted(engine.get("workers", 0), "worker")
         where = f"{engine.get('executor')} on {engine.get('host')}"
-        times = f"latency {latency} ms, gap {gap} ms, driver {driver} ms a task"
-        yield f"engine: {where}, {counted(engine.get('workers', 0), 'worker')}: {times}"
+        yield f"engine: {where}, {workers}: {', '.join(times)} a task"
     if "unassigned_metrics" in sections:
         yield "no times: execution_metrics named no tasks, and was not one entry for each"
     columns = {column for row in profile.samples.tasks.values() for column in row}
     for column, why in profile.environment.not_measured.items():
         if column in columns:
             yield f"{column}: {why}"
-    fired = {(entry["rule"], entry["round"]) for entry in origins.fired}
-    unfired: dict[str, list[str]] = {}
-    for entry in origins.never_fired:
-        unfired.setdefault(entry["rule"], []).append(entry["reason"])
+    origins = profile.origins
+    fired = Counter(rule for rule, _ in {(e["rule"], e["round"]) for e in origins.fired})
+    unfired = grouped((entry["rule"], entry["reason"]) for entry in origins.never_fired)
     for rule, reasons in unfired.items():
-        rounds = len(reasons) + sum(name == rule for name, _ in fired)
-        partly = f"did not fire in {len(reasons)} of {rounds} rounds"
-        what = partly if rounds > len(reasons) else "never fired"
-        yield f"rule {rule!r} {what}: {reasons[-1]}"
+        partly = f"did not fire in {len(reasons)} of {len(reasons) + fired[rule]} rounds"
+        yield f"rule {rule!r} {partly if fired[rule] else 'never fired'}: {reasons[-1]}"
+
+
+#: Times of an engine that are shown.
+_ENGINE = ("latency", "gap", "driver")
 
 
 def _path(found: Analysis | None, why_not: str, top: int) -> dict[str, Any]:
@@ -346,23 +339,27 @@ def failure_block(name: str, entry: Mapping[str, Any]) -> Block:
 
 def _task_block(tasks: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> Block:
     """Return the table of tasks; columns that nothing is known of are left out."""
-    known = {key for task in tasks for key, value in task.items() if value is not None}
     is_time = about["cost"] in ("time", None)
-    head = ["task", "time ms" if is_time else f"{about['cost']} {about['unit']}"]
-    has_interval = is_time and "low_ms" in known
-    has_state = any(task["state"] not in ("succeeded", None) for task in tasks)
-    head += ["+-"] * has_interval + ["share", "in", "out"]
-    head += ["instructions"] * ("node_weight" in known) + ["state"] * has_state
-    rows = [head]
-    for task in tasks:
-        row = [printable(task["task"]), number(task["cost"])]
-        row += [_half_width(task)] * has_interval
-        row.append("-" if task["share"] is None else f"{task['share']:.1%}")
-        row += [quantity(task[key], BYTES) for key in ("bytes_in", "bytes_out")]
-        row += [number(task["node_weight"])] * ("node_weight" in known)
-        rows.append(row + [printable(task["state"])] * has_state)
-    left = (0, len(head) - 1) if has_state else (0,)
-    return Block("tasks", rows, left, "tasks")
+    unit = "time ms" if is_time else f"{about['cost']} {about['unit']}"
+    columns: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+        "task": itemgetter("task"),
+        unit: itemgetter("cost"),
+        "+-": _half_width,
+        "share": lambda task: "-" if task["share"] is None else f"{task['share']:.1%}",
+        "in": lambda task: quantity(task["bytes_in"], BYTES),
+        "out": lambda task: quantity(task["bytes_out"], BYTES),
+        "instructions": itemgetter("node_weight"),
+        "state": lambda task: task["state"] or "-",
+    }
+    if not (is_time and any(task.get("low_ms") is not None for task in tasks)):
+        del columns["+-"]
+    if all(task["node_weight"] is None for task in tasks):
+        del columns["instructions"]
+    if all(task["state"] in ("succeeded", None) for task in tasks):
+        del columns["state"]
+    rows = [[of(task) for of in columns.values()] for task in tasks]
+    left = (0, len(columns) - 1) if "state" in columns else (0,)
+    return Block("tasks", table_of([*columns], rows), left, "tasks")
 
 
 def _half_width(task: Mapping[str, Any]) -> str:
@@ -374,12 +371,17 @@ def _half_width(task: Mapping[str, Any]) -> str:
 
 
 def _edge_block(edges: Sequence[Mapping[str, Any]]) -> Block:
-    rows = [["edge", "bytes", "on the wire", "fields"]]
-    for edge in edges:
-        name = f"{printable(edge['source'])} -> {printable(edge['target'])}"
-        sizes = (quantity(edge[key], BYTES) for key in ("size_bytes", "wire_bytes"))
-        rows.append([name, *sizes, some(edge["data_fields"] or (), 3)])
-    return Block("edges", rows, (0, 3), "edges")
+    rows = [
+        (
+            f"{edge['source']} -> {edge['target']}",
+            quantity(edge["size_bytes"], BYTES),
+            quantity(edge["wire_bytes"], BYTES),
+            some(edge["data_fields"] or (), 3),
+        )
+        for edge in edges
+    ]
+    head = ("edge", "bytes", "on the wire", "fields")
+    return Block("edges", table_of(head, rows), (0, 3), "edges")
 
 
 def _path_blocks(path: Mapping[str, Any]) -> Iterator[Block]:
@@ -403,7 +405,7 @@ def _path_blocks(path: Mapping[str, Any]) -> Iterator[Block]:
         notes.append(f"  gain if free, with enough workers, in {unit}: {words}")
     yield Block(head, notes=notes)
     if path["spans"] is not None:
-        yield Block("spans", span_rows(path["spans"]), (0, 1), "spans", [span_note(path["spans"])])
+        yield span_block(path["spans"])
 
 
 def _words(key: str) -> str:
@@ -414,8 +416,5 @@ def _meter_block(tasks: Sequence[Mapping[str, Any]]) -> Block:
     """Return a table of what was metered; columns that are 0 throughout are left out."""
     keys = dict.fromkeys(key for task in tasks for key in task if key not in _OWN)
     shown = [key for key in keys if any(task[key] for task in tasks)]
-    if not shown:
-        return Block(rows=[[]])
-    rows = [["task", *map(_words, shown)]]
-    rows += [[printable(task["task"]), *(number(task[key]) for key in shown)] for task in tasks]
-    return Block("meters", rows, (0,), "tasks")
+    rows = [(task["task"], *(task[key] for key in shown)) for task in tasks if shown]
+    return Block("meters", table_of(["task", *(_words(key) for key in shown)], rows), (0,), "tasks")

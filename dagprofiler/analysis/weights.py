@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import fsum
 from typing import Any, Callable, NamedTuple, Union
 
 from dagprofiler._document import Calibration, ProfileData
-from dagprofiler._document.table import entries_of_tasks, medians_ms
+from dagprofiler._document.table import medians_ms
 from dagprofiler._util.checks import choice, number
 from dagprofiler.errors import WeightError
 from dagprofiler.stats import median
@@ -80,31 +80,24 @@ class _Reader:
     """Reads one statistic of each task from a profile."""
 
     def __init__(self, profile: ProfileData, statistic: str) -> None:
-        self.statistic, self._profile = statistic, profile
+        self.profile, self.statistic = profile, statistic
         self.tasks: list[str] = profile.dag_structure["nodes"]
         self._samples = profile.samples
-        sources: Mapping[str, Mapping[str, Any]] | None = profile.sections.get("weight_sources")
-        self._sources = sources
-        rounds = profile.run.rounds
+        self._sources: Mapping[str, Any] | None = profile.sections.get("weight_sources")
         # Profiles without rounds come from one run.
-        self._rounds = 1 if rounds is None else rounds
-        if self._samples.rounds:
-            self._rounds = len(self._samples.measured)
-
-    def threads_run_on(self) -> bool:
-        """Return whether a task is flagged for threads, which count towards other tasks too."""
-        flags = self._profile.sections.get("statistics", {}).get("flags", {})
-        return any("several_threads" in raised for raised in flags.values())
+        rounds = 1 if profile.run.rounds is None else profile.run.rounds
+        self._rounds = len(self._samples.measured) if self._samples.rounds else rounds
 
     def weights(self, source: str, fill: float | None = None) -> Weights:
         """Return the weights from one source; without `fill` every task must have a value."""
         values = self._values(source)
         missing = [name for name in self.tasks if name not in values]
         if missing and fill is None:
-            reasons = [self._reason(name, source) for name in missing[:5]]
-            raise WeightError(source, missing, "; ".join(dict.fromkeys(reasons)))
+            reasons = dict.fromkeys(self._reason(name, source) for name in missing[:5])
+            raise WeightError(source, missing, "; ".join(reasons))
         filled = {name: values.get(name, fill or 0) for name in self.tasks}
-        unit, provenance = NAMED[source].unit, self._provenance(source)
+        provenance = self._provenance(source)
+        unit = NAMED[source].unit
         return Weights(filled, unit, source, self.statistic, provenance, tuple(missing))
 
     def samples(self, source: str) -> dict[str, list[Number]]:
@@ -113,10 +106,11 @@ class _Reader:
             return {**self._column("wall_ms"), **self._column("corrected_ms")}
         if source != "reference_time":
             return self._column(NAMED[source].column)
-        score, samples = self._calibration().score, self._column("wall_ms")
-        if self._is_corrected():
-            samples = self._column("corrected_ms")
-        return {name: [value * score for value in values] for name, values in samples.items()}
+        score, column = self._score(), "corrected_ms" if self._is_corrected() else "wall_ms"
+        return {
+            name: [value * score for value in values]
+            for name, values in self._column(column).items()
+        }
 
     def check_samples(self, source: str, statistic: str) -> None:
         """Raise a WeightError if a statistic needs samples and the profile has only medians."""
@@ -128,7 +122,7 @@ class _Reader:
             raise WeightError(source, [], reason)
 
     def _column(self, column: str) -> dict[str, list[Number]]:
-        if not self._samples.rounds or not column:
+        if not self._samples.rounds:
             return {}
         return {name: values for name in self.tasks if (values := self._samples.of(name, column))}
 
@@ -137,21 +131,21 @@ class _Reader:
         corrected = self._column("corrected_ms")
         return bool(corrected) and len(corrected) >= len(self._column("wall_ms"))
 
-    def _calibration(self) -> Calibration:
-        calibration = self._profile.environment.calibration
+    def _score(self) -> float:
+        calibration = self.profile.environment.calibration
         if calibration is None:
             raise WeightError("reference_time", [], _NO_SCALE)
-        return Calibration.from_dict(calibration)
+        return Calibration.from_dict(calibration).score
 
     def _values(self, source: str) -> dict[str, Number]:
         """Return the value of each task that has one."""
         if source == "time" and self.statistic == "median":
             # The profile's statistics and tables have the same.
-            return medians_ms(self._profile)
+            return medians_ms(self.profile)
         of = STATISTICS[self.statistic]
         values = {name: of(samples) for name, samples in self.samples(source).items()}
         if len(values) < len(self.tasks):
-            single = {name: ms for name, ms in self._single(source).items() if ms is not None}
+            single = {name: value for name, value in self._single(source) if value is not None}
             if source != "estimated" and not values.keys() >= single.keys():
                 self.check_samples(source, self.statistic)
             values = {**single, **values}
@@ -159,79 +153,53 @@ class _Reader:
         is_count = NAMED[source].unit == "instructions"
         return {name: round(v) for name, v in values.items()} if is_count else values
 
-    def _single(self, source: str) -> dict[str, Any]:
-        """Return the single value that the profile holds for each task, or None."""
+    def _single(self, source: str) -> Iterator[tuple[str, Any]]:
+        """Yield the single values that the profile holds of tasks; of one task the last counts."""
         candidate = NAMED[source].candidate
-        single: dict[str, Any] = {}
-        if source == "estimated":
-            if self._sources is None:
-                weights = self._profile.metrics.node_weights
-                return {name: weight for name, weight in weights.items() if weight > 0}
-        elif not self._rounds:
-            return {}
-        elif source == "reference_time":
-            score, walls_ms = self._calibration().score, self._single("wall_time")
-            single = {name: ms * score for name, ms in walls_ms.items() if ms is not None}
+        if source == "estimated" and self._sources is None:
+            yield from ((n, w) for n, w in self.profile.metrics.node_weights.items() if w > 0)
+        if source != "estimated" and not self._rounds:
+            return
+        if source == "reference_time":
+            score, walls_ms = self._score(), dict(self._single("wall_time"))
+            yield from ((name, ms * score) for name, ms in walls_ms.items() if ms is not None)
         elif candidate == "wall_time_ms":
-            entries = entries_of_tasks(self._profile)
-            single = {name: entry.compute_time_ms for name, entry in entries.items()}
-        sources = self._sources or {}
-        own = {name: entry[candidate] for name, entry in sources.items() if candidate in entry}
-        return {**single, **own}
+            yield from ((e.task, e.compute_time_ms) for e in self.profile.metrics.task_metrics)
+        for name, candidates in (self._sources or {}).items():
+            if candidate in candidates:
+                yield name, candidates[candidate]
 
     def _reason(self, name: str, source: str) -> str:
         """Return why a task has no value."""
         column, candidate, _, _ = NAMED[source]
         if not self._rounds and column:
             return "no round was measured"
-        own = (self._sources or {}).get(name, {}).get("reasons", {})
-        general = self._profile.environment.not_measured
-        for reasons, key in ((own, candidate), (general, candidate), (general, column)):
-            if key in reasons:
-                return str(reasons[key])
-        if self._sources is None and source == "estimated":
-            return f"{_NO_SOURCES}, and a node weight of 0 may mean a missing cost model"
-        if self._sources is None and candidate == "wall_time_ms":
-            return f"{_NO_SOURCES}, and execution_metrics has no entry of that name"
-        return f"the profile holds no {candidate}"
+        of_task = (self._sources or {}).get(name, {}).get("reasons", {})
+        reasons = {**self.profile.environment.not_measured, **of_task}
+        return str(reasons.get(candidate) or reasons.get(column) or f"it has no {candidate}")
 
     def _provenance(self, source: str) -> str:
         """Return the source in words, with the number of rounds, the host and the conditions."""
-        words = NAMED[source].words
+        run, host, words = self.profile.run, self.profile.hostname, NAMED[source].words
         if source == "estimated":
             return words
         if source == "reference_time" and not self._is_corrected():
-            words = NAMED[
-                "wall_time" if self._samples.rounds or self._rounds == 1 else "time"
-            ].words
-        words = f"{words}, {self._conditions(source)}"
-        if source != "reference_time":
-            return words
-        calibration = self._calibration()
-        taken = "" if calibration.taken_at is None else f", taken at {calibration.taken_at}"
-        return (
-            f"{words}; times this machine's calibration score of {calibration.score:.4g} "
-            f"(known to {calibration.spread:.1%}, kernel version {calibration.kernel_version}"
-            f"{taken}), which gives ms on the reference machine"
-        )
+            words = _TIME.words
+        if "prediction" in self.profile.sections:
+            words += ", predicted and not measured"
+        else:
+            rounds = f"{self.statistic} of {self._rounds} measured rounds"
+            words += f", {'one round' if self._rounds == 1 else rounds}"
+            words += " of a partial run" if run.is_partial else ""
+            words += " on an unknown host" if host is None else f" on host {host!r}"
+            if run.conditions.get("fresh_process"):
+                words += ", each in a process of its own"
+            if run.conditions.get("busy_cores"):
+                words += f", other cores kept busy: {run.conditions['busy_cores']}"
+        if source == "reference_time":
+            words += f"; times this machine's calibration score of {self._score():.4g}"
+        return words
 
-    def _conditions(self, source: str) -> str:
-        if "prediction" in self._profile.sections:
-            return "predicted and not measured"
-        counts = {len(values) for values in self.samples(source).values()} or {self._rounds}
-        count = " to ".join(str(count) for count in sorted({min(counts), max(counts)}))
-        rounds = "one round" if count == "1" else f"{self.statistic} of {count} measured rounds"
-        run = self._profile.run
-        partly = " of a partial run" if run.is_partial else ""
-        fresh = ", each in a process of its own" if run.conditions.get("fresh_process") else ""
-        busy = run.conditions.get("busy_cores", 0)
-        load = f", {busy} other core{'s' if busy > 1 else ''} kept busy" if busy else ""
-        host = self._profile.hostname
-        where = "an unknown host" if host is None else f"host {host!r}"
-        return f"{rounds}{partly} on {where}{fresh}{load}"
-
-
-_NO_SOURCES = "the profile holds no weight_sources"
 
 #: Why ``"best"`` skips counted instructions.
 _RUN_ON = (
@@ -330,9 +298,10 @@ def weights_of(
     reader = _Reader(profile, statistic)
     if source != "best":
         return reader.weights(source, fill)
+    flags = profile.sections.get("statistics", {}).get("flags", {}).values()
     refused, lacking = [], {}
     for name in SOURCES:
-        if name == "counted" and reader.threads_run_on():
+        if name == "counted" and any("several_threads" in raised for raised in flags):
             refused.append(f"\n  - {_RUN_ON}")
             continue
         try:
@@ -374,10 +343,8 @@ def samples_behind(profile: ProfileData, weights: Weights) -> dict[str, list[Num
     WeightError
         If the profile has several rounds but not their samples.
     """
-    reader, filled = _Reader(profile, "median"), set(weights.filled)
+    reader = _Reader(profile, "median")
     samples = reader.samples(weights.source)
-    if weights.source != "estimated" and any(
-        n not in samples for n in reader.tasks if n not in filled
-    ):
+    if weights.source != "estimated" and not {*known_values(weights)} <= samples.keys():
         reader.check_samples(weights.source, "distribution")
     return {name: samples.get(name, [value]) for name, value in weights.values.items()}

@@ -12,13 +12,7 @@ from typing import Any, NamedTuple
 
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, markdown, printable, render
-from dagprofiler.analysis.compare import (
-    PREDICTED,
-    WAY_OUT,
-    ProfileComparison,
-    Rows,
-    compare_profiles,
-)
+from dagprofiler.analysis.compare import ProfileComparison, Rows, compare_profiles
 from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.errors import listed
@@ -86,6 +80,14 @@ def _growth(before: int, after: int) -> str:
     return f"{after / before - 1:+.1%}" if before else f"0 -> {after // 8:,} bytes"
 
 
+class _Outcome(NamedTuple):
+    """What a gate says of a comparison: condition to what it holds for, and what is not known."""
+
+    code: int
+    failed: dict[str, list[str]]
+    missed: str
+
+
 class _Gate:
     """What makes a comparison fail: conditions, and slowdowns that might have been missed.
 
@@ -102,18 +104,17 @@ class _Gate:
         shares = [c.share for c in self._conditions if c.word == "slower" and c.share]
         self.difference = min(shares, default=DIFFERENCE)
 
-    def exit_code(self, comparison: ProfileComparison) -> int:
-        """Return the exit code, and store in the comparison what `failed` and what it `missed`."""
+    def judge(self, comparison: ProfileComparison) -> _Outcome:
+        """Return the exit code, what failed, and what may have been missed."""
         rows = comparison.rows(self._least_share)
-        failed = {one.text: one.holds(comparison, rows) for one in self._conditions}
-        comparison["failed"] = {text: names for text, names in failed.items() if names}
+        holding = {one.text: one.holds(comparison, rows) for one in self._conditions}
+        failed = {text: names for text, names in holding.items() if names}
         judged = any(row["comparable"] for _, row in rows)
-        comparison["missed"] = self._missed(rows) if judged and self._is_of_times else ""
-        if comparison["failed"]:
-            return _FAILED
+        missed = self._missed(rows) if judged and self._is_of_times else ""
+        code = 0 if judged and not (self._strict and missed) else _NOT_COMPARABLE
         if self._conditions and not self._is_of_times:
-            return 0
-        return 0 if judged and not (self._strict and comparison["missed"]) else _NOT_COMPARABLE
+            code = 0
+        return _Outcome(_FAILED if failed else code, failed, missed)
 
     def _missed(self, rows: Rows) -> str:
         """Return which slowdowns may have been missed, and how many rounds would show them."""
@@ -138,22 +139,23 @@ def compare(arguments: argparse.Namespace) -> int:
     """Compare profiles, or interleaved runs of targets, with a base."""
     gate = _Gate(arguments)
     compared = _of_runs if arguments.run else _of_files
-    comparisons = compared(arguments, gate.difference)
-    codes = [gate.exit_code(comparison) for comparison in comparisons]
+    judged = [(c, gate.judge(c)) for c in compared(arguments, gate.difference)]
     if arguments.json:
-        _output.print_json({"comparisons": [_as_json(comparison) for comparison in comparisons]})
+        _output.print_json({"comparisons": [_as_json(*pair) for pair in judged]})
     else:
         width = _output.width()
-        blocks = [_blocks(comparison, in_turns=arguments.run) for comparison in comparisons]
+        blocks = [_blocks(*pair, in_turns=arguments.run) for pair in judged]
         shown = [markdown(b) if arguments.markdown else render(b, 0, width) for b in blocks]
         _output.print_text("\n\n".join(shown))
     # One that fails counts more than one without a verdict.
+    codes = [outcome.code for _, outcome in judged]
     return _FAILED if _FAILED in codes else max(codes)
 
 
-def _as_json(comparison: ProfileComparison) -> dict[str, Any]:
+def _as_json(comparison: ProfileComparison, outcome: _Outcome) -> dict[str, Any]:
     """Return a comparison for JSON, which holds no infinite percentages and few kinds of values."""
     document = {**comparison, "headline": comparison.headline()}
+    document.update(failed=outcome.failed, missed=outcome.missed)
     differing = comparison["config_diff"].items()
     document["config_diff"] = {name: jsonable(values)[0] for name, values in differing}
     for key in ("node_weight_diff", "edge_weight_diff"):
@@ -227,30 +229,29 @@ def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -
     return compare_profiles(new, base, names=names, **how)
 
 
-def _blocks(comparison: ProfileComparison, *, in_turns: bool) -> list[Block]:
+def _blocks(comparison: ProfileComparison, outcome: _Outcome, *, in_turns: bool) -> list[Block]:
     """Return the blocks of a comparison, then what would give a verdict, and what failed."""
-    notes = [f"for a verdict: {hint}"] if (hint := _hint(comparison, in_turns=in_turns)) else []
-    notes += [f"failed: {text}: {', '.join(n)}" for text, n in comparison["failed"].items()]
-    notes += filter(None, [comparison["missed"]])
+    hint = _hint(comparison, in_turns=in_turns)
+    notes = [f"for a verdict: {hint}"] if hint else []
+    notes += [f"failed: {text}: {', '.join(names)}" for text, names in outcome.failed.items()]
+    notes += [outcome.missed] if outcome.missed else []
     return [
         replace(
             block,
             title=printable(block.title),
-            notes=[printable(words.replace(f"; {WAY_OUT}", "")) for words in block.notes],
+            notes=[printable(words) for words in block.notes],
         )
-        for block in (*comparison.blocks(), Block(notes=notes))
+        for block in (*comparison.blocks(way_out=""), Block(notes=notes))
     ]
 
 
 def _hint(comparison: ProfileComparison, *, in_turns: bool) -> str:
     """Return what would give a verdict, on a command line; "" if there is one on a task."""
-    rows = [comparison["total_time"], *comparison["task_times"].values()]
-    reasons = [row.get("reason", "") for row in rows]
     # A prediction has no samples, however its base was measured.
-    if "prediction" in comparison or reasons[0].startswith(PREDICTED):
+    is_predicted = "prediction" in comparison or "predicted" in comparison["obstacles"]
+    rows = comparison["task_times"].values()
+    if is_predicted or any(row["verdict"] != INCONCLUSIVE for row in rows):
         return ""
-    if any(row["verdict"] != INCONCLUSIVE for row in rows[1:]):
-        return ""
-    if any(WAY_OUT in reason for reason in reasons):
+    if comparison.needs_rounds:
         return _SEVERAL_ROUNDS
     return _LESS_NOISE if in_turns else f"{_LESS_NOISE}, {_IN_TURNS}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from types import FunctionType
+from types import MethodType
 from typing import Any
 
 from dagprofiler.errors import (
@@ -26,14 +27,10 @@ def check_names(names: Iterable[Any]) -> None:
     for name in names:
         if not isinstance(name, str) or not name:
             raise GraphError(f"task name {short_repr(name)}: expected a non-empty string")
-        if not name.isprintable():
-            character = next(letter for letter in name if not letter.isprintable())
+        if not name.isprintable() or "->" in name:
             raise GraphError(
-                f"task name {short_repr(name)} holds {character!a}, which cannot be printed"
-            )
-        if "->" in name:
-            raise GraphError(
-                f"task name {short_repr(name)} holds '->', which joins names in edge weights"
+                f"task name {short_repr(name)}: expected printable characters, without '->', which "
+                "joins names in edge weights"
             )
 
 
@@ -50,8 +47,7 @@ def check_task(name: Any, item: Any) -> Task:
 
 _FIELDS = ("inputs", "outputs", "config_deps", "gathers", "serializer")
 _CODECS = ("serialize", "deserialize")
-_METHODS = ("run", "compute")
-_DECLARATIONS = frozenset((*_FIELDS, *_CODECS, *_METHODS))
+_DECLARATIONS = frozenset((*_FIELDS, *_CODECS, "run", "compute"))
 
 
 class ContractReader:
@@ -66,8 +62,6 @@ class ContractReader:
     def __init__(self, default: Serializer | None) -> None:
         self._default = default
         self._of_class: dict[type[Task], Contract] = {}
-        #: Classes whose instances may differ without declaring anything themselves.
-        self._vary: set[type[Task]] = set()
         #: Equal fields are one tuple in all contracts, which a wiring knows by its identity.
         self._fields: dict[tuple[str, ...], tuple[str, ...]] = {}
         #: A function, which stays alive so that no other has its id, and what it takes.
@@ -75,8 +69,10 @@ class ContractReader:
 
     def read(self, name: str, task: Task) -> Contract:
         """Return the contract of `task`, named `name`; raise a DeclarationError for a mistake."""
-        kind = type(task)
-        contract, declares = self._of_class.get(kind), not _DECLARATIONS.isdisjoint(vars(task))
+        contract, declares = (
+            self._of_class.get(type(task)),
+            not _DECLARATIONS.isdisjoint(vars(task)),
+        )
         if contract is not None and not declares:
             return contract
         where = f"task {name!r}"
@@ -85,11 +81,8 @@ class ContractReader:
         contract = contract_of(task, parameters, self._default)
         contract.inputs = self._fields.setdefault(contract.inputs, contract.inputs)
         contract.outputs = self._fields.setdefault(contract.outputs, contract.outputs)
-        if not declares and kind not in self._vary:
-            if _speaks_for_instances(kind):
-                self._of_class[kind] = contract
-            else:
-                self._vary.add(kind)
+        if not declares and _speaks_for_its_class(task):
+            self._of_class[type(task)] = contract
         return contract
 
     def _parameters_of(self, compute: Any, where: str) -> Parameters:
@@ -107,20 +100,13 @@ class ContractReader:
         return self._parameters[key][1]
 
 
-def _speaks_for_instances(kind: type[Task]) -> bool:
-    """Tell whether instances without declarations share a contract: the class has no properties."""
-    from inspect import getattr_static
-
-    return (
-        kind.__getattribute__ is object.__getattribute__
-        and not any(hasattr(getattr_static(kind, name), "__get__") for name in _FIELDS)
-        and all(type(getattr_static(kind, name)) is staticmethod for name in _CODECS)
-        and all(type(getattr_static(kind, name)) in _PLAIN_METHODS for name in _METHODS)
+def _speaks_for_its_class(task: Task) -> bool:
+    """Tell whether others of its class share its contract: neither properties nor own codecs."""
+    kind = type(task)
+    return not (
+        any(hasattr(getattr(kind, name), "__get__") for name in _FIELDS)
+        or any(isinstance(getattr(task, name), MethodType) for name in _CODECS)
     )
-
-
-#: A function of a class made by @task is a static method.
-_PLAIN_METHODS = FunctionType, staticmethod
 
 
 def problems_of(
@@ -163,18 +149,14 @@ def _input_problems(
     takes, gathers = contract.parameters, contract.gathers
     fields = [*wiring.inputs[i], *outside]
     arriving = set(fields)
-    plain = [field for field in fields if field not in gathers]
-    if len(arriving.difference(gathers)) < len(plain):
-        for field in dict.fromkeys(plain):
+    for field, count in Counter(fields).items():
+        if count > 1 and field not in gathers:
             names = _producers(wiring, i, field, outside)
-            if len(names) > 1:
-                yield (
-                    f"input {field!r} has {len(names)} producers: "
-                    f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}; "
-                    "list it in 'gathers' to receive all"
-                )
-    for field in outside:
-        if field in gathers and len(_producers(wiring, i, field, outside)) > 1:
+            yield (
+                f"input {field!r} has {count} producers: {listed(names, show=str)}; "
+                "list it in 'gathers' to receive all"
+            )
+        elif count > 1 and field in outside:
             yield f"input {field!r} is gathered from edges and given as well"
     if contract.overrides_run:
         # Such a run() may call compute() with any arguments.
@@ -186,7 +168,7 @@ def _input_problems(
         accepted = sorted(takes.required | takes.optional)
         for field in sorted(arriving.union(gathers).difference(accepted)):
             names = _producers(wiring, i, field, outside)
-            source = f" from {', '.join(names[:5])}" if names else ""
+            source = f" from {listed(names, show=str)}" if names else ""
             yield (
                 f"compute() does not take {field!r}{source} "
                 f"(it takes: {listed(accepted, 20) or 'nothing'})"

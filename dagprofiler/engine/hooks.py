@@ -153,8 +153,8 @@ class Tracer(Hook):
         from dagprofiler.tracing.functions import FunctionCollector, Tracing
 
         limit = integer("limit", limit, 1, error=TraceError)
-        places = FunctionCollector(functions, floor_ms=floor_ms).places
-        self.tracing = Tracing(limit, places, float(floor_ms))
+        modules = FunctionCollector(functions, floor_ms=floor_ms).modules
+        self.tracing = Tracing(limit, modules, float(floor_ms))
 
 
 #: The default of ``run(hooks=...)``.

@@ -26,7 +26,6 @@ from dagprofiler.measure.machine import (
 )
 from dagprofiler.measure.pipeline import Contract
 from dagprofiler.metrics import TaskMetrics
-from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from dagprofiler._document import Calibration
@@ -37,16 +36,11 @@ Number = Union[int, float, None]
 Column = list[Optional[float]]
 
 
-def renumber(round_log: RoundLog, new: Wiring) -> list[int | None] | None:
+def renumber(round_log: RoundLog, new: Wiring) -> None:
     """Give the tasks of a round, in which the graph grew, the numbers that they have in `new`.
 
     Rules may fire in another order in each round. Of a round that failed, tasks that the other
     rounds lack are left out.
-
-    Returns
-    -------
-    list of int, or None
-        The new number of each task, None for one that is left out; None if all are the same.
 
     Raises
     ------
@@ -54,11 +48,11 @@ def renumber(round_log: RoundLog, new: Wiring) -> list[int | None] | None:
         If the round succeeded and its graph is another one.
     """
     old = round_log.wiring
+    round_log.wiring = new
     if new.same_as(old):
-        round_log.wiring = new
-        return None
+        return
     if round_log.complete:
-        _check_same(old, new)
+        _check_same(old.by_name(), new.by_name())
     index, count = {name: i for i, name in enumerate(new.names)}, len(new.names)
     tasks = [index.get(name) for name in old.names]
     slot_of = {(owner, new.field_of(slot)): slot for slot, owner in enumerate(new.owner)}
@@ -67,35 +61,27 @@ def renumber(round_log: RoundLog, new: Wiring) -> list[int | None] | None:
     round_log.times = [*chain.from_iterable(_moved(moments, tasks, count, [None] * 6))]
     round_log.ran_on = _moved(round_log.ran_on, tasks, count, 0)
     round_log.wire_bytes = _moved(round_log.wire_bytes, slots, len(new.owner), 0)
-    round_log.payload_bytes = rekeyed(round_log.payload_bytes, slots)
-    round_log.readings = rekeyed(round_log.readings, tasks)
-    round_log.tasks = rekeyed(round_log.tasks, tasks)
+    round_log.payload_bytes = _rekeyed(round_log.payload_bytes, slots)
+    round_log.readings = _rekeyed(round_log.readings, tasks)
+    round_log.tasks = _rekeyed(round_log.tasks, tasks)
     growth: Growth = round_log.growth  # type: ignore[assignment]
-    growth.estimates = rekeyed(growth.estimates, tasks)
     growth.added_s = _moved(growth.added_s, tasks, count, 0.0)
     growth.firings = [
         firing._replace(tasks=[number for i in firing.tasks if (number := tasks[i]) is not None])
         for firing in growth.firings
     ]
-    round_log.wiring = new
-    return tasks
 
 
-def _check_same(here: Wiring, first: Wiring) -> None:
+def _check_same(here: Mapping[str, Any], first: Mapping[str, Any]) -> None:
     """Raise a GraphError unless a round had the tasks, outputs and edges of the first round."""
-    of_here, of_first = here.by_name(), first.by_name()
-    differing = sorted(of_here.keys() ^ of_first.keys()) or [
-        name for name, edges in of_here.items() if edges != of_first[name]
-    ]
+    differing = sorted(
+        name for name in {*here, *first} if name not in here or here[name] != first.get(name)
+    )
     if differing:
-        name = differing[0]
-        lacks = "lacks it" if name not in of_here else "has it, the first one does not"
-        if name in of_here and name in of_first:
-            lacks = "has other outputs of it, or other edges to it"
         raise GraphError(
-            f"task {name!r}: a later round {lacks}; rounds can be compared only if "
-            "their graphs are the same: use rounds=1, or a seed if the graph depends on random "
-            "numbers"
+            f"task {differing[0]!r}: only one of two rounds has it, or its outputs and edges "
+            "differ; rounds can be compared only if their graphs are the same: use rounds=1, or a "
+            "seed if the graph depends on random numbers"
         )
 
 
@@ -110,7 +96,7 @@ def _moved(
     return moved
 
 
-def rekeyed(values: Mapping[int, Any], numbers: Sequence[int | None]) -> dict[int, Any]:
+def _rekeyed(values: Mapping[int, Any], numbers: Sequence[int | None]) -> dict[int, Any]:
     """Return values under new numbers, without those that have none."""
     pairs = ((numbers[key], value) for key, value in values.items())
     return {key: value for key, value in pairs if key is not None}
@@ -187,11 +173,6 @@ class Results:
     errors: dict[int, BaseException] = field(default_factory=dict)
     rule_failures: dict[str, BaseException] = field(default_factory=dict)
 
-    def renumber(self, numbers: Sequence[int | None]) -> None:
-        """Give the tasks other numbers."""
-        self.outputs = rekeyed(self.outputs, numbers)
-        self.errors = rekeyed(self.errors, numbers)
-
 
 class TaskNote(NamedTuple):
     """What a round has of one task besides its readings and sizes; most tasks have none of it.
@@ -267,9 +248,9 @@ class RoundLog:
 
     kind: str
     wiring: Wiring = field(repr=False, compare=False)
-    times: list[float | None]
-    ran_on: list[int]
-    wire_bytes: list[int]
+    times: list[float | None] = field(default_factory=list)
+    ran_on: list[int] = field(default_factory=list)
+    wire_bytes: list[int] = field(default_factory=list)
     payload_bytes: dict[int, int] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
     readings: dict[int, Readings] = field(default_factory=dict)
@@ -332,28 +313,22 @@ class RoundLog:
         times: list[float] = [getattr(read, n) for read in self.readings.values() for n in names]
         return sum(times)
 
-    @cached_property
-    def encode_s(self) -> Column:
-        """Time to encode each slot of the wiring; empty without instruments."""
-        wiring, spent = self.wiring, self.readings
-        column: Column = [None] * len(wiring.owner) if spent else []
-        for i, readings in spent.items():
-            first = wiring.first_slot[i]
-            column[first : first + len(readings.encode_s)] = readings.encode_s
-        return column
+    def encode_s(self, i: int) -> Sequence[float | None]:
+        """Return the time to encode each declared output of task number `i`; empty if not timed."""
+        readings = self.readings.get(i)
+        return () if readings is None else readings.encode_s
 
-    @cached_property
-    def decode_s(self) -> Column:
-        """Time to decode each input of the wiring; empty without instruments."""
-        wiring, spent = self.wiring, self.readings
-        column: Column = [None] * len(wiring.slots) if spent else []
-        for i, readings in spent.items():
-            first, end = wiring.first_input[i : i + 2]
-            places = _by_name(wiring, i) if wiring.grows else range(end - first)
-            # Inputs from outside the graph follow those from edges.
-            for place, seconds in zip(places, readings.decode_s):
-                column[first + place] = seconds
-        return column
+    def decode_s(self, i: int) -> Sequence[float]:
+        """Return the time to decode each input of task number `i`; empty if they are not timed."""
+        readings = self.readings.get(i)
+        if readings is None or not (self.wiring.grows and readings.decode_s):
+            return () if readings is None else readings.decode_s
+        by_place = dict(zip(_by_name(self.wiring, i), readings.decode_s))
+        return [by_place[place] for place in range(len(by_place))]
+
+    def payload_of(self, slot: int) -> int:
+        """Return the payload of the value in a slot."""
+        return self.payload_bytes.get(slot, self.wire_bytes[slot])
 
     def entry(self, i: int, zero_s: float) -> dict[str, Any]:
         """Return what there is of a task that has succeeded, measured with instruments, as JSON.
@@ -363,10 +338,9 @@ class RoundLog:
         zero_s
             Reading of its worker's clock from which times count.
         """
-        readings, note = self.readings[i], self.note_of(i)
-        digest = readings.digest
+        note = self.note_of(i)
         return {
-            "readings": {**readings._asdict(), "digest": digest and digest.hex(), "reasons": {}},
+            "readings": {**self.readings[i]._asdict(), "reasons": {}},
             "spans": note.spans and note.spans.shifted(-zero_s),
             "undeclared_bytes": note.undeclared_bytes,
         }
@@ -375,10 +349,7 @@ class RoundLog:
         """Enter what :meth:`entry` returned."""
         from dagprofiler.measure.instruments import Readings
 
-        readings = Readings(**entry["readings"])
-        if readings.digest is not None:
-            readings = readings._replace(digest=bytes.fromhex(entry["readings"]["digest"]))
-        self.readings[i] = readings
+        self.readings[i] = Readings(**entry["readings"])
         if entry["spans"] is not None:
             self.note(i, spans=TaskSpans(*entry["spans"]).shifted(zero_s))
         if entry["undeclared_bytes"]:
@@ -454,60 +425,6 @@ class RoundResult(NamedTuple):
     results: Results
 
 
-class Figures(NamedTuple):
-    """The figures of each task and slot: of several rounds the medians.
-
-    Attributes
-    ----------
-    deserialize_s, compute_s, serialize_s
-        Time of the phase of each task; None if it did not succeed.
-    wire_bytes, payload_bytes, undeclared_bytes
-        As in :class:`RoundLog`.
-    """
-
-    deserialize_s: Column
-    compute_s: Column
-    serialize_s: Column
-    wire_bytes: Sequence[int]
-    payload_bytes: dict[int, int]
-    undeclared_bytes: dict[int, int]
-
-
-def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
-    """Return the figures of a round: its own, or the medians of several; unknown without any."""
-    if not rounds:
-        unknown: Column = [None] * len(wiring.names)
-        return Figures(unknown, unknown, unknown, [0] * len(wiring.owner), {}, {})
-    phases = [[phase_s(round_log, start) for round_log in rounds] for start in (0, 2, 4)]
-    if len(rounds) == 1:
-        only, ((decode_s,), (compute_s,), (encode_s,)) = rounds[0], phases
-        sizes = only.wire_bytes, only.payload_bytes, only.facts("undeclared_bytes")
-        return Figures(decode_s, compute_s, encode_s, *sizes)
-    wire_bytes: list[int] = []
-    payload_bytes: dict[int, int] = {}
-    undeclared_bytes: dict[int, int] = {}
-    for slot, task in enumerate(wiring.owner):
-        seen = [round_log for round_log in rounds if round_log.succeeded(task)]
-        wire = _middle([round_log.wire_bytes[slot] for round_log in seen])
-        payload = _middle(
-            [round_log.payload_bytes.get(slot, round_log.wire_bytes[slot]) for round_log in seen]
-        )
-        wire_bytes.append(wire)
-        if payload != wire:
-            payload_bytes[slot] = payload
-    undeclared = [round_log.facts("undeclared_bytes") for round_log in rounds]
-    for task in {task for sizes in undeclared for task in sizes}:
-        undeclared_bytes[task] = _middle(
-            [
-                sizes.get(task, 0)
-                for round_log, sizes in zip(rounds, undeclared)
-                if round_log.succeeded(task)
-            ]
-        )
-    decode_s, compute_s, encode_s = [_medians(columns) for columns in phases]
-    return Figures(decode_s, compute_s, encode_s, wire_bytes, payload_bytes, undeclared_bytes)
-
-
 def phase_s(round_log: RoundLog, start: int) -> Column:
     """Return the time of a phase for each task; None for tasks that did not succeed.
 
@@ -524,16 +441,6 @@ def phase_s(round_log: RoundLog, start: int) -> Column:
     for task in round_log.errors:
         spent[task] = None
     return spent
-
-
-def _medians(columns: Sequence[Column]) -> Column:
-    rows = ([value for value in row if value is not None] for row in zip(*columns))
-    return [median(values) if values else None for values in rows]
-
-
-def _middle(sizes: list[int]) -> int:
-    """Return the lower median, a whole number of bytes; 0 without values."""
-    return sorted(sizes)[(len(sizes) - 1) // 2] if sizes else 0
 
 
 #: The six readings of the clock.
@@ -564,6 +471,8 @@ class TaskRecord:
         The error that it raised; None if it succeeded.
     round
         Number of the round, counted from 0, warm-up included.
+    number
+        Number of the task in the graph of its round.
     """
 
     task: str
@@ -575,6 +484,7 @@ class TaskRecord:
     round: int = 0
     ready_ms: float | None = None
     waited_ms: float | None = None
+    number: int = -1
 
 
 @dataclass
@@ -689,30 +599,22 @@ class RunLog:
         self.rounds.append(round_log)
         return round_log
 
-    def settle(self, round_log: RoundLog) -> list[int | None] | None:
-        """Give the tasks of a round in which the graph grew the numbers of the first such round.
-
-        Returns
-        -------
-        list of int, or None
-            As :func:`renumber`.
-        """
+    def settle(self, round_log: RoundLog) -> None:
+        """Give the tasks of a round in which the graph grew the numbers of the first such round."""
         first = next(other for other in self.rounds if other.growth is not None)
-        numbers = None
-        if first is not round_log:
-            try:
-                numbers = renumber(round_log, first.wiring)
-            except GraphError:
-                self.rounds.remove(round_log)
-                self.wiring = first.wiring
-                raise
         self.wiring = first.wiring
-        self.estimates.update(round_log.growth.estimates)  # type: ignore[union-attr]
-        return numbers
+        if first is round_log:
+            self.estimates.update(round_log.growth.estimates)  # type: ignore[union-attr]
+            return
+        try:
+            renumber(round_log, first.wiring)
+        except GraphError:
+            self.rounds.remove(round_log)
+            raise
 
     def describe_environment(self, calibrations: Iterable[Calibration]) -> None:
         """Describe the machine, and what the processes that computed had loaded."""
-        self.environment = environment(thorough=self.setup.several)
+        self.environment = environment(thorough=self.setup.options.several)
         for calibration in calibrations:
             self.environment["calibration"] = calibration.to_dict()
         for round_log in self.rounds:
@@ -733,13 +635,14 @@ class RunLog:
         metrics = None
         if error is None:
             t0, t1, t2, t3, t4, t5 = times
+            wire_bytes = round_log.wire_bytes
             metrics = TaskMetrics(
                 task=name,
                 compute_time_ms=duration_ms(t3 - t2),
                 serialize_time_ms=duration_ms(t5 - t4),
                 deserialize_time_ms=duration_ms(t1 - t0),
-                bytes_in=self.bytes_in(i, round_log),
-                bytes_out=self.bytes_out(i, round_log),
+                bytes_in=self.bytes_in(i, wire_bytes),
+                bytes_out=self.bytes_out(i, wire_bytes) + round_log.note_of(i).undeclared_bytes,
                 loop_idx=number,
             )
         return TaskRecord(
@@ -752,6 +655,7 @@ class RunLog:
             round=number,
             ready_ms=None if started_s is None else self.since_start_ms([ready_s])[0],
             waited_ms=None if started_s is None else duration_ms(started_s - ready_s),
+            number=i,
         )
 
     def _ready_s(self, round_log: RoundLog, i: int) -> float:
@@ -764,17 +668,16 @@ class RunLog:
         added_s = round_log.growth.added_s[i] if round_log.growth is not None else 0.0
         return max([*ends, added_s] if added_s else ends, default=round_log.started_s)
 
-    def bytes_in(self, i: int, round_log: RoundLog) -> int:
-        """Return the serialized length of all inputs of task number `i`."""
-        wiring, wire_bytes = self.wiring, round_log.wire_bytes
+    def bytes_in(self, i: int, wire_bytes: Sequence[int]) -> int:
+        """Return the serialized length of all inputs of task number `i`, by that of each slot."""
+        wiring = self.wiring
         slots = wiring.slots[wiring.first_input[i] : wiring.first_input[i + 1]]
         return sum([wire_bytes[slot] for slot in slots]) + self.given_bytes.get(i, 0)
 
-    def bytes_out(self, i: int, round_log: RoundLog) -> int:
-        """Return the serialized length of all outputs of task number `i`."""
+    def bytes_out(self, i: int, wire_bytes: Sequence[int]) -> int:
+        """Return the serialized length of the declared outputs of task number `i`."""
         first = self.wiring.first_slot[i]
-        declared = round_log.wire_bytes[first : first + len(self.wiring.outputs[i])]
-        return sum(declared) + round_log.note_of(i).undeclared_bytes
+        return sum(wire_bytes[first : first + len(self.wiring.outputs[i])])
 
     def since_start_ms(self, times: Iterable[float | None]) -> list[float | None]:
         """Return readings of the clock as milliseconds since the run began."""

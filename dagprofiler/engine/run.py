@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +24,6 @@ from dagprofiler.engine.hooks import Hook, RunInfo
 from dagprofiler.engine.log import Results, RoundLog, RoundResult, RunLog
 from dagprofiler.engine.setup import RunOptions, Setup, Workflow, prepare
 from dagprofiler.errors import (
-    GraphError,
     RunError,
     WorkerError,
     describe,
@@ -119,7 +118,7 @@ class ReadyQueue:
             left = filterfalse(self._skipped.__contains__, wiring.order)
             self.pop = partial(next, left, None)
             return
-        ready = ReadyTasks(wiring.targets, wiring.first_target, self._ranked, self._orders)
+        ready = ReadyTasks(wiring.below, self._ranked, self._orders)
         self.pop, self.done = ready.pop, ready.done
 
     def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
@@ -423,13 +422,6 @@ class HookCalls:
         tracing = self._only("tracing", "one Tracer records a run")
         if store is None and tracing is None:
             return setup.instruments
-        if tracing is not None:
-            from dagprofiler.tracing.functions import Tracing
-
-            if not isinstance(tracing, Tracing):
-                raise refused(
-                    f"hooks: 'tracing' must be that of a Tracer, got {short_repr(tracing)}"
-                )
         if store is not None and setup.options.rounds.fresh_process:
             raise refused(
                 "hooks: rounds in fresh processes report their tasks only when they are over, so "
@@ -466,15 +458,14 @@ class HookCalls:
 
     def close(self) -> None:
         """Close each hook once, even if some raise."""
-        while self.hooks:
+        if self.hooks:
             hook = self.hooks.pop(0)
             try:
                 hook.close()
             except Exception as error:  # noqa: BLE001  (the others must be closed too)
                 self.failures.append((f"{type(hook).__name__}.close", error))
-            except BaseException:
+            finally:
                 self.close()
-                raise
 
 
 #: The age of a calibration from which on rounds take it anew, in seconds.
@@ -545,8 +536,9 @@ class Run:
         self._kinds = kinds_of_rounds(self.log, past)
         #: The kind of the round that runs or is next, and which one it is, in words.
         self._kind = self._where = ""
-        #: Of the last round; names of tasks that failed, before the round's tasks are renumbered.
+        #: Of the last round, in which rules may have numbered tasks otherwise than in the first.
         self._results = Results()
+        self._outputs: dict[str, Mapping[str, Any]] = {}
         self._failed: dict[str, BaseException] = {}
         #: When the first round began, and what hooks had taken by then.
         self._begun: tuple[float, float] | None = None
@@ -617,8 +609,8 @@ class Run:
         """Run the whole DAG once, here or in another process."""
         log, setup = self.log, self._setup
         # The last round's outputs are no longer needed, only its measurements.
-        self._results = Results()
-        if setup.several and setup.options.rounds.collect_garbage is not None:
+        self._results, self._outputs = Results(), {}
+        if setup.options.several and setup.options.rounds.collect_garbage is not None:
             begun = perf_counter()
             gc.collect()
             log.costs.garbage_s += perf_counter() - begun
@@ -661,9 +653,9 @@ class Run:
             frontier = self._past.frontier(frontier, number)
         log.wiring = wiring = frontier.wiring
         # Each task removes its inputs; another round needs them again.
-        inputs, is_last = setup.given_inputs, not (setup.several or setup.allocation)
-        tasks, slots = len(wiring.names), len(wiring.owner)
-        round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
+        inputs, is_last = setup.given_inputs, not (setup.options.several or setup.allocation)
+        round_log = RoundLog(kind, wiring)
+        round_log.extend(len(wiring.names), len(wiring.owner))
         if instruments is not None:
             round_log.columns = dict.fromkeys(instruments.columns, "")
         self._executor.begin(instruments, wiring)
@@ -686,15 +678,9 @@ class Run:
             if contract.bound:
                 bound = contract.bound.items()
                 self.log.bound[name] = {key: short_repr(value) for key, value in bound}
-        if round_log.growth is None:
-            return
-        try:
-            numbers = self.log.settle(round_log)
-        except GraphError:
-            results.outputs = {}
-            raise
-        if numbers is not None:
-            results.renumber(numbers)
+        if round_log.growth is not None:
+            self.log.settle(round_log)
+        self._outputs = {names[i]: values for i, values in results.outputs.items()}
 
     def _add(self, result: RoundResult, kind: str) -> None:
         """Add a round that another process ran, and report it to the hooks."""
@@ -750,14 +736,13 @@ class Run:
             return
         self._ended = True
         self._executor.close()
-        log, costs = self.log, self.log.costs
-        ended_s, started_s = perf_counter(), self._setup.started
+        log, costs, setup = self.log, self.log.costs, self._setup
+        ended_s, started_s = perf_counter(), setup.started
         costs.hooks_s = self._hooks.spent_s
         costs.total_s = costs.earlier_s + ended_s - started_s
         begun_s, hooks_s = self._begun or (ended_s, costs.hooks_s)
         costs.prepare_s = begun_s - started_s - hooks_s
         # Neither tracebacks of failures nor the profile keep tasks and inputs alive.
-        setup = self._setup
         setup.given_inputs.clear()
         workflow = replace(setup.workflow, tasks=[], contracts=[], dynamic=None)
         options = RunOptions(rounds=setup.options.rounds, schedule=setup.options.schedule)
@@ -776,11 +761,11 @@ class Run:
         log, setup = self.log, self._setup
         # All rounds have ended and use one clock; the executor is not needed any more.
         log.ahead_s = SerialExecutor.ahead_s
-        names, order, outputs = log.wiring.names, log.wiring.order, self._results.outputs
-        named = {names[i]: outputs[i] for i in order if i in outputs}
+        order = [log.wiring.names[i] for i in log.wiring.order]
+        outputs = {name: self._outputs[name] for name in order if name in self._outputs}
         final = outputs.get(order[-1], {}) if order else {}
         calibrations = asked_for
-        if setup.several:
+        if setup.options.several:
             from dagprofiler.measure.calibrate import calibration_of_process
 
             calibrations = [calibration_of_process(oldest_s=_CALIBRATED_S)]
@@ -789,7 +774,7 @@ class Run:
             self._past.finish(log)
         workflow, tables = setup.workflow, Tables(log)
         seed, name = setup.options.seed, workflow.name
-        return Profile.from_run(tables, workflow.config, seed, named, final, name=name)
+        return Profile.from_run(tables, workflow.config, seed, outputs, final, name=name)
 
 
 def kinds_of_rounds(log: RunLog, past: Past | None) -> Iterator[tuple[str, str]]:
@@ -804,7 +789,7 @@ def kinds_of_rounds(log: RunLog, past: Past | None) -> Iterator[tuple[str, str]]
     measured = 0
     while log.ended_by is None:
         measured += 1
-        single = not (setup.several or setup.allocation)
+        single = not (setup.options.several or setup.allocation)
         yield MEASURED, "" if single else f" in round {measured}{of_how_many}"
         log.ended_by = _enough(log, measured, perf_counter() - since_s, earlier)
     if setup.allocation:

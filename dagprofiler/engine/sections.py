@@ -7,10 +7,9 @@ each of the three on first access, so that running does not pay for reporting.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain
 from typing import Any
 
 from dagprofiler._document.rounds import (
@@ -22,16 +21,7 @@ from dagprofiler._document.rounds import (
     rounded,
     statistics_of,
 )
-from dagprofiler.engine.log import (
-    Figures,
-    RoundLog,
-    RunLog,
-    duration_ms,
-    figures,
-    phase_s,
-    since_ms,
-)
-from dagprofiler.graph.edges import Route
+from dagprofiler.engine.log import RoundLog, RunLog, duration_ms, phase_s, since_ms
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.stats import corrected, median, summarize
 
@@ -84,19 +74,19 @@ def spans_of(log: RunLog) -> dict[str, Any]:
     }
 
 
-NO_MODEL = "the task has no cost model"
-NOT_FINISHED = "the task did not finish"
-NOT_METERED = "the task was not metered"
-NOT_CALIBRATED = "the machine was not calibrated: dagprofiler.calibrate(), or several rounds, do it"
-
 #: Candidate for a node's weight to the column of samples that it comes from.
 _METERED = {"counted_instructions": "instructions", "cpu_time_ms": "cpu_ms"}
 
-#: How to get a candidate that was not measured.
-_HOW = {
+#: Why no task has a candidate for a node's weight.
+_LACKING = {
     "counted_instructions": "not metered: run(meters='full') counts them",
     "cpu_time_ms": "not metered: run(meters='default') and several rounds measure it",
+    "estimated_instructions": "the task has no cost model",
+    "reference_time_ms": (
+        "the machine was not calibrated: dagprofiler.calibrate(), or several rounds, do it"
+    ),
 }
+_NOT_FINISHED = "the task did not finish"
 
 
 @dataclass(eq=False)
@@ -119,7 +109,7 @@ class Tables:
     def dag_structure(self) -> dict[str, Any]:
         """Return the profile's section of that name."""
         wiring, names = self.log.wiring, self.log.wiring.names
-        ends = [divmod(edge, len(names)) for edge in wiring.pairs()]
+        ends = [divmod(edge, len(names)) for edge in wiring.routes]
         return {
             "nodes": list(self.log.nodes),
             "edges": [
@@ -148,15 +138,11 @@ class Tables:
             sections["samples"] = self._samples
             if len(log.rounds) > 1:
                 sections["statistics"] = statistics_of(self._samples, differing_outputs(log))
-        sections["timeline"] = {
-            "workers": log.workers,
-            "columns": ["task", "round", "worker", *MOMENTS],
-            "records": list(
-                chain.from_iterable(
-                    self._timeline(number, round_log) for number, round_log in enumerate(log.rounds)
-                )
-            ),
-        }
+        records: list[list[Any]] = []
+        for number, round_log in enumerate(log.rounds):
+            records += self._timeline(number, round_log)
+        columns = ["task", "round", "worker", *MOMENTS]
+        sections["timeline"] = {"workers": log.workers, "columns": columns, "records": records}
         if any(round_log.facts("spans") for round_log in log.rounds):
             sections["spans"] = spans_of(log)
         if any(round_log.growth is not None for round_log in log.rounds):
@@ -168,15 +154,50 @@ class Tables:
         return sections
 
     @cached_property
-    def _figures(self) -> Figures:
-        """The figures of each task: of the measured rounds, or else of all rounds."""
-        rounds = self.log.measured() or self.log.rounds
-        wiring = self.log.wiring
-        return figures(rounds, wiring)
+    def _rounds(self) -> list[RoundLog]:
+        """The rounds of which the metrics are medians: the measured ones, or else all."""
+        return self.log.measured() or self.log.rounds
 
     @cached_property
     def _samples(self) -> dict[str, Any] | None:
         return samples_of(self.log)
+
+    @cached_property
+    def _compute_ms(self) -> list[Any]:
+        return self._phase_ms(2)
+
+    def _phase_ms(self, start: int) -> list[Any]:
+        """Return the time of a phase of each task, as :func:`phase_s`; None if none finished it."""
+        columns = [phase_s(round_log, start) for round_log in self._rounds]
+        if len(columns) == 1:
+            return [None if s is None else duration_ms(s) for s in columns[0]]
+        times = [[column[i] for column in columns] for i in range(len(self.log.wiring.names))]
+        finished = [[s for s in row if s is not None] for row in times]
+        return [duration_ms(median(row)) if row else None for row in finished]
+
+    def _sizes(self, tasks: Iterable[int], size: Callable[[RoundLog, int], int]) -> list[int]:
+        """Return a size at each place: the lower median, which is a whole number of bytes.
+
+        Parameters
+        ----------
+        tasks
+            For each place the task that must have succeeded in a round that counts.
+        size
+            Returns the size at a place in a round; 0 without such a round.
+        """
+        rounds = self._rounds
+        if len(rounds) == 1:
+            return [size(rounds[0], place) for place, _ in enumerate(tasks)]
+        medians = []
+        for place, task in enumerate(tasks):
+            sizes = sorted(size(one, place) for one in rounds if one.succeeded(task))
+            medians.append(sizes[(len(sizes) - 1) // 2] if sizes else 0)
+        return medians
+
+    @cached_property
+    def _wire_bytes(self) -> list[int]:
+        """The serialized length of the value in each slot."""
+        return self._sizes(self.log.wiring.owner, lambda one, slot: one.wire_bytes[slot])
 
     def _total_time_ms(self) -> float:
         """Return the duration of the run; of several rounds the median."""
@@ -191,67 +212,48 @@ class Tables:
 
     def _tasks(self) -> list[TaskMetrics]:
         """Return the figures of the tasks that succeeded, in execution order."""
-        wiring, of = self.log.wiring, self._figures
-        compute_ms, serialize_ms = _in_ms(of.compute_s), _in_ms(of.serialize_s)
-        deserialize_ms = _in_ms(of.deserialize_s)
-        # The bytes of all inputs, and of all slots, before each.
-        arrived = [0, *accumulate([of.wire_bytes[slot] for slot in wiring.slots])]
-        left = [0, *accumulate(of.wire_bytes)]
-        ends = zip(wiring.first_input, wiring.first_input[1:])
-        bytes_in = [arrived[end] - arrived[begin] for begin, end in ends]
-        firsts = zip(wiring.first_slot, wiring.outputs)
-        bytes_out = [left[first + len(outputs)] - left[first] for first, outputs in firsts]
-        for i, count in self.log.given_bytes.items():
-            bytes_in[i] += count
-        for i, count in of.undeclared_bytes.items():
-            bytes_out[i] += count
+        log, names, wire_bytes = self.log, self.log.wiring.names, self._wire_bytes
+        compute_ms, serialize_ms, deserialize_ms = self._compute_ms, *map(self._phase_ms, (4, 0))
+        undeclared = self._sizes(range(len(names)), lambda one, i: one.note_of(i).undeclared_bytes)
         return [
             TaskMetrics(
-                wiring.names[i],
+                names[i],
                 compute_ms[i],
                 serialize_ms[i],
                 deserialize_ms[i],
-                bytes_in[i],
-                bytes_out[i],
+                log.bytes_in(i, wire_bytes),
+                log.bytes_out(i, wire_bytes) + undeclared[i],
             )
-            for i in wiring.order
+            for i in log.wiring.order
             if compute_ms[i] is not None
         ]
 
     def _edges(self) -> list[EdgeMetrics]:
         """Return what each edge carried whose source succeeded, by source."""
-        wiring, names, of = self.log.wiring, self.log.wiring.names, self._figures
-        wire_bytes, payload_bytes, first_slot = of.wire_bytes, of.payload_bytes, wiring.first_slot
+        wiring, names, wire = self.log.wiring, self.log.wiring.names, self._wire_bytes
+        payload = self._sizes(wiring.owner, RoundLog.payload_of)
         edges = []
         for source, target, routes in wiring.edges():
-            if of.compute_s[source] is None:
+            if self._compute_ms[source] is None:
                 continue
-            data_fields, size, wire = [], 0, 0
-            for position, _ in routes:
-                slot = first_slot[source] + position
-                data_fields.append(wiring.field(source, position))
-                size += payload_bytes.get(slot, wire_bytes[slot])
-                wire += wire_bytes[slot]
-            several = self._fields(source, routes) if len(routes) > 1 else None
-            edges.append(
-                EdgeMetrics(names[source], names[target], data_fields, size, wire, several)
-            )
+            slots = [wiring.first_slot[source] + position for position, _ in routes]
+            fields = [wiring.field(source, position) for position, _ in routes]
+            size_bytes = [payload[slot] for slot in slots]
+            wire_bytes = [wire[slot] for slot in slots]
+            by_field = None
+            if len(fields) > 1:
+                by_field = {
+                    field: {"size_bytes": size, "wire_bytes": length}
+                    for field, size, length in zip(fields, size_bytes, wire_bytes)
+                }
+            ends = names[source], names[target]
+            edges.append(EdgeMetrics(*ends, fields, sum(size_bytes), sum(wire_bytes), by_field))
         return edges
-
-    def _fields(self, source: int, routes: tuple[Route, ...]) -> dict[str, dict[str, int]]:
-        """Return the sizes of each of several fields that an edge carries."""
-        wiring, of, fields = self.log.wiring, self._figures, {}
-        for position, _ in routes:
-            slot = wiring.first_slot[source] + position
-            wire = of.wire_bytes[slot]
-            sizes = {"size_bytes": of.payload_bytes.get(slot, wire), "wire_bytes": wire}
-            fields[wiring.field(source, position)] = sizes
-        return fields
 
     def _timeline(self, number: int, round_log: RoundLog) -> list[list[Any]]:
         """Return the rows of the tasks that started in a round, in execution order."""
         log, wiring = self.log, self.log.wiring
-        targets, first_target = wiring.targets, wiring.first_target
+        below = wiring.below
         readings = log.since_start_ms(round_log.times)
         moments = [readings[k : k + 6] for k in range(0, len(readings), 6)]
         ready_s = [round_log.started_s] * len(wiring.names)
@@ -261,7 +263,7 @@ class Tables:
         for source, row in enumerate(moments):
             end: Any = row[-1]
             if end is not None and source not in errors:
-                for target in targets[first_target[source] : first_target[source + 1]]:
+                for target in below[source]:
                     ready[target] = max(ready[target], end)
         names, ran_on = wiring.names, round_log.ran_on
         return [
@@ -346,40 +348,38 @@ class Tables:
 
     def _weight_sources(self) -> dict[str, Any]:
         """Return the weight of each task, and its other candidates; empty if no task has any."""
-        log = self.log
-        if not (log.estimates or self._candidates):
+        if not self._candidates:
             return {}
-        return {log.wiring.names[i]: self._sources_of(i) for i in log.wiring.order}
+        return {self.log.wiring.names[i]: self._sources_of(i) for i in self.log.wiring.order}
 
     def _sources_of(self, i: int) -> dict[str, Any]:
-        estimate = self.log.estimates.get(i)
-        entry: dict[str, Any] = {
-            "node_weight": "default" if estimate is None else "estimated_instructions"
-        }
+        has_model, finished = i in self.log.estimates, self._compute_ms[i] is not None
+        values = {candidate: column[i] for candidate, column in self._candidates.items()}
         reasons = {}
-        if self.log.estimates:
-            entry["estimated_instructions"] = estimate
-            if estimate is None:
-                reasons["estimated_instructions"] = NO_MODEL
-        finished = self._figures.compute_s[i] is not None
-        for candidate, values in self._candidates.items():
-            entry[candidate] = values[i]
-            if values[i] is None:
-                why = self._why.get(_METERED.get(candidate, ""), NOT_METERED)
-                reasons[candidate] = why if finished else NOT_FINISHED
-        return {**entry, "reasons": reasons} if reasons else entry
+        for candidate in [candidate for candidate, value in values.items() if value is None]:
+            if candidate == "estimated_instructions":
+                reasons[candidate] = _LACKING[candidate]
+            elif finished:
+                column = _METERED.get(candidate, "")
+                reasons[candidate] = self._why.get(column, "the task was not metered")
+            else:
+                reasons[candidate] = _NOT_FINISHED
+        weight = "estimated_instructions" if has_model else "default"
+        return {"node_weight": weight, **values, **({"reasons": reasons} if reasons else {})}
 
     @cached_property
     def _candidates(self) -> dict[str, list[Any]]:
-        """Each measured candidate for a node's weight, besides wall time, by task number."""
-        candidates = {name: self._medians(column) for name, column in _METERED.items()}
+        """Each candidate for a node's weight besides wall time, by task number."""
+        tasks = range(len(self.log.wiring.names))
+        candidates = {"estimated_instructions": [self.log.estimates.get(i) for i in tasks]}
+        candidates.update({name: self._medians(column) for name, column in _METERED.items()})
         calibration = self.log.environment.get("calibration")
         if calibration is not None:
-            spent_s, times_ms = self._figures.compute_s, self._medians("corrected_ms")
-            walls_ms = [None if s is None else duration_ms(s) for s in spent_s]
+            times_ms = self._medians("corrected_ms")
+            if times_ms.count(None) == len(times_ms):
+                times_ms = self._compute_ms
             candidates["reference_time_ms"] = [
-                None if ms is None else round(ms * calibration["score"], 6)
-                for ms in (walls_ms if times_ms.count(None) == len(times_ms) else times_ms)
+                None if ms is None else round(ms * calibration["score"], 6) for ms in times_ms
             ]
         return {
             name: values for name, values in candidates.items() if values.count(None) < len(values)
@@ -388,12 +388,10 @@ class Tables:
     def _medians(self, column: str) -> list[Any]:
         """Return the median of a column of samples, or None, for each task."""
         if self._samples is None:
-            return [None] * len(self.log.wiring.names)
+            return []
         kinds, tasks = self._samples["rounds"], self._samples["tasks"]
-        measured = (
-            measured_of(kinds, tasks[name].get(column, ())) for name in self.log.wiring.names
-        )
-        return [_typical(values) if values else None for values in measured]
+        rows = [measured_of(kinds, tasks[name].get(column, ())) for name in self.log.wiring.names]
+        return [_typical(values) if values else None for values in rows]
 
     @cached_property
     def _why(self) -> dict[str, str]:
@@ -408,14 +406,11 @@ class Tables:
         """Return the columns that no task has, and why."""
         metered = {column for round_log in self.log.rounds for column in round_log.columns}
         reasons = {**self.log.setup.workflow.unknown, **self._why}
-        for candidate, column in _METERED.items():
+        for candidate, why in _LACKING.items():
             if candidate not in self._candidates:
-                why = NOT_FINISHED if column in metered else _HOW[candidate]
-                reasons[candidate] = reasons.get(column, why)
-        if not self.log.estimates:
-            reasons["estimated_instructions"] = NO_MODEL
-        if "reference_time_ms" not in self._candidates:
-            reasons["reference_time_ms"] = NOT_CALIBRATED
+                column = _METERED.get(candidate, "")
+                default = _NOT_FINISHED if column in metered else why
+                reasons[candidate] = reasons.get(column, default)
         return reasons
 
 
@@ -425,10 +420,6 @@ def _in_tasks_s(round_log: RoundLog) -> float:
         return round_log.waited_s
     phases = zip(round_log.times[::2], round_log.times[1::2])
     return sum(end - start for start, end in phases if start is not None and end is not None)
-
-
-def _in_ms(seconds: Sequence[float | None]) -> list[Any]:
-    return [None if s is None else duration_ms(s) for s in seconds]
 
 
 def _typical(values: Sequence[Any]) -> Any:
@@ -504,48 +495,46 @@ def _metered(rounds: Sequence[RoundLog], i: int) -> dict[str, list[Any]]:
     return columns
 
 
+_EDGE_COLUMNS = ("serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes")
+
+
 def _edge_samples(log: RunLog) -> dict[str, Any]:
     """Return for each edge its times and sizes, with one entry a round."""
     wiring, names = log.wiring, log.wiring.names
-    inputs_of: dict[tuple[int, int], list[int]] = {}
-    for target in range(len(names)):
-        for k in range(wiring.first_input[target], wiring.first_input[target + 1]):
-            inputs_of.setdefault((wiring.owner[wiring.slots[k]], target), []).append(k)
     edges = {}
     for source, target, routes in wiring.edges():
-        slots = [wiring.first_slot[source] + position for position, _ in routes]
-        inputs = inputs_of.get((source, target), [])
-        columns: dict[str, list[Any]] = {
-            name: [] for name in ("serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes")
-        }
+        positions = [position for position, _ in routes]
+        slots = [wiring.first_slot[source] + position for position in positions]
+        fed = [slot for _, slot in wiring.feeds(target)]
+        places = [place for place, slot in enumerate(fed) if wiring.owner[slot] == source]
+        rows: list[list[Any]] = []
         for round_log in log.rounds:
             if not _is_timed(round_log) or not round_log.succeeded(source):
-                for column in columns.values():
-                    column.append(None)
+                rows.append([None] * len(_EDGE_COLUMNS))
                 continue
-            wire, payload = round_log.wire_bytes, round_log.payload_bytes
-            arrived = round_log.succeeded(target)
-            columns["serialize_ms"].append(_sum_ms(round_log.encode_s, slots))
-            columns["deserialize_ms"].append(
-                _sum_ms(round_log.decode_s, inputs) if arrived else None
-            )
-            columns["size_bytes"].append(sum(payload.get(slot, wire[slot]) for slot in slots))
-            columns["wire_bytes"].append(sum(wire[slot] for slot in slots))
-        edges[f"{names[source]}->{names[target]}"] = columns
+            decode_s = round_log.decode_s(target) if round_log.succeeded(target) else None
+            row = [
+                _sum_ms(round_log.encode_s(source), positions),
+                None if decode_s is None else _sum_ms(decode_s, places),
+                sum(round_log.payload_of(slot) for slot in slots),
+                sum(round_log.wire_bytes[slot] for slot in slots),
+            ]
+            rows.append(row)
+        edges[f"{names[source]}->{names[target]}"] = {
+            column: [row[k] for row in rows] for k, column in enumerate(_EDGE_COLUMNS)
+        }
     return edges
 
 
-def _sum_ms(seconds: Sequence[float | None], positions: Sequence[int]) -> float | None:
-    """Return the sum of some entries; None if one is missing or the round did not time them."""
-    if positions and not seconds:
-        return None
-    values = [seconds[position] for position in positions]
-    return None if None in values else rounded(sum(values) * 1e3)  # type: ignore[arg-type]
+def _sum_ms(seconds: Sequence[float | None], places: Sequence[int]) -> float | None:
+    """Return the sum of some times; None if one of them was not taken."""
+    taken = [seconds[place] if place < len(seconds) else None for place in places]
+    return None if None in taken else rounded(sum(taken) * 1e3)  # type: ignore[arg-type]
 
 
 def differing_outputs(log: RunLog) -> list[str]:
     """Return the tasks whose serialized outputs differed between rounds."""
-    digests_of: dict[int, set[bytes]] = {}
+    digests_of: dict[int, set[str]] = {}
     for round_log in log.rounds:
         for i, readings in round_log.readings.items():
             if readings.digest is not None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import ceil
+from numbers import Integral
 from operator import index
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import PLAIN, Rounds, rounds_of
 from dagprofiler._util.checks import choice, integer, names, number
@@ -21,7 +22,6 @@ from dagprofiler.errors import (
     CostModelError,
     CycleError,
     DagProfilerError,
-    GraphError,
     SerializationError,
     ValidationError,
     describe,
@@ -41,6 +41,7 @@ from dagprofiler.serializers import frames_bytes
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:
+    from dagprofiler.executors.dispatch import Dispatcher
     from dagprofiler.measure.instruments import Instrumentation
 
 Inputs = Mapping[str, Mapping[str, Any]]
@@ -143,7 +144,8 @@ class RunOptions:
 
             executor = PinnedExecutor(executor, self.schedule)
         executor = as_executor(executor, self.rounds)
-        return replace(self, executor=executor, timeout=as_timeout(self.timeout, executor))
+        timeout_s = time_limit("timeout", self.timeout, executor)
+        return replace(self, executor=executor, timeout=timeout_s)
 
     @property
     def several(self) -> bool:
@@ -193,9 +195,8 @@ class Setup:
         order.
     orders
         The task numbers of each node of the schedule, in order; empty without a schedule.
-    several, allocation
-        Whether there is more than one round, warm-up included, and whether a pass that counts
-        allocations comes last.
+    allocation
+        Whether a pass that counts allocations comes last.
     started_at
         When the run began, in seconds since 1970.
     started
@@ -210,7 +211,6 @@ class Setup:
     priorities: str | None
     ranked: list[int] | None
     orders: list[list[int]]
-    several: bool
     allocation: bool
     started_at: float
     started: float
@@ -238,7 +238,7 @@ def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -
     if options.keep and workflow.dynamic is None:
         _numbers(workflow, options.keep, "keep")
     source, ranked, orders = _order(workflow, options, estimates)
-    check_limits(options.executor or SerialExecutor, workflow.wiring.names, workflow.tasks)
+    check_limits(options.executor, workflow.wiring.names, workflow.tasks)
     instruments = options.instruments()
     if given_inputs and not encoded:
         given_inputs = _encoded(workflow, given_inputs)
@@ -251,7 +251,6 @@ def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -
         priorities=source,
         ranked=ranked,
         orders=orders,
-        several=options.several,
         allocation=instruments is not None and instruments.meters.allocation,
         started_at=started_at,
         started=started,
@@ -366,7 +365,7 @@ def ranking(
         if missing:
             raise refused(f"priorities: no time for {listed(missing)}")
         weights = [times[name] for name in names]
-    levels = bottom_levels(wiring.order, wiring.targets, wiring.first_target, weights)
+    levels = bottom_levels(wiring.order, wiring.below, weights)
     return source, sorted(range(len(names)), key=lambda i: (-levels[i], i))
 
 
@@ -406,23 +405,22 @@ def orders_of(
         If a name is unknown, a task is missing or stands twice, or the orders contradict the
         edges.
     """
-    index = {name: i for i, name in enumerate(graph.names)}
-    orders: list[list[int]] = []
-    place: dict[str, Any] = {}
-    for node, tasks in as_schedule(schedule).items():
+    number_of = {name: i for i, name in enumerate(graph.names)}
+    schedule, node_of = as_schedule(schedule), dict[str, str]()
+    for node, tasks in schedule.items():
         for name in tasks:
-            if name not in index:
+            if name not in number_of:
                 hint = did_you_mean(name, graph.names)
                 raise refused(f"schedule: node {node!r}: there is no task {name!r}{hint}")
-            if name in place:
-                raise refused(f"schedule: task {name!r} is on {place[name]!r} and on {node!r}")
-            place[name] = node
-        orders.append([index[name] for name in tasks])
-    missing = [name for name in graph.names if name not in place]
+            if name in node_of:
+                raise refused(f"schedule: task {name!r} is on {node_of[name]!r} and on {node!r}")
+            node_of[name] = node
+    missing = [name for name in graph.names if name not in node_of]
     if missing:
-        raise refused(f"schedule: no node has {', '.join(map(repr, missing[:5]))}")
+        raise refused(f"schedule: no node has {listed(missing, 5)}")
+    orders = [[number_of[name] for name in tasks] for tasks in schedule.values()]
     try:
-        check_orders(orders, graph.targets, graph.first_target)
+        check_orders(orders, graph.below)
     except CycleError as error:
         numbers: Sequence[Any] = error.cycle
         waits = " -> ".join(repr(graph.names[i]) for i in numbers)
@@ -431,10 +429,6 @@ def orders_of(
             "each other forever"
         ) from error
     return orders
-
-
-#: What the command calls executors.
-_POOLS = {"threads": "ThreadPoolExecutor", "processes": "ProcessPoolExecutor"}
 
 
 def as_executor(pool: Any, rounds: Rounds) -> Executor | None:
@@ -452,13 +446,9 @@ def as_executor(pool: Any, rounds: Rounds) -> Executor | None:
 
     executor = executor_of(pool)
     if executor is None:
-        kind, _, workers = pool.partition(":") if type(pool) is str else ("", "", "")
-        hint = ""
-        if kind in _POOLS:
-            hint = f"; give {_POOLS[kind]}({workers}), which only the command spells like this"
         raise refused(
-            "executor must be None, a concurrent.futures.Executor or an Executor of "
-            f"dagprofiler, got {short_repr(pool)}{hint}"
+            "executor must be None, a concurrent.futures.Executor, as ThreadPoolExecutor(2), or an "
+            f"Executor of dagprofiler, got {short_repr(pool)}"
         )
     if rounds.fresh_process:
         raise refused(
@@ -467,20 +457,10 @@ def as_executor(pool: Any, rounds: Rounds) -> Executor | None:
     return executor
 
 
-class EndsTasks(Protocol):
-    """What an executor says of time limits."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the profile."""
-
-    @property
-    def enforces_timeout(self) -> bool:
-        """Whether a task that exceeds its time limit is ended."""
-
-
-def as_timeout(timeout: Any, executor: Executor | None) -> float | None:
-    """Return the time limit of tasks that have none of their own, in seconds; None for none.
+def time_limit(
+    which: str, timeout: Any, executor: Executor | SerialExecutor | Dispatcher | None
+) -> float | None:
+    """Return a time limit in seconds; None for none.
 
     Raises
     ------
@@ -489,47 +469,40 @@ def as_timeout(timeout: Any, executor: Executor | None) -> float | None:
     """
     if timeout is None:
         return None
-    timeout_s = number("timeout", timeout, unit="seconds")
-    check_ends(executor or SerialExecutor, "timeout")
+    timeout_s = number(which, timeout, unit="seconds")
+    if executor is None or not executor.enforces_timeout:
+        name = "serial" if executor is None else executor.name
+        where = "a serial run" if name == "serial" else f"executor {name!r}"
+        raise refused(
+            f"{which}: {where} cannot end a task, since it runs in a thread of this process; "
+            "use an executor whose workers are processes"
+        )
     return float(timeout_s)
 
 
-def check_limits(executor: EndsTasks, names: Iterable[str], tasks: Iterable[Task]) -> None:
+def check_limits(
+    executor: Executor | SerialExecutor | Dispatcher | None,
+    names: Iterable[str],
+    tasks: Iterable[Task],
+) -> None:
     """Raise a ValidationError if a task's own time limit is none, or cannot be kept."""
     for name, task in zip(names, tasks):
         if task.timeout is not None:
-            which = f"task {name!r}: timeout"
-            number(which, task.timeout, unit="seconds")
-            check_ends(executor, which)
-
-
-def check_ends(executor: EndsTasks, which: str) -> None:
-    """Raise a ValidationError that names the argument if an executor cannot end a task."""
-    if not executor.enforces_timeout:
-        name = "a serial run" if executor.name == "serial" else f"executor {executor.name!r}"
-        raise refused(
-            f"{which}: {name} cannot end a task, since it runs in a thread of this process; "
-            "use an executor whose workers are processes"
-        )
+            time_limit(f"task {name!r}: timeout", task.timeout, executor)
 
 
 def check_inputs(inputs: Any) -> Any:
     """Return `inputs`; raise a ValidationError unless they are ``{task: {field: value}}``."""
-    problems: list[str] = []
-    if isinstance(inputs, Mapping):
-        for name, fields in inputs.items():
-            where = f"inputs of task {short_repr(name)}"
-            if not isinstance(fields, Mapping):
-                problems.append(f"{where} must be {{field: value}}, got {short_repr(fields)}")
-                continue
-            wrong = {field: field_problem(field) for field in fields}
-            problems += [
-                f"{where}: {short_repr(field)} {why}" for field, why in wrong.items() if why
-            ]
-    else:
-        problems.append(f"inputs must be {{task: {{field: value}}}}, got {short_repr(inputs)}")
-    if problems:
-        raise ValidationError([GraphError(problem) for problem in problems])
+    if not isinstance(inputs, Mapping):
+        raise refused(f"inputs must be {{task: {{field: value}}}}, got {short_repr(inputs)}")
+    for name, values in inputs.items():
+        where = f"inputs of task {short_repr(name)}"
+        if not isinstance(values, Mapping):
+            raise refused(f"{where} must be {{field: value}}, got {short_repr(values)}")
+        for field in values:
+            why = field_problem(field)
+            if why is not None:
+                raise refused(f"{where}: {short_repr(field)} {why}")
     return inputs
 
 
@@ -576,17 +549,14 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
         return None
     try:
         # ceil() converts to float, which would change a large numpy integer.
-        try:
-            instructions = index(value)
-        except TypeError:
-            instructions = ceil(value)
-        in_range = value >= 0 and instructions < 2**63
+        instructions = index(value) if isinstance(value, Integral) else ceil(value)
+        is_valid = value >= 0 and instructions < 2**63
     except (TypeError, ValueError, OverflowError):
+        is_valid = False
+    if not is_valid:
         raise CostModelError(
-            f"{where} returned {short_repr(value)}, expected a finite number or None"
-        ) from None
-    if not in_range:
-        raise CostModelError(f"{where} returned {short_repr(value)}, expected 0 to 2**63 - 1")
+            f"{where} returned {short_repr(value)}, expected None or a number from 0 to 2**63 - 1"
+        )
     return instructions
 
 

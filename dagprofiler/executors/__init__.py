@@ -94,13 +94,14 @@ class Executor(ABC):
     keeps_order = False
     folder: str | None = None
     retries = 0
-    #: Called by :meth:`capacity_changed`; a run sets it.
-    on_capacity: Callable[[], None] | None = None
 
     @property
     @abstractmethod
     def capacity(self) -> int:
-        """How many jobs it accepts at once, running and waiting; 0 if it accepts none."""
+        """How many jobs it accepts at once, running and waiting; 0 if it accepts none.
+
+        Read when a job is done, and each second.
+        """
 
     @property
     def enforces_timeout(self) -> bool:
@@ -140,14 +141,6 @@ class Executor(ABC):
         Each job has its session as its first input.
         """
         return False
-
-    def capacity_changed(self) -> None:
-        """Have the run loop read :attr:`capacity` again; call it in any thread.
-
-        The run loop also reads it whenever a job is done. Does nothing outside of a run.
-        """
-        if self.on_capacity is not None:
-            self.on_capacity()
 
     def check(self) -> None:
         """Raise if no job can finish any more; called each second without a result.

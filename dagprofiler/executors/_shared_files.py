@@ -6,8 +6,8 @@ import mmap
 import os
 import pickle
 import weakref
-from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from dagprofiler.errors import describe, refused, short_repr
@@ -24,13 +24,14 @@ _MEMORY = "/dev/shm"  # noqa: S108  (only this user can open the folders made th
 #: What must be free there: containers have 64 MB of it by default.
 _ROOM_BYTES = 1 << 30
 _PREFIX = "dagprofiler-parcels-"
-#: In the names of folders that another run removes unless their process holds a lock.
+#: Ends the names of folders that another run removes unless their process holds a lock.
 _SWEPT = "-run"
 
 #: Descriptors of the folders that this process keeps locked.
 _locks: set[int] = set()
 
 
+@dataclass(eq=False)
 class SharedFile:
     """The frames of one value in a file.
 
@@ -38,22 +39,15 @@ class SharedFile:
     ----------
     path
         The file.
-    lengths
-        The length of each frame, in bytes; negative if the frame is not a bytes
-        object but another buffer.
-    whole
-        Whether the value is one frame and not a list.
+    parts
+        The length of each frame in bytes, and whether it was a bytes object and not another buffer.
+    is_list
+        Whether the value is a list of frames.
     """
 
-    __slots__ = ("__weakref__", "lengths", "path", "whole")
-
-    def __init__(self, path: str, lengths: Sequence[int], whole: bool) -> None:  # noqa: FBT001  (pickle passes it)
-        self.path = path
-        self.lengths = lengths
-        self.whole = whole
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SharedFile, (self.path, self.lengths, self.whole)
+    path: str
+    parts: list[tuple[int, bool]]
+    is_list: bool
 
     @classmethod
     def of(cls, frames: Any, folder: str) -> SharedFile:
@@ -66,8 +60,8 @@ class SharedFile:
         """
         from tempfile import mkstemp
 
-        parts = frames if isinstance(frames, list) else [frames]
-        views = [memoryview(part) for part in parts]
+        is_list = isinstance(frames, list)
+        views = [memoryview(frame) for frame in (frames if is_list else [frames])]
         descriptor, path = mkstemp(dir=folder)
         try:
             with open(descriptor, "wb") as file:
@@ -75,11 +69,7 @@ class SharedFile:
         except OSError:
             _remove(path)
             raise
-        lengths = [
-            view.nbytes if isinstance(part, bytes) else -view.nbytes
-            for part, view in zip(parts, views)
-        ]
-        return cls(path, lengths, parts is not frames)
+        return cls(path, [(view.nbytes, isinstance(view.obj, bytes)) for view in views], is_list)
 
     def frames(self, decode: Codec) -> Any:
         """Return the frames for `decode`: views of the file, but bytes for bytes objects.
@@ -88,13 +78,13 @@ class SharedFile:
         """
         with open(self.path, "rb") as file:
             view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        if self.whole:
+        if not self.is_list:
             return view if decode is pickle.loads else bytes(view)
         frames, start = FrameList(), 0
-        for length in self.lengths:
-            frame = view[start : start + abs(length)]
-            start += abs(length)
-            frames.append(bytes(frame) if length >= 0 else frame)
+        for length, is_bytes in self.parts:
+            frame = view[start : start + length]
+            frames.append(bytes(frame) if is_bytes else frame)
+            start += length
         return frames
 
 
@@ -148,19 +138,20 @@ class SharedFiles:
     def __init__(self, within: str | None = None) -> None:
         from tempfile import mkdtemp
 
-        place = _roomy() if within is None else within
+        in_memory = within is None and _memory_has_room()
+        place = _MEMORY if in_memory else within
         try:
             self.folder = mkdtemp(prefix=_PREFIX, dir=place)
         except (OSError, TypeError) as error:
             where = "for temporary files" if place is None else short_repr(place)
             raise refused(f"executor: folder {where}: {describe(error)}") from error
-        self._lock: int | None = None
-        if place is _MEMORY:
-            self._lock = _locked(self.folder)
+        self._lock = _locked(self.folder) if in_memory else None
+        if self._lock is not None:
+            _locks.add(self._lock)
             # From here on others may sweep it: they find it locked, as long as this process lives.
             os.rename(self.folder, self.folder + _SWEPT)
             self.folder += _SWEPT
-            _sweep(place)
+            _sweep()
         self._finalizer = weakref.finalize(self, _discard, self.folder)
 
     def close(self) -> None:
@@ -169,7 +160,8 @@ class SharedFiles:
         self._finalizer.detach()
         lock, self._lock = self._lock, None
         if lock is not None:
-            _unlock(lock)
+            _locks.remove(lock)
+            os.close(lock)
 
 
 def _discard(folder: str) -> None:
@@ -185,14 +177,11 @@ def _discard(folder: str) -> None:
 
 
 def _locked(folder: str) -> int | None:
-    """Lock a folder until :func:`_unlock` or the end of this process.
-
-    None if it does not exist, or another process has locked it.
-    """
+    """Return a descriptor that locks a folder; None if another one does, or it is not ours."""
     import fcntl
 
     try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        lock = os.open(folder, os.O_RDONLY)
     except OSError:
         return None
     try:
@@ -200,13 +189,19 @@ def _locked(folder: str) -> int | None:
     except OSError:
         os.close(lock)
         return None
-    _locks.add(lock)
     return lock
 
 
-def _unlock(lock: int) -> None:
-    _locks.remove(lock)
-    os.close(lock)
+def _sweep() -> None:
+    """Remove the folders of killed runs, which otherwise occupy memory forever."""
+    from glob import iglob
+    from shutil import rmtree
+
+    for folder in iglob(f"{_MEMORY}/{_PREFIX}*{_SWEPT}*"):
+        lock = _locked(folder)
+        if lock is not None:
+            rmtree(folder, ignore_errors=True)
+            os.close(lock)
 
 
 def _forget_locks() -> None:
@@ -219,22 +214,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_locks)
 
 
-def _sweep(place: str) -> None:
-    """Remove the folders of killed runs, which otherwise occupy memory forever."""
-    from shutil import rmtree
-
-    for name in os.listdir(place):
-        folder = os.path.join(place, name)
-        lock = _locked(folder) if name.startswith(_PREFIX) and _SWEPT in name else None
-        if lock is not None:
-            rmtree(folder, ignore_errors=True)
-            _unlock(lock)
-
-
-def _roomy() -> str | None:
-    """Return the folder in memory, if it exists and has room."""
+def _memory_has_room() -> bool:
+    """Tell whether there is a folder in memory, and room in it."""
     with suppress(OSError, AttributeError):
         state = os.statvfs(_MEMORY)
-        if state.f_bavail * state.f_frsize >= _ROOM_BYTES and os.access(_MEMORY, os.W_OK):
-            return _MEMORY
-    return None
+        return state.f_bavail * state.f_frsize >= _ROOM_BYTES and os.access(_MEMORY, os.W_OK)
+    return False

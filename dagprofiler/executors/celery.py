@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, NamedTuple
 
-from dagprofiler.errors import describe, needs_extra, refused, short_repr
+from dagprofiler.errors import describe, needs_extra, refused
 from dagprofiler.executors import Executor, running_future, settle
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.executors.jobs import JobResult
@@ -40,15 +42,16 @@ class _Worker(NamedTuple):
     heard_s: float
 
 
+@dataclass
 class _PendingTask:
     """A job that was sent and has not returned.
 
     Attributes
     ----------
-    future
-        Of its result.
     result
         Celery's ``AsyncResult``.
+    future
+        Of its result.
     sent_s
         When it was sent.
     seen
@@ -57,14 +60,11 @@ class _PendingTask:
         How many roll calls in a row have not found it.
     """
 
-    __slots__ = ("future", "missed", "result", "seen", "sent_s")
-
-    def __init__(self, result: Any) -> None:
-        self.future = running_future()
-        self.result = result
-        self.sent_s = monotonic()
-        self.seen = False
-        self.missed = 0
+    result: Any
+    future: Future[JobResult] = field(default_factory=running_future)
+    sent_s: float = field(default_factory=monotonic)
+    seen: bool = False
+    missed: int = 0
 
 
 class CeleryExecutor(Executor):
@@ -130,9 +130,9 @@ class CeleryExecutor(Executor):
     @property
     def capacity(self) -> int:
         """Two jobs for each process of the workers."""
+        # A copy, since another thread changes it.
         workers = [*self._workers.values()]
-        processes: int = sum(worker.answer["processes"] for worker in workers)
-        return JOBS_PER_WORKER * processes
+        return JOBS_PER_WORKER * sum(int(worker.answer["processes"]) for worker in workers)
 
     def open(self) -> None:
         """Find the workers.
@@ -151,27 +151,21 @@ class CeleryExecutor(Executor):
             raise refused("CeleryExecutor: the app has no result backend: Celery(..., backend=...)")
         self._shared_files = SharedFiles(self._shared_folder)
         self._workers, deadline_s = {}, monotonic() + self._patience_s
-        try:
-            # Those of a busy machine take long to answer.
-            while not self._workers and monotonic() < deadline_s:
-                # Stop at as many answers as last time, instead of waiting for others.
-                self._note(self._call_roll([], self._answers or None))
-        except Exception as error:
-            raise refused(
-                f"CeleryExecutor: the workers cannot be reached: {describe(error)}"
-            ) from error
+        # Those of a busy machine take long to answer.
+        while not self._workers and monotonic() < deadline_s:
+            # Stop at as many answers as last time, instead of waiting for others.
+            self._note(self._call_roll([], self._answers or None))
         if not self._workers:
             raise refused(
                 f"CeleryExecutor: no worker of app {self._app.main!r} takes jobs from queue "
                 f"{self._queue()!r}: start one, of an app with include=[{_WORKER_MODULE!r}]"
             )
-        apart = [name for name, worker in self._workers.items() if not worker.answer["reaches"]]
-        if not apart:
+        if all(worker.answer["reaches"] for worker in self._workers.values()):
             self.folder = self._shared_files.folder
         elif self._shared_folder is not None:
             raise refused(
-                f"CeleryExecutor: folder: worker {apart[0]!r} cannot write into "
-                f"{self._shared_folder!r}, or it is not the same folder there"
+                f"CeleryExecutor: folder: not all workers can write into {self._shared_folder!r}, "
+                "or it is not the same folder there"
             )
         self._closed = threading.Event()
         self._taker = self._start(self._take_results)
@@ -273,12 +267,11 @@ class CeleryExecutor(Executor):
                 for pending in [*self._pending.values()]:
                     pending.result.ready()
                 closed.wait(_POLL_S)
-            except TimeoutError:
+            except (TimeoutError, socket.timeout):
                 pass
             except Exception as error:  # noqa: BLE001  (a backend may raise anything)
-                if type(error).__name__ != "timeout":  # Python 3.9's socket.timeout
-                    for job in [*self._pending]:
-                        self._lose(job, f"the result backend: {describe(error)}")
+                for job in [*self._pending]:
+                    self._lose(job, f"the result backend: {describe(error)}")
 
     def _watch(self, closed: threading.Event) -> None:
         """Look for lost jobs while jobs are pending."""
@@ -289,8 +282,8 @@ class CeleryExecutor(Executor):
                 self._look_for(jobs)
 
     def _look_for(self, jobs: list[str]) -> None:
-        roll: dict[str, dict[str, Any]] = {}
         # Without a broker there are no answers.
+        roll: dict[str, dict[str, Any]] = {}
         with suppress(Exception):
             roll = self._call_roll(jobs, None)
         self._note(roll)
@@ -352,9 +345,7 @@ def _outcome(result: Any) -> JobResult:
     from dagprofiler.executors.celery_worker import from_text
 
     value = result.result
-    if result.state == "SUCCESS":
-        outcome: JobResult = from_text(value)
-        return outcome
-    if isinstance(value, Exception):
-        raise value
-    raise RuntimeError(f"its state in Celery is {result.state}: {short_repr(value)}")
+    if result.state != "SUCCESS":
+        raise value if isinstance(value, Exception) else RuntimeError(f"{result.state}: {value}")
+    outcome: JobResult = from_text(value)
+    return outcome

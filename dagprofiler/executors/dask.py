@@ -6,17 +6,26 @@ import pickle
 from collections import Counter
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from contextlib import suppress
+from dataclasses import dataclass, field
 from operator import itemgetter
 from threading import Lock
+from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from dagprofiler._util.checks import integer
-from dagprofiler.errors import describe, needs_extra, refused, short_repr
+from dagprofiler.errors import needs_extra, refused, short_repr
 from dagprofiler.executors import Executor, running_future, settle
-from dagprofiler.executors.jobs import JobResult
+from dagprofiler.executors.jobs import Job, JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import frames_bytes
+
+#: One topic of events for all runs: a scheduler keeps the last events of each topic forever.
+TOPIC = "dagprofiler"
+
+#: Outputs up to this size are sent with the record, and values with the jobs: to fetch one takes as
+#: long as a task.
+_SMALL_BYTES = 10_000
 
 #: How long a cluster may have no worker: a nanny starts another one in a few seconds.
 _WITHOUT_WORKERS_S = 60.0
@@ -24,8 +33,21 @@ _WITHOUT_WORKERS_S = 60.0
 #: Larger values are sent to a worker, and lost with it; the scheduler keeps smaller ones.
 _KEPT_BYTES = 10_000_000
 
+_DISCONNECTED = "the connection to the scheduler was lost"
+
 #: What Dask takes for the bandwidth between workers before it has measured one.
 _BYTES_PER_S = 100e6
+
+
+@dataclass
+class Held:
+    """The serialized value of one output, as a worker holds it."""
+
+    frames: Any
+
+    def __sizeof__(self) -> int:
+        # Dask uses it to place tasks near their inputs, and to limit memory.
+        return object.__sizeof__(self) + frames_bytes(self.frames)
 
 
 class _Output(NamedTuple):
@@ -36,24 +58,24 @@ class _Output(NamedTuple):
     workers: set[str]
 
 
+@dataclass
 class _SentJob:
     """A job that was sent and has not returned.
 
     Attributes
     ----------
-    future, in_dask
-        The future that this process waits for, and Dask's own.
-    worker
-        The worker that it was sent to.
+    in_dask, worker
+        Dask's future of it, and the worker that it was sent to.
+    future
+        The future that this process waits for.
     lost
         A text for each worker that died with it.
     """
 
-    def __init__(self, in_dask: Any, worker: str) -> None:
-        self.future = running_future()
-        self.in_dask = in_dask
-        self.worker = worker
-        self.lost: list[str] = []
+    in_dask: Any
+    worker: str
+    future: Future[JobResult] = field(default_factory=running_future)
+    lost: list[str] = field(default_factory=list)
 
 
 class DaskExecutor(Executor):
@@ -104,17 +126,9 @@ class DaskExecutor(Executor):
         self.retries = integer("DaskExecutor: retries", retries)
         self._client: Any = None
         self._cluster: Any = None
-        self._run = ""
-        self._submitted = 0
-        self._capacity = 0
-        #: The threads of each worker, by its address.
+        #: The threads of each worker, by its address; whether workers have come or gone since.
         self._workers: dict[str, int] = {}
-        #: How long jobs took altogether, and how many.
-        self._took_s, self._done = 0.0, 0
-        #: Whether workers have come or gone since the last count.
         self._changed = True
-        #: Why nothing can be submitted any more.
-        self._broken = ""
         #: The jobs that have not returned, by Dask's keys.
         self._sent: dict[str, _SentJob] = {}
         self._lock = Lock()
@@ -125,15 +139,12 @@ class DaskExecutor(Executor):
         if self._changed:
             self._changed = False
             self._workers = {**self._client.nthreads()}
-            # A cluster may start its workers when it has tasks.
-            self._capacity = max(1, JOBS_PER_WORKER * sum(self._workers.values()))
-        return self._capacity
+        # A cluster may start its workers when it has tasks.
+        return max(1, JOBS_PER_WORKER * sum([*self._workers.values()]))
 
     def open(self) -> None:
         """Connect to the cluster, or start one."""
         from concurrent.futures import ThreadPoolExecutor
-
-        from dagprofiler.executors._dask_worker import TOPIC, Anywhere
 
         # Ctrl-C in the middle of it would leave a cluster that can be neither used nor ended.
         with ThreadPoolExecutor(1) as thread:
@@ -141,13 +152,17 @@ class DaskExecutor(Executor):
         client = self._client
         # By default it collects messages for 10 ms, to send many at once; here there are few.
         client.scheduler_comm.interval = 0
-        self._run, self._broken, self._changed = f"dagprofiler-{uuid4().hex}", "", True
+        #: What keys of the run begin with, and how many jobs it has sent.
+        self._run, self._submitted = f"dagprofiler-{uuid4().hex}", 0
+        self._workers, self._changed = {}, True
+        #: Since when there is no worker, while there is none.
+        self._empty_since = monotonic()
+        #: How long jobs took altogether, and how many.
+        self._took_s, self._done = 0.0, 0
         client.subscribe_topic(TOPIC, self._heard)
         client.subscribe_topic("all", self._heard_of_workers)
-        if not _checked(client):
-            self._wait_for_workers()
-        self._took_s, self._done = 0.0, 0
-        client.register_plugin(Anywhere(self._run), name=self._run)
+        _check_versions(client)
+        client.register_plugin(_anywhere(self._run), name=self._run)
 
     def _connect(self) -> None:
         """Connect to the cluster; without one, start one."""
@@ -164,26 +179,19 @@ class DaskExecutor(Executor):
                     threads_per_worker=1, dashboard_address="127.0.0.1:0"
                 )
         elif isinstance(place, Client):
-            if place.status != "running":
-                raise refused(
-                    f"DaskExecutor: expected a client that is connected, got {short_repr(place)}"
-                )
             place, security = place.scheduler.address, place.security
         # A separate client: the subscriptions of the user's belong to the user.
         self._client = Client(place, security=security, set_as_default=False)
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Have a worker call the job with the values of Dask's futures."""
-        from dagprofiler.executors._dask_worker import perform_job
-
+        self.check()
         self._submitted += 1
         key = f"{self._run}-{self._submitted}"
         with self._lock:
-            if self._broken:
-                raise BrokenExecutor(self._broken)
             worker = self._first_free([data for data in handles if type(data) is _Output])
             in_dask = self._client.submit(
-                perform_job,
+                _perform,
                 job,
                 key,
                 *(data.future if type(data) is _Output else data for data in handles),
@@ -197,6 +205,13 @@ class DaskExecutor(Executor):
             job_sent = self._sent[key] = _SentJob(in_dask, worker)
         in_dask.add_done_callback(self._ended)
         return job_sent.future
+
+    def check(self) -> None:
+        """Raise if the scheduler is gone, or has had no worker for long."""
+        if self._client.status != "running":
+            raise BrokenExecutor(_DISCONNECTED)
+        if not self._workers and monotonic() - self._empty_since > _WITHOUT_WORKERS_S:
+            raise BrokenExecutor(f"the cluster has had no worker for {_WITHOUT_WORKERS_S:g} s")
 
     def _take(self, key: str) -> _SentJob | None:
         """Return a job, which has not returned until now; None if it has."""
@@ -212,9 +227,9 @@ class DaskExecutor(Executor):
 
         def starts(worker: str) -> tuple[Any, ...]:
             load = jobs[worker] / threads[worker]
+            queue_s = load * job_s if load >= 1 else 0.0
             missing = sum(data.size_bytes for data in inputs if worker not in data.workers)
-            start_s = load * job_s * (load >= 1) + missing / _BYTES_PER_S
-            return load >= JOBS_PER_WORKER, start_s, load, missing
+            return load >= JOBS_PER_WORKER, queue_s + missing / _BYTES_PER_S, load, missing
 
         worker = min(threads, key=starts, default="")
         for data in inputs:
@@ -223,10 +238,8 @@ class DaskExecutor(Executor):
 
     def put(self, frames: Any) -> Any:
         """Send a value to the cluster; a small one is sent with the jobs."""
-        from dagprofiler.executors._dask_worker import SMALL_BYTES, Held
-
         held, size_bytes = Held(frames), frames_bytes(frames)
-        if size_bytes <= SMALL_BYTES:
+        if size_bytes <= _SMALL_BYTES:
             return held
         if size_bytes <= _KEPT_BYTES:
             # As a task, which is done again if its worker dies.
@@ -235,14 +248,12 @@ class DaskExecutor(Executor):
 
     def fetch(self, handle: Any) -> Any:
         """Fetch a value, unless it came with its record."""
-        from dagprofiler.executors._dask_worker import Held
-
         if isinstance(handle, Held):
             return handle.frames
         try:
             return handle.future.result().frames
         except CancelledError as error:
-            raise ConnectionError(self._broken or "Dask has lost the output") from error
+            raise ConnectionError("Dask has lost the output") from error
 
     def close(self) -> None:
         """Disconnect from the cluster; end it, if :meth:`open` started it."""
@@ -252,8 +263,14 @@ class DaskExecutor(Executor):
             self._sent.clear()
         self._client = self._cluster = None
         try:
+            # A lost scheduler needs no message.
+            with suppress(Exception):
+                if client.status == "running":
+                    client.unsubscribe_topic(TOPIC)
+                    client.unsubscribe_topic("all")
+                    client.unregister_scheduler_plugin(self._run)
             if client is not None:
-                _leave(client, "" if cluster else self._run)
+                client.close()
         finally:
             if cluster is not None:
                 cluster.close()
@@ -270,8 +287,6 @@ class DaskExecutor(Executor):
 
     def _with_handles(self, packed: bytes, sent: _SentJob, worker: str) -> JobResult:
         """Return the result of a job with a handle for each output."""
-        from dagprofiler.executors._dask_worker import Held
-
         result: JobResult = pickle.loads(packed)
         result.attempts = (*result.attempts, *sent.lost)
         in_dask = sent.in_dask
@@ -294,34 +309,15 @@ class DaskExecutor(Executor):
         action, worker = change.get("action"), str(change.get("worker"))
         if action == "remove-worker":
             self._workers.pop(worker, None)
+            self._empty_since = monotonic()
             # Tasks of a worker that is retired, as the cluster shrinks, go to another one.
             for key in () if change.get("expected") else change.get("processing-tasks", ()):
-                self._was_lost(key, worker)
-            if not self._workers:
-                self._wait_for_workers()
+                self._was_lost(key, f"worker {worker} died")
         elif action == "add-worker":
             self._workers[worker] = 1
         else:
             return
         self._changed = True
-        self.capacity_changed()
-
-    def _wait_for_workers(self) -> None:
-        client = self._client
-        if client is not None:
-            client.loop.add_callback(
-                client.loop.call_later, _WITHOUT_WORKERS_S, self._check_workers, client
-            )
-
-    def _check_workers(self, client: Any) -> None:
-        """Give up if no worker has come meanwhile."""
-        if self._workers or client is not self._client:
-            return
-        with self._lock:
-            self._broken = f"the cluster has had no worker for {_WITHOUT_WORKERS_S:g} s"
-            keys = [*self._sent]
-        for key in keys:
-            self._fail(key, BrokenExecutor(self._broken))
 
     def _fail(self, key: str, error: BaseException) -> None:
         """Fail a job, unless it has returned."""
@@ -331,59 +327,80 @@ class DaskExecutor(Executor):
             # Otherwise Dask would retry it.
             sent.in_dask.release()
 
-    def _was_lost(self, key: str, worker: str) -> None:
+    def _was_lost(self, key: str, reason: str) -> None:
         """Record that a job was lost with its worker; fail it after the last attempt."""
         sent = self._sent.get(key)
-        if sent is None:
-            return
-        sent.lost.append(f"worker {worker} died")
-        attempts = len(sent.lost)
-        if attempts > self.retries:
-            which = f" (attempt {attempts} of {self.retries + 1})" if self.retries else ""
-            self._fail(key, ConnectionError(f"worker {worker} died{which}"))
+        if sent is not None:
+            sent.lost.append(reason)
+            if len(sent.lost) > self.retries:
+                self._fail(key, ConnectionError(reason))
 
     def _ended(self, in_dask: Any) -> None:
         """Fail a job that ended without sending a result."""
         if in_dask.status == "error":
             self._fail(in_dask.key, in_dask.exception())
+        elif getattr(self._client, "status", None) != "running":
+            self._fail(in_dask.key, BrokenExecutor(_DISCONNECTED))
         elif in_dask.status != "finished":
-            if self._client is None or self._client.status == "running":
-                self._fail(in_dask.key, ConnectionError(f"its state in Dask is {in_dask.status}"))
-            else:
-                self._broken = "the connection to the scheduler was lost"
-                self._fail(in_dask.key, BrokenExecutor(self._broken))
+            self._fail(in_dask.key, ConnectionError(f"its state in Dask is {in_dask.status}"))
 
 
-def _leave(client: Any, plugin: str) -> None:
-    """Disconnect a client, and remove the scheduler's plugin of this name, if there is one."""
-    from dagprofiler.executors._dask_worker import TOPIC
-
-    # A lost scheduler needs no message.
-    with suppress(Exception):
-        if client.status == "running":
-            client.unsubscribe_topic(TOPIC)
-            client.unsubscribe_topic("all")
-            if plugin:
-                client.unregister_scheduler_plugin(plugin)
-    client.close()
-
-
-def _checked(client: Any) -> int:
-    """Return the number of workers, if all have this version of the library."""
+def _check_versions(client: Any) -> None:
+    """Refuse a cluster without this version of the library: its plugin would end a worker."""
     from pkgutil import resolve_name
 
-    # A plugin that a worker cannot import would end it.
     version = "dagprofiler:__version__"
     ours = resolve_name(version)
-    versions = client.run(resolve_name, version, on_error="return")
-    count = len(versions)
+    answers = client.run(resolve_name, version, on_error="return")
     try:
-        versions["the scheduler"] = client.run_on_scheduler(resolve_name, version)
+        answers["the scheduler"] = client.run_on_scheduler(resolve_name, version)
     except Exception as error:  # noqa: BLE001  (the scheduler's import may raise anything)
-        versions["the scheduler"] = error
-    for where, answer in versions.items():
+        answers["the scheduler"] = error
+    for where, answer in answers.items():
         # A worker that has just died cannot be reached.
         if answer != ours and not isinstance(answer, OSError):
-            reason = describe(answer) if isinstance(answer, Exception) else answer
-            raise refused(f"DaskExecutor: expected dagprofiler {ours}, got {reason} at {where}")
-    return count
+            raise refused(f"DaskExecutor: expected dagprofiler {ours}, got {answer!r} at {where}")
+
+
+def _anywhere(run: str) -> Any:
+    """Return a plugin that lets a task whose worker has gone, with all others, run on any new one.
+
+    Dask itself would wait for that worker. The keys of the tasks begin with `run`.
+    """
+    from distributed import SchedulerPlugin
+
+    class Anywhere(SchedulerPlugin):  # type: ignore[misc]  # Dask has no types
+        async def start(self, scheduler: Any) -> None:
+            self.scheduler = scheduler
+
+        def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
+            if finish == "no-worker" and str(key).startswith(run):
+                self.scheduler.tasks[key].worker_restrictions = None
+
+    return Anywhere()
+
+
+def _perform(job: Job, key: str, *inputs: Any) -> Any:
+    """Run a job in a worker: send its result as an event, return its large outputs, which stay.
+
+    The event arrives before Dask reports that the job is done: both use the same stream.
+    """
+    from distributed import get_worker
+
+    if not all(isinstance(data, Held) for data in inputs):
+        raise RuntimeError("an input was lost with its worker and could not be computed again")
+    begun = perf_counter()
+    result = job([held.frames for held in inputs])
+    took_s = perf_counter() - begun
+    stay: dict[tuple[int, str], Held] = {}
+
+    def leave(k: int, field: str, frames: Any) -> Any:
+        if result.records[k].wire_bytes[field] <= _SMALL_BYTES:
+            return frames
+        stay[k, field] = Held(frames)
+        return None
+
+    sent = result.replace(leave)
+    packed, worker = pickle.dumps(sent, pickle.HIGHEST_PROTOCOL), get_worker()
+    worker.log_event(TOPIC, (key, worker.address, took_s, packed))
+    return next(iter(stay.values())) if len(stay) == 1 else stay

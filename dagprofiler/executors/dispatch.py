@@ -251,20 +251,12 @@ class Batcher:
         at_once
             Whether to send all jobs, even more than the executor accepts.
         """
-        alone = sum(task.share == 1 for task in self.waiting)
-        most = max(1, self.free - alone)
-        jobs: list[list[SubmittedTask]] = []
-        batches: list[list[SubmittedTask]] = []
-        turn = 0
-        for task in self.waiting:
-            if task.share < 1 and len(batches) == most:
-                # In turns: those of the highest priority are the first of their jobs.
-                batches[turn % most].append(task)
-                turn += 1
-                continue
-            jobs.append([task])
-            if task.share < 1:
-                batches.append(jobs[-1])
+        short = [task for task in self.waiting if task.share < 1]
+        alone = [[task] for task in self.waiting if task.share == 1]
+        most = max(1, self.free - len(alone))
+        # In turns: those of the highest priority are the first of their jobs.
+        batches = [short[k::most] for k in range(min(most, len(short)))]
+        jobs = batches + alone
         count = len(jobs) if at_once else max(0, self.free)
         self.waiting = [task for tasks in jobs[count:] for task in tasks]
         self._load = sum(task.share for task in self.waiting)
@@ -306,6 +298,8 @@ class Dispatcher:
     def __init__(
         self, executor: Executor, *, config: Config, seed: int | None, timeout_s: float | None
     ) -> None:
+        self.name = executor.name
+        self.enforces_timeout = executor.enforces_timeout
         self._executor = executor
         self._timeout_s = timeout_s
         parent = os.getpid() if executor.starts_workers else None
@@ -319,22 +313,12 @@ class Dispatcher:
         #: How many tasks were submitted here and are not returned.
         self._running = 0
         self._pending: dict[Future[Any], PendingJob] = {}
-        #: Finished futures and when they finished; None for a change of capacity.
-        self._done: SimpleQueue[tuple[Any, float]] = SimpleQueue()
+        #: Finished futures and when they finished.
+        self._done: SimpleQueue[tuple[Future[Any], float]] = SimpleQueue()
         #: What :meth:`next` returns, as far as it is known.
         self._landed: deque[tuple[int, int, Any]] = deque()
         self._report = RoundReport()
         self._is_open = self._is_broken = False
-
-    @property
-    def name(self) -> str:
-        """The name of the executor in the profile."""
-        return self._executor.name
-
-    @property
-    def enforces_timeout(self) -> bool:
-        """Whether it ends a task that exceeds its time limit."""
-        return self._executor.enforces_timeout
 
     @property
     def workers(self) -> list[dict[str, Any]]:
@@ -356,10 +340,9 @@ class Dispatcher:
         """
         if not self._is_open:
             self._is_open = True
-            self._executor.on_capacity = self._wake
             self._executor.open()
         self._wiring = wiring
-        self._report = RoundReport()
+        self._report = RoundReport(waited_s=0.0)
         self._session = self._session._replace(
             key=os.urandom(16).hex(),
             instrumentation=instrumentation,
@@ -398,35 +381,28 @@ class Dispatcher:
         sent_s = perf_counter()
         try:
             future = self._executor.submit(job, handles)
-            future.add_done_callback(self._arrived)
+            future.add_done_callback(lambda future: self._done.put((future, perf_counter())))
         except Exception as error:  # noqa: BLE001  (an engine may raise anything)
             self._is_broken = True
             self._lose(tasks, error)
-            return
-        self._pending[future] = PendingJob(tasks, sent_s)
-
-    def _arrived(self, future: Future[Any]) -> None:
-        """Queue a finished future; called in any thread."""
-        self._done.put((future, perf_counter()))
-
-    def _wake(self) -> None:
-        """Make :meth:`next` return; called in any thread."""
-        self._done.put((None, 0.0))
+        else:
+            self._pending[future] = PendingJob(tasks, sent_s)
 
     def _lose(self, tasks: list[SubmittedTask], error: Exception) -> None:
-        """Fail tasks whose job is lost."""
+        """Fail the tasks of a lost job."""
+        in_flight = [tasks, *(pending.tasks for pending in self._pending.values())]
         for task in tasks:
-            lost = self._lost(task, tasks, error)
+            lost = self._lost(task, in_flight, error)
             self._landed.append((task.number, -1, not_started(lost)))
 
+    @staticmethod
     def _lost(
-        self, task: SubmittedTask, tasks: list[SubmittedTask], error: Exception
+        task: SubmittedTask, in_flight: list[list[SubmittedTask]], error: Exception
     ) -> WorkerError:
-        """Return the error of a task of a lost job; `tasks` are all that were in it."""
+        """Return the error of a lost task."""
         if isinstance(error, WorkerError):
             return error
-        jobs = [tasks, *(pending.tasks for pending in self._pending.values())]
-        others = [other.task.name for job in jobs for other in job if other is not task]
+        others = [other.task.name for tasks in in_flight for other in tasks if other is not task]
         lost = WorkerError(task.task.name, others, describe(error))
         lost.__cause__ = error
         return lost
@@ -434,7 +410,7 @@ class Dispatcher:
     def next(self) -> tuple[int, int, Any]:
         """Wait for a task; return its number, the index of its worker, and its record.
 
-        A number of -1 asks for more tasks, or signals a change of capacity.
+        A number of -1 asks for more tasks: the capacity may have changed.
         """
         batcher = self._batcher
         if not (self._landed or self._is_broken) and batcher.asks_for_more():
@@ -443,27 +419,38 @@ class Dispatcher:
             # Nothing waits for an executor that is broken or has no job to finish.
             for tasks in batcher.jobs(at_once=self._is_broken or not self._pending):
                 self._send(tasks)
-        while not self._landed:
-            future, arrived_s = self._wait()
-            if future is None:
-                return _NO_TASK
-            pending = self._pending.pop(future, None)
-            # Without, it already failed as lost.
-            if pending is not None:
-                self._receive(pending, future, arrived_s)
+        if not self._landed:
+            self._wait()
+        if not self._landed:
+            return _NO_TASK
         self._running -= 1
         return self._landed.popleft()
 
-    def _wait(self) -> tuple[Any, float]:
-        """Wait for a future, and return it and when it finished; None if there is none."""
+    def _wait(self) -> None:
+        """Wait for a job, and receive its records; after a while ask the executor to check."""
         begun = perf_counter()
         try:
-            return self._done.get(timeout=_PATIENCE_S)
+            future, arrived_s = self._done.get(timeout=_PATIENCE_S)
         except Empty:
             self._check()
-            return None, 0.0
+            return
         finally:
-            self._report.waited_s = (self._report.waited_s or 0.0) + perf_counter() - begun
+            waited_s = self._report.waited_s or 0.0
+            self._report.waited_s = waited_s + perf_counter() - begun
+        pending = self._pending.pop(future, None)
+        # Without, it already failed as lost.
+        if pending is not None:
+            self._receive(pending, future, arrived_s)
+
+    def _check(self) -> None:
+        """Fail all jobs if the executor's check raises."""
+        try:
+            self._executor.check()
+        except Exception as error:  # noqa: BLE001  (an engine may raise anything)
+            self._is_broken = True
+            while self._pending:
+                _, pending = self._pending.popitem()
+                self._lose(pending.tasks, error)
 
     def _receive(self, pending: PendingJob, future: Future[Any], arrived_s: float) -> None:
         """Receive the records of a job's tasks."""
@@ -483,7 +470,9 @@ class Dispatcher:
             if result.worker is not None:
                 worker = self._workers.number_of(result.worker)
                 self._workers.add_task(worker, pending.sent_s, record, arrived_s)
-            self._landed.append((task.number, worker, self._opened(task, worker, record)))
+            if record.error is None:
+                self._batcher.durations.add_task(task.task.name, task.cls, worker, record)
+            self._landed.append((task.number, worker, self._opened(task, record)))
 
     def _retry_or_lose(self, tasks: list[SubmittedTask], error: Exception) -> None:
         """Send the tasks of a lost job one by one, if the executor retries; else fail them."""
@@ -494,52 +483,31 @@ class Dispatcher:
         for task in tasks:
             self._report.attempts[task.number] = (describe(error),)
             self._batcher.add(task._replace(share=1.0))
-        self._wake()
 
-    def _check(self) -> None:
-        """Fail all jobs if the executor's check raises."""
-        try:
-            self._executor.check()
-        except Exception as error:  # noqa: BLE001  (an engine may raise anything)
-            self._is_broken = True
-            while self._pending:
-                _, pending = self._pending.popitem()
-                self._lose(pending.tasks, error)
-
-    def _opened(self, task: SubmittedTask, worker: int, record: Record) -> Record:
-        """Return a record with its error as it was raised, and the outputs that are needed here."""
-        if record.error is not None:
-            if isinstance(record.error, PackedError):
-                return record._replace(error=record.error.unpacked())
-            return record
-        self._batcher.durations.add_task(task.task.name, task.cls, worker, record)
+    def _opened(self, task: SubmittedTask, record: Record) -> Record:
+        """Return a record with its error as it was raised, or the outputs that are needed here."""
+        if isinstance(record.error, PackedError):
+            return record._replace(error=record.error.unpacked())
         for handle in record.frames.values():
             removed_when_unused(handle)
-        if task.decode is None:
+        if task.decode is None or record.error is not None:
             return record
-        try:
-            return record._replace(outputs=self._outputs(task, record.frames, task.decode))
-        except (SerializationError, WorkerError) as error:
-            return record._replace(error=error)
-
-    def _outputs(
-        self, task: SubmittedTask, frames: dict[str, Any], decode: Codec
-    ) -> dict[str, Any]:
-        """Return the values of the handles of a task's outputs."""
         outputs = {}
-        for field, handle in frames.items():
+        for field, handle in record.frames.items():
             try:
                 data = self._executor.fetch(handle)
-            except Exception as error:
-                raise self._lost(task, [], error) from error
+            except Exception as error:  # noqa: BLE001  (an engine may raise anything)
+                return record._replace(error=self._lost(task, [], error))
             try:
-                outputs[field] = _decoded(data, decode)
-            except Exception as error:
-                where = f"task {task.task.name!r}: output {field!r}"
-                raise SerializationError(
-                    f"{where} cannot be decoded here: {describe(error)}"
-                ) from error
-        return outputs
+                outputs[field] = _decoded(data, task.decode)
+            except Exception as error:  # noqa: BLE001  (a serializer may raise anything)
+                problem = SerializationError(
+                    f"task {task.task.name!r}: output {field!r} cannot be decoded here: "
+                    f"{describe(error)}"
+                )
+                problem.__cause__ = error
+                return record._replace(error=problem)
+        return record._replace(outputs=outputs)
 
     def ahead_s(self, worker: int) -> float:
         """Return the current estimate by how many seconds a worker's clock is ahead."""
@@ -547,12 +515,10 @@ class Dispatcher:
 
     def end(self) -> RoundReport:
         """Return what only the executor knows of the round."""
-        report = self._report
-        report.waited_s = report.waited_s or 0.0
-        report.ahead_s = self._workers.report()
+        self._report.ahead_s = self._workers.report()
         if self._session.seed is not None and not self._workers.all_alone:
-            report.legacy_generators = False
-        return report
+            self._report.legacy_generators = False
+        return self._report
 
     def recall(self, worker: dict[str, Any]) -> int:
         """Return the number of a worker of an earlier attempt at this run."""
@@ -573,7 +539,6 @@ class Dispatcher:
             future.cancel()
         if self._is_open:
             self._is_open = False
-            self._executor.on_capacity = None
             self._executor.close()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,7 @@ from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
 from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile, in_file_if_large
 from dagprofiler.executors.worker import Worker, end_with, this_worker, time_limit_process
-from dagprofiler.measure.pipeline import Contract, Record, perform
+from dagprofiler.measure.pipeline import Record, perform
 from dagprofiler.measure.random import Streams, generators_restored
 from dagprofiler.serializers import PickleSerializer
 
@@ -96,8 +97,7 @@ class JobResult:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Bare tuples pickle in a third of the time of named ones.
-        worker = None if self.worker is None else tuple(self.worker)
-        return _result_of, (worker, [tuple(record) for record in self.records], self.attempts)
+        return _result_of, (self.worker, [tuple(record) for record in self.records], self.attempts)
 
     def replace(self, handle: Callable[[int, str, Any], Any]) -> JobResult:
         """Return it with other handles of the outputs.
@@ -118,10 +118,9 @@ class JobResult:
 
 
 def _result_of(
-    worker: tuple[Any, ...] | None, records: list[tuple[Any, ...]], attempts: tuple[str, ...]
+    worker: Worker | None, records: list[tuple[Any, ...]], attempts: tuple[str, ...]
 ) -> JobResult:
-    named = None if worker is None else Worker(*worker)
-    return JobResult(named, [Record(*fields) for fields in records], attempts)
+    return JobResult(worker, [Record(*fields) for fields in records], attempts)
 
 
 def not_started(error: BaseException | PackedError) -> Record:
@@ -129,13 +128,14 @@ def not_started(error: BaseException | PackedError) -> Record:
     return Record((None,) * 6, {}, {}, {}, None, error, None, None)  # type: ignore[arg-type]
 
 
+@dataclass
 class Job:
     """One task, or several short ones, which a worker performs one after the other.
 
     Called with its inputs, first the session and then those of each task, it returns a
     :class:`JobResult`. It never raises.
 
-    Parameters
+    Attributes
     ----------
     key
         Key of its session.
@@ -145,12 +145,9 @@ class Job:
         Time limit of its only task, in seconds; None for none.
     """
 
-    __slots__ = ("key", "limit_s", "tasks")
-
-    def __init__(self, key: str, tasks: list[JobTask], limit_s: float | None = None) -> None:
-        self.key = key
-        self.tasks = tasks
-        self.limit_s = limit_s
+    key: str
+    tasks: list[JobTask]
+    limit_s: float | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _job_of, (self.key, [tuple(task) for task in self.tasks], self.limit_s)
@@ -182,12 +179,12 @@ class Job:
     def perform(self, inputs: list[Any]) -> JobResult:
         """Perform the tasks in this thread."""
         worker = this_worker()
-        packed, *frames = inputs
-        records, begin = [], 0
-        for task in self.tasks:
-            end = begin + task.inputs
-            records.append(_record_of(task, self.key, packed, frames[begin:end], worker.alone))
-            begin = end
+        session, *others = inputs
+        frames = iter(others)
+        records = [
+            _record_of(task, self.key, session, [*islice(frames, task.inputs)], alone=worker.alone)
+            for task in self.tasks
+        ]
         return JobResult(worker, records)
 
 
@@ -195,27 +192,7 @@ def _job_of(key: str, tasks: list[tuple[Any, ...]], limit_s: float | None) -> Jo
     return Job(key, [JobTask(*fields) for fields in tasks], limit_s)
 
 
-class _ThreadState(threading.local):
-    """The session that this thread works for, and its open instruments."""
-
-    key = ""
-    instruments: Instruments | None = None
-
-    def enter(self, session: Session, *, alone: bool) -> Instruments | None:
-        """Return the instruments of a session, and close those of the one before."""
-        if self.key != session.key:
-            if self.instruments is not None:
-                self.instruments.close()
-            self.key, self.instruments = session.key, None
-            if session.instrumentation is not None:
-                self.instruments = session.instrumentation.open(alone=alone)
-        return self.instruments
-
-
-_thread_state = _ThreadState()
-
-
-def _record_of(task: JobTask, key: str, packed: Any, frames: list[Any], alone: bool) -> Record:  # noqa: FBT001  (of a worker)
+def _record_of(task: JobTask, key: str, packed: Any, frames: list[Any], *, alone: bool) -> Record:
     """Perform a task in this thread, and return its record as it is sent.
 
     Parameters
@@ -238,9 +215,8 @@ def _record_of(task: JobTask, key: str, packed: Any, frames: list[Any], alone: b
         ]
     except Exception as error:  # noqa: BLE001  (modules of users are imported here)
         problem = SerializationError(
-            f"task {task.name!r} and its inputs cannot be read by a worker: "
-            f"{describe(error)}; its modules must be importable, and files of large inputs "
-            "readable there"
+            f"task {task.name!r} and its inputs cannot be read by a worker: {describe(error)}; "
+            "its modules must be importable, and files of large inputs readable there"
         )
         problem.__cause__ = error
         return not_started(PackedError(problem))
@@ -250,19 +226,55 @@ def _record_of(task: JobTask, key: str, packed: Any, frames: list[Any], alone: b
         done = perform(call, frames, session.config, streams, instruments, beside=True)
     if instruments is not None:
         instruments.rest()
-    if session is packed:
-        # The process that drives the run is this one.
-        return Record(*done)
-    times, payload_bytes, wire_bytes, encoded, _, failure, readings, spans = done
-    if failure is not None:
+    record = Record(*done)
+    # Threads of the process that drives the run hand it over as it is.
+    return record if session is packed else _sent(record, task, session)
+
+
+def _call_of(task: JobTask, session: Session) -> Any:
+    """Return the fields of the Work of a task."""
+    call = task.call
+    if isinstance(call, bytes):
+        computes, contract, inputs, decoders = pickle.loads(call)
+        computes.config = session.config
+        if isinstance(contract, bytes):
+            contract = _unpickled(contract)
+        call = task.name, computes, contract, inputs, decoders, task.returns_outputs
+    return call
+
+
+def _sent(record: Record, task: JobTask, session: Session) -> Record:
+    """Return the record of a task as it is sent to another process."""
+    if record.error is not None:
         # It has times up to its failure, and no outputs.
-        return not_started(PackedError(failure))._replace(times=times, spans=spans)
-    fields = encoded if task.returns_outputs else task.outputs
-    sent = {
-        field: in_file_if_large(encoded[field], session.folder, SHARED_FILE_BYTES)
+        failed = not_started(PackedError(record.error))
+        return failed._replace(times=record.times, spans=record.spans)
+    fields = record.frames if task.returns_outputs else task.outputs
+    frames = {
+        field: in_file_if_large(record.frames[field], session.folder, SHARED_FILE_BYTES)
         for field in fields
     }
-    return Record(times, payload_bytes, wire_bytes, sent, None, None, readings, spans)
+    return record._replace(frames=frames, outputs=None)
+
+
+class _ThreadState(threading.local):
+    """The session that this thread works for, and its open instruments."""
+
+    key = ""
+    instruments: Instruments | None = None
+
+    def enter(self, session: Session, *, alone: bool) -> Instruments | None:
+        """Return the instruments of a session, and close those of the one before."""
+        if self.key != session.key:
+            if self.instruments is not None:
+                self.instruments.close()
+            self.key, self.instruments = session.key, None
+            if session.instrumentation is not None:
+                self.instruments = session.instrumentation.open(alone=alone)
+        return self.instruments
+
+
+_thread_state = _ThreadState()
 
 
 #: What this process has unpickled for its latest session, by the pickles.
@@ -289,7 +301,7 @@ def _session_of(key: str, packed: Any) -> Session:
     session = _sessions.get(key)
     if session is None:
         data = packed.frames(pickle.loads) if isinstance(packed, SharedFile) else packed
-        session = Session(*pickle.loads(data))
+        session = pickle.loads(data)
         if session.parent is not None:
             end_with(session.parent)
         for old in list(_sessions)[: 1 - _SESSIONS]:
@@ -298,18 +310,6 @@ def _session_of(key: str, packed: Any) -> Session:
         _values.clear()
         _sessions[key] = session
     return session
-
-
-def _call_of(task: JobTask, session: Session) -> tuple[Any, ...]:
-    """Return the fields of the Work of a task."""
-    if not isinstance(task.call, bytes):
-        call: tuple[Any, ...] = task.call
-        return call
-    computes, contract, inputs, decoders = pickle.loads(task.call)
-    computes.config = session.config
-    if isinstance(contract, bytes):
-        contract = _unpickled(contract)
-    return task.name, computes, contract, inputs, decoders, task.returns_outputs
 
 
 class _ByValue(pickle.Pickler):
@@ -352,16 +352,14 @@ class JobMaker:
         Raises
         ------
         SerializationError
-            If it cannot be pickled; it names the parameter, or else the meters.
+            If it cannot be pickled; it names the parameter of the config.
         """
         if not self._pickles:
             return session
         try:
-            return self._pack(tuple(session))
+            return self._pack(session)
         except Exception as error:
-            culprit = self._culprit(dict(session.config))
-            which = "the meters" if culprit is None else f"config: parameter {short_repr(culprit)}"
-            raise _refused(which, error) from error
+            raise self._refused("config or meters", dict(session.config), error) from error
 
     def task(self, call: tuple[Any, ...], outputs: list[str]) -> JobTask:
         """Return a task for a job.
@@ -388,20 +386,15 @@ class JobMaker:
         try:
             # The worker takes it from the session.
             task.config = None
-            return self._pack((task, self._contract(contract), inputs, decoders))
+            # Other contracts may reference their task.
+            if contract.encode is PickleSerializer.dumps:
+                contract = self._once(contract, self._pack)
+            return self._pack((task, contract, inputs, decoders))
         except Exception as error:
-            culprit = self._culprit({**task.bound, **vars(task)})
-            what = "bound argument" if culprit in task.bound else "attribute"
-            attribute = "" if culprit is None else f": its {what} {short_repr(culprit)}"
-            raise _refused(f"task {name!r}{attribute}", error) from error
+            parts = {**task.bound, **vars(task)}
+            raise self._refused(f"task {name!r}", parts, error) from error
         finally:
             task.config = config
-
-    def _contract(self, contract: Contract) -> Contract | bytes:
-        """Return a contract as bytes; unchanged if it may reference its task."""
-        if contract.encode is not PickleSerializer.dumps:
-            return contract
-        return self._once(contract, self._pack)
 
     def _once(self, value: Any, dumps: Callable[[Any], bytes]) -> bytes:
         if id(value) not in self._shared:
@@ -424,14 +417,19 @@ class JobMaker:
         pickler.dump(value)
         return file.getvalue()
 
-    def _culprit(self, parts: Mapping[str, Any]) -> str | None:
-        """Return the name of the first value that cannot be pickled; None if all can."""
-        for name, value in parts.items():
+    def _refused(self, what: str, parts: Mapping[str, Any], error: Exception) -> SerializationError:
+        """Return the error for a value that cannot be pickled; it names the first such part."""
+        for name, part in parts.items():
             try:
-                self._pack(value)
+                self._pack(part)
             except Exception:  # noqa: BLE001  (what a value's own __reduce__ raises)
-                return name
-        return None
+                what = f"{what}: {short_repr(name)}"
+                break
+        hint = ""
+        if isinstance(error, (pickle.PicklingError, AttributeError)) and _cloudpickle() is None:
+            # Pickle raises these if it cannot find a function or a class by its name.
+            hint = '; define it at the top of a module, or pip install "dagprofiler[cloudpickle]"'
+        return SerializationError(f"{what} cannot be sent to a worker: {describe(error)}{hint}")
 
 
 def _cloudpickle() -> Callable[[Any], bytes] | None:
@@ -441,11 +439,3 @@ def _cloudpickle() -> Callable[[Any], bytes] | None:
         return None
     dumps: Callable[[Any], bytes] = cloudpickle.dumps
     return dumps
-
-
-def _refused(which: str, error: Exception) -> SerializationError:
-    hint = ""
-    if isinstance(error, (pickle.PicklingError, AttributeError)) and _cloudpickle() is None:
-        # Pickle raises these if it cannot find a function or a class by its name.
-        hint = '; define it at the top of a module, or pip install "dagprofiler[cloudpickle]"'
-    return SerializationError(f"{which} cannot be sent to a worker: {describe(error)}{hint}")

@@ -54,21 +54,23 @@ class PoolExecutor(Executor):
     ) -> None:
         self.name = type(pool).__name__
         self._pool = pool
-        self._workers = None if workers is None else integer("executor: workers", workers, 1)
-        interpreters = getattr(futures, "InterpreterPoolExecutor", ())
-        self.shares_memory = isinstance(pool, futures.ThreadPoolExecutor) and not isinstance(
-            pool, interpreters
-        )
-        #: Processes of the standard library's pools import the main program.
-        self.by_value = not isinstance(pool, futures.ProcessPoolExecutor)
         package = type(pool).__module__.partition(".")[0]
-        self.starts_workers = isinstance(pool, futures.ProcessPoolExecutor) or package == "loky"
         #: The engines of an IPython cluster, which may come and go.
         self._view: Any = getattr(pool, "view", None) if package == "ipyparallel" else None
         #: Dask orders jobs that it gets within 100 ms by their keys.
         self._in_order = {"fifo_timeout": "0s"} if package == "distributed" else {}
-        #: How many threads Dask had at :meth:`open`.
-        self._dask_threads: int | None = None
+        if workers is not None:
+            integer("executor: workers", workers, 1)
+        elif self._view is None:
+            workers = _workers_of(pool)
+        self._workers = workers
+        in_threads = isinstance(pool, futures.ThreadPoolExecutor)
+        in_processes = isinstance(pool, futures.ProcessPoolExecutor)
+        interpreters = getattr(futures, "InterpreterPoolExecutor", ())
+        self.shares_memory = in_threads and not isinstance(pool, interpreters)
+        #: Processes of the standard library's pools import the main program.
+        self.by_value = not in_processes
+        self.starts_workers = in_processes or package == "loky"
         self._shared_folder = folder
         self._shared_files: SharedFiles | None = None
 
@@ -86,12 +88,9 @@ class PoolExecutor(Executor):
     @property
     def workers(self) -> int | None:
         """How many tasks it runs at once; None if the pool does not tell."""
-        if self._workers is not None:
-            return self._workers
-        if self._view is not None:
+        if self._workers is None and self._view is not None:
             return len(self._view)
-        size = getattr(self._pool, "_max_workers", self._dask_threads)
-        return size if isinstance(size, int) else None
+        return self._workers
 
     def open(self) -> None:
         """Create the folder for large values, if the workers can share one.
@@ -99,17 +98,8 @@ class PoolExecutor(Executor):
         Raises
         ------
         ValidationError
-            If the pool would run each job several times, or the folder cannot be used.
+            If the folder cannot be used.
         """
-        if type(self._view).__name__ in {"DirectView", "BroadcastView"} and not isinstance(
-            self._view.targets, int
-        ):
-            problem = "runs a job on all its engines; use client.load_balanced_view().executor"
-            raise refused(f"executor: a {type(self._view).__name__} {problem}")
-        client = getattr(self._pool, "_client", None) if self._in_order else None
-        # With options, as the names of workers, it uses some of them.
-        if client is not None and not getattr(self._pool, "_kwargs", None):
-            self._dask_threads = sum(client.nthreads().values()) or None
         if self.starts_workers or self._shared_folder is not None:
             self._shared_files = SharedFiles(self._shared_folder)
             self.folder = self._shared_files.folder
@@ -137,6 +127,16 @@ class PoolExecutor(Executor):
         if self._shared_files is not None:
             self._shared_files.close()
             self._shared_files = self.folder = None
+
+
+def _workers_of(pool: Any) -> int | None:
+    """Return how many tasks a pool runs at once; None if it does not tell."""
+    client = getattr(pool, "_client", None)
+    # With options, as the names of workers, Dask's executor uses some of them.
+    if client is not None and not getattr(pool, "_kwargs", None):
+        return sum(client.nthreads().values()) or None
+    size = getattr(pool, "_max_workers", None)
+    return size if isinstance(size, int) else None
 
 
 def executor_of(value: Any) -> Executor | None:
@@ -176,19 +176,18 @@ class PinnedExecutor(Executor):
         if not isinstance(executors, Mapping):
             raise refused(f"schedule: executor must be {{node: pool}}, got {short_repr(executors)}")
         self._nodes = {node: _pinned(node, executors) for node in schedule}
-        self._node = {name: node for node, tasks in schedule.items() for name in tasks}
-        executors_of_nodes = [*self._nodes.values()]
-        self._any = executors_of_nodes[0]
+        self._node_of = {name: node for node, tasks in schedule.items() for name in tasks}
+        self._first = next(iter(self._nodes.values()))
         kinds = {
             (type(executor), executor.shares_memory, executor.starts_workers)
-            for executor in executors_of_nodes
+            for executor in self._nodes.values()
         }
         if len(kinds) > 1:
             raise refused("schedule: the executors of all nodes must be of one kind")
-        self.shares_memory = self._any.shares_memory
-        self.starts_workers = self._any.starts_workers
-        self.by_value = any(executor.by_value for executor in executors_of_nodes)
-        self.name = printable(f"schedule on {self._any.name}")
+        self.shares_memory = self._first.shares_memory
+        self.starts_workers = self._first.starts_workers
+        self.by_value = any(executor.by_value for executor in self._nodes.values())
+        self.name = printable(f"schedule on {self._first.name}")
 
     @property
     def enforces_timeout(self) -> bool:
@@ -204,19 +203,19 @@ class PinnedExecutor(Executor):
         """Open those of all nodes; large values go through the folder of the first."""
         for executor in self._nodes.values():
             executor.open()
-        self.folder = self._any.folder
+        self.folder = self._first.folder
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Submit the job to its node's executor."""
-        return self._nodes[self._node[job.name]].submit(job, handles)
+        return self._nodes[self._node_of[job.name]].submit(job, handles)
 
     def put(self, frames: Any) -> Any:
         """Return a handle that all nodes can read."""
-        return self._any.put(frames)
+        return self._first.put(frames)
 
     def fetch(self, handle: Any) -> Any:
         """Return the serialized value of a handle of any node."""
-        return self._any.fetch(handle)
+        return self._first.fetch(handle)
 
     def close(self) -> None:
         """Close those of all nodes."""
@@ -226,15 +225,14 @@ class PinnedExecutor(Executor):
 
 
 def _pinned(node: str, executors: Mapping[str, Any]) -> Executor:
-    if node not in executors:
-        raise refused(f"schedule: node {short_repr(node)} has no executor")
-    executor = executor_of(executors[node])
+    pool = executors.get(node)
+    executor = executor_of(pool)
     if executor is None:
         raise refused(
             f"schedule: the executor of node {short_repr(node)} must be a "
-            f"concurrent.futures.Executor or one of dagprofiler, got {short_repr(executors[node])}"
+            f"concurrent.futures.Executor or one of dagprofiler, got {short_repr(pool)}"
         )
-    sharing = [other for other in executors if executors[other] is executors[node]]
+    sharing = [other for other in executors if executors[other] is pool]
     if len(sharing) > 1 and isinstance(executor, PoolExecutor):
         raise refused(f"schedule: nodes {listed(sharing)} need a pool each, got the same one")
     return executor.pinned(node)

@@ -31,8 +31,8 @@ _SMALL_BYTES = 100_000
 _SETTLED_S = 0.5
 
 _NO_CLIENT = (
-    "RayExecutor: Ray Client is not supported, got {}; run the program on a node of the "
-    "cluster, or as a job (ray job submit)"
+    "Ray Client is not supported: run the program on a node of the cluster, or as a job (ray job "
+    "submit)"
 )
 
 
@@ -77,12 +77,11 @@ class RayExecutor(Executor):
     ) -> None:
         with needs_extra("RayExecutor", "ray"):
             import ray  # noqa: F401
-        if not (address is None or isinstance(address, str)):
+        if not (address is None or isinstance(address, str)) or str(address).startswith("ray://"):
             raise refused(
-                f"RayExecutor: address must be a string or None, got {short_repr(address)}"
+                "RayExecutor: address must be that of a cluster or None, got "
+                f"{short_repr(address)}; {_NO_CLIENT}"
             )
-        if address is not None and address.startswith("ray://"):
-            raise refused(_NO_CLIENT.format(repr(address)))
         self._address = address
         self.retries = integer("RayExecutor: retries", retries)
         self._options = _checked(options)
@@ -109,7 +108,7 @@ class RayExecutor(Executor):
         from ray.util.client import ray as client
 
         if client.is_connected():
-            raise refused(_NO_CLIENT.format("a connected Ray Client"))
+            raise refused(f"RayExecutor: {_NO_CLIENT}")
         self._counted_at = 0.0
         if not ray.is_initialized():
             self._is_ours = True
@@ -137,10 +136,9 @@ class RayExecutor(Executor):
         call = pickle.dumps((job, self.retries), pickle.HIGHEST_PROTOCOL)
         results = perform.remote(call, *handles)
         first, *others = results if job.outputs else [results]
+        references = dict(zip(job.outputs, others))
         self._waiting.add(first)
         future = running_future()
-
-        references = dict(zip(job.outputs, others))
 
         def ended(in_ray: Future[Any]) -> None:
             self._waiting.discard(first)
@@ -219,16 +217,16 @@ def _perform(call: bytes, *inputs: Any) -> Any:
         return None
 
     result = job([*inputs]).replace(leave)
-    result.attempts = (*result.attempts, *lost)
+    result.attempts += lost
     # Takes a third of the time of Ray's own serialization.
     packed = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
     return [packed, *needed.values()] if needed else packed
 
 
-def _lost(retries: int) -> list[str]:
+def _lost(retries: int) -> tuple[str, ...]:
     """Return a text for each earlier attempt at the task that runs here."""
     if not retries:
-        return []
+        return ()
     import ray
 
     # There is no public way to get it.
@@ -236,7 +234,7 @@ def _lost(retries: int) -> list[str]:
     if count > retries:
         # Ray does not count such deaths as retries.
         raise MemoryError(f"its workers were ended {count} times for lack of memory")
-    return [f"its worker died (attempt {i + 1} of {retries + 1})" for i in range(count)]
+    return tuple("its worker died" for _ in range(count))
 
 
 def _slots(options: Mapping[str, Any]) -> int:
@@ -259,10 +257,7 @@ def _checked(options: Any) -> dict[str, Any]:
         if checked:
             ray.remote(**checked)(_perform)
     except (TypeError, ValueError) as error:
-        raise refused(
-            "RayExecutor: options must be those of ray.remote, got "
-            f"{short_repr(options)}: {describe(error)}"
-        ) from error
+        raise refused(f"RayExecutor: options: {describe(error)}") from error
     for name in ("max_retries", "num_returns", "name"):
         if name in checked:
             raise refused(f"RayExecutor: options: {name!r} is set by the executor itself")

@@ -8,16 +8,16 @@ raise an error here.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import combinations
+from math import inf
 from typing import Any
 
 from dagprofiler._document.table import edges_of
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import plain_number
-from dagprofiler.analysis.weights import samples_behind, weights_of
-from dagprofiler.errors import FormatError, did_you_mean, listed, needs_extra, short_repr
+from dagprofiler.analysis.weights import Weights, samples_behind, weights_of
+from dagprofiler.errors import FormatError, listed, needs_extra, short_repr
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import left_out, predicted
 from dagprofiler.graph.wiring import kahn_order
@@ -62,13 +62,14 @@ def network_of(network: Any) -> dict[str, Any]:
         # SAGA keeps them in sets, without order.
         network["nodes"].sort(key=lambda node: node["name"])
     try:
-        if set(network) <= {"speeds", "bandwidth"}:
-            speeds, links = dict(network["speeds"]), _links(network)
-        elif set(network) == {"nodes", "edges"}:
+        if "nodes" in network:
             speeds = {node["name"]: node["speed"] for node in network["nodes"]}
-            links = [((e["source"], e["target"]), e["speed"]) for e in network["edges"]]
+            links = {(e["source"], e["target"]): e["speed"] for e in network["edges"]}
         else:
-            raise KeyError
+            speeds, links = dict(network["speeds"]), network.get("bandwidth", {})
+            if not isinstance(links, Mapping):
+                links = dict.fromkeys(combinations(speeds, 2), links)
+        ends = [(source, target, value) for (source, target), value in links.items()]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{_NETWORK}; got {short_repr(network)}") from error
     if not speeds:
@@ -79,56 +80,44 @@ def network_of(network: Any) -> dict[str, Any]:
     ]
     edges = [
         {"source": source, "target": target, "speed": bandwidth}
-        for (source, target), bandwidth in _mesh(list(speeds), links).items()
+        for (source, target), bandwidth in _mesh(list(speeds), ends).items()
     ]
     return {"nodes": nodes, "edges": edges}
 
 
-def _links(network: Mapping[str, Any]) -> list[tuple[Pair, Any]]:
-    """Return pairs of nodes, each with its bandwidth."""
-    bandwidth = network.get("bandwidth")
-    if isinstance(bandwidth, Mapping):
-        return [((source, target), value) for (source, target), value in bandwidth.items()]
-    pairs = combinations(network["speeds"], 2) if bandwidth is not None else ()
-    return [(pair, bandwidth) for pair in pairs]
-
-
-def _mesh(nodes: Sequence[str], links: Iterable[tuple[Pair, Any]]) -> dict[Pair, float]:
+def _mesh(nodes: Sequence[str], links: Sequence[tuple[str, str, Any]]) -> dict[Pair, float]:
     """Return the bandwidth of every pair of nodes, including each node with itself."""
-    mesh: dict[Pair, float] = {}
-    for (source, target), value in links:
-        for name in (source, target):
-            if name not in nodes:
-                hint = did_you_mean(name, nodes)
-                raise FormatError(f"link {source!r} - {target!r}: there is no node {name!r}{hint}")
-        if source == target and value in (None, float("inf")):
-            continue
+    mesh: dict[Pair, float] = {(name, name): LOCAL for name in nodes}
+    for source, target, value in links:
         what = f"the bandwidth of link {source!r} - {target!r}"
+        if not {source, target} <= set(nodes):
+            raise FormatError(f"{what}: one of them is no node of the network")
+        if source == target and value in (None, inf):
+            continue
         bandwidth = number(what, value, error=FormatError)
         # The order in which SAGA writes them.
         pair = (source, target) if source <= target else (target, source)
-        if mesh.setdefault(pair, bandwidth) != bandwidth:
+        if source != target and mesh.get(pair, bandwidth) != bandwidth:
             raise FormatError(f"{what} is given as {mesh[pair]} and as {bandwidth}")
+        mesh[pair] = bandwidth
     missing = [pair for pair in combinations(sorted(nodes), 2) if pair not in mesh]
     if missing:
         raise FormatError(f"the network has no bandwidth for {listed(missing, show=_link)}")
-    return {**{(name, name): LOCAL for name in nodes}, **mesh}
+    return mesh
 
 
 #: SAGA adds tasks of these names to graphs with several sources or sinks.
-_RESERVED = ("__super_source__", "__super_sink__")
+_RESERVED = {"__super_source__", "__super_sink__"}
 
 _ALONE = (
-    "the profile holds no network, so the file is only SAGA's TaskGraph; with network= it is a "
-    "ProblemInstance, which schedulers need"
-)
-_STOCHASTIC = (
-    "the profile holds no network, so the file is only SAGA's StochasticTaskGraph; a scheduler "
-    "needs a StochasticNetwork too"
+    "the profile holds no network, so the file is only SAGA's TaskGraph or StochasticTaskGraph; "
+    "schedulers need a network too: with network= it is a ProblemInstance, without samples"
 )
 
-_BITS_IN = {"bits": 1, "bytes": 8}
-_SIZES = {"spec": "size_bytes", "wire": "wire_bytes"}
+_LOST = (
+    "tasks have only a cost and edges a size: other times and sizes, data fields, host, timestamp, "
+    "seed and execution order are left out, and what fill= and fill_size= stand for is not marked"
+)
 
 
 class Saga:
@@ -193,14 +182,85 @@ class Saga:
             raise FormatError(
                 "SAGA has no file format for a stochastic graph with a network; leave network out"
             )
-        graph = _TaskGraph(profile, cost, statistic, fill, size, size_unit, fill_size, stochastic)
-        document: dict[str, Any] = graph.document
-        if network is not None:
+        names, pairs = profile.dag_structure["nodes"], edges_of(profile)
+        if not names:
+            raise FormatError("there are no tasks; SAGA's schedulers need at least one")
+        for name in _RESERVED & {*names}:
+            raise FormatError(f"no task can be named {name!r}: SAGA reserves this name")
+        # Schedulers would never end.
+        kahn_order(names, pairs)
+        weights = weights_of(profile, cost, statistic, fill=fill)
+        sizes = _sizes(profile, size, size_unit, fill_size, stochastic=stochastic)
+        costs = _costs(profile, weights, stochastic=stochastic)
+
+        def written(samples: Sequence[Any]) -> Any:
+            return {"samples": samples} if stochastic else samples[0]
+
+        document: dict[str, Any] = {
+            "tasks": [{"name": name, "cost": written(costs[name])} for name in names],
+            "dependencies": [
+                {"source": source, "target": target, "size": written(sizes[source, target])}
+                for source, target in pairs
+            ],
+        }
+        units = (
+            f"SAGA's numbers have no units: costs are {weights.unit} ({weights.source}: "
+            f"{weights.provenance}), sizes {size_unit} ({size})"
+        )
+        losses = [*predicted(profile), units, _LOST, *left_out(profile, ())]
+        if network is None:
+            losses.append(_ALONE)
+        else:
             parts = {"task_graph": document, "network": network_of(network)}
             document = {"name": str(instance_name), **parts}
         text = json.dumps(document, allow_nan=False, default=plain_number)
-        alone = () if network is not None else (_STOCHASTIC if stochastic else _ALONE,)
-        return Export(text + "\n", (*graph.losses(), *alone))
+        return Export(text + "\n", tuple(losses))
+
+
+def _costs(profile: Profile, weights: Weights, *, stochastic: bool) -> Mapping[str, Sequence[Any]]:
+    """Return the cost of each task, for a stochastic graph the samples of it."""
+    if not any(weights.values.values()):
+        raise FormatError(
+            f"all costs from {weights.source!r} are 0, which schedulers cannot handle; "
+            "give cost= another source"
+        )
+    if stochastic:
+        return samples_behind(profile, weights)
+    return {name: [value] for name, value in weights.values.items()}
+
+
+def _sizes(
+    profile: Profile, size: str, unit: str, fill: float | None, *, stochastic: bool
+) -> dict[Pair, list[Any]]:
+    """Return the size of each edge, for a stochastic graph the samples of it."""
+    choice("size", size, ["spec", "wire"], error=FormatError)
+    choice("size_unit", unit, ["bits", "bytes"], error=FormatError)
+    if fill is not None:
+        fill = number("fill_size", fill, zero=True, error=FormatError)
+    metrics, column = profile.metrics, "wire_bytes" if size == "wire" else "size_bytes"
+    edges = {(edge.source, edge.target): edge for edge in metrics.edge_metrics}
+    sizes, missing = {}, []
+    for source, target in edges_of(profile):
+        key, edge = f"{source}->{target}", edges.get((source, target))
+        bits: list[Any] = []
+        if stochastic:
+            bits = [8 * value for value in profile.samples.of_edge(key, column)]
+        if not bits and size == "spec" and key in metrics.edge_weights:
+            # Other programs may write bits that are not whole bytes.
+            bits = [metrics.edge_weights[key]]
+        elif not bits and size == "wire" and edge is not None and edge.wire_bytes is not None:
+            bits = [8 * edge.wire_bytes]
+        if not bits:
+            missing.append((source, target))
+        in_bytes = [value / 8 if value % 8 else value // 8 for value in bits]
+        sizes[source, target] = (bits if unit == "bits" else in_bytes) or [fill]
+    if missing and fill is None:
+        what = "bytes on the wire" if size == "wire" else "size"
+        raise FormatError(
+            f"the profile holds no {what} of {listed(missing, show=_link)}; "
+            f"give fill_size= a number of {unit}"
+        )
+    return sizes
 
 
 EXPORTER = Saga()
@@ -217,9 +277,9 @@ def to_task_graph(profile: Profile, **options: Any) -> Any:
     MissingExtraError
         If SAGA, which needs Python 3.12, is not installed.
     """
-    graph = _TaskGraph(profile, **options)
-    kind = "stochastic:StochasticTaskGraph" if graph.stochastic else "TaskGraph"
-    return _loaded("to_task_graph", kind, graph.document)
+    document = json.loads(EXPORTER.render(profile, **options).text)
+    kind = "stochastic:StochasticTaskGraph" if options.get("stochastic") else "TaskGraph"
+    return _loaded("to_task_graph", kind, document)
 
 
 def to_network(network: Any) -> Any:
@@ -281,110 +341,5 @@ def from_saga(schedule: Any) -> dict[str, list[str]]:
         raise FormatError(f"expected a Schedule of SAGA, got {short_repr(schedule)}") from error
 
 
-@dataclass
-class _TaskGraph:
-    """The task graph of a profile in SAGA's JSON format."""
-
-    profile: Profile
-    cost: str = "best"
-    statistic: str = "median"
-    fill: float | None = None
-    size: str = "spec"
-    size_unit: str = "bits"
-    fill_size: float | None = None
-    stochastic: bool = False
-
-    def __post_init__(self) -> None:
-        choice("size", self.size, [*_SIZES], error=FormatError)
-        choice("size_unit", self.size_unit, [*_BITS_IN], error=FormatError)
-        if self.fill_size is not None:
-            self.fill_size = number("fill_size", self.fill_size, zero=True, error=FormatError)
-        names = self.profile.dag_structure["nodes"]
-        pairs = edges_of(self.profile)
-        if not names:
-            raise FormatError("there are no tasks; SAGA's schedulers need at least one")
-        for name in _RESERVED:
-            if name in names:
-                raise FormatError(f"no task can be named {name!r}: SAGA reserves this name")
-        # Schedulers would never end.
-        kahn_order(names, pairs)
-        self._weights = weights_of(self.profile, self.cost, self.statistic, fill=self.fill)
-        costs, sizes = self._costs(), self._sizes(pairs)
-        self.document = {
-            "tasks": [{"name": name, "cost": self._written(costs[name])} for name in names],
-            "dependencies": [
-                {"source": source, "target": target, "size": self._written(sizes[source, target])}
-                for source, target in pairs
-            ],
-        }
-
-    def _written(self, samples: Sequence[Any]) -> Any:
-        """Return the samples of a task or an edge as SAGA has them, or its one value."""
-        return {"samples": list(samples)} if self.stochastic else samples[0]
-
-    def _costs(self) -> Mapping[str, Sequence[Any]]:
-        weights = self._weights
-        if not any(weights.values.values()):
-            raise FormatError(
-                f"all costs from {weights.source!r} are 0, which schedulers cannot handle; "
-                "give cost= another source"
-            )
-        if self.stochastic:
-            return samples_behind(self.profile, weights)
-        return {name: [value] for name, value in weights.values.items()}
-
-    def _sizes(self, pairs: Sequence[Pair]) -> Mapping[Pair, Sequence[Any]]:
-        sizes = dict(self._known_sizes())
-        self._without_size = [pair for pair in pairs if pair not in sizes]
-        if self._without_size and self.fill_size is None:
-            what = "bytes on the wire" if self.size == "wire" else "size"
-            raise FormatError(
-                f"the profile holds no {what} of {listed(self._without_size, show=_link)}; "
-                f"give fill_size= a number of {self.size_unit}"
-            )
-        sizes.update({pair: [self.fill_size] for pair in self._without_size})
-        return sizes
-
-    def _known_sizes(self) -> Iterator[tuple[Pair, list[Any]]]:
-        """Yield edges with their samples for a stochastic graph, else with their single size."""
-        bits, column = self.profile.metrics.edge_weights, _SIZES[self.size]
-        per_unit = _BITS_IN[self.size_unit]
-        for edge in self.profile.metrics.edge_metrics:
-            key = f"{edge.source}->{edge.target}"
-            samples = self.profile.samples.of_edge(key, column) if self.stochastic else []
-            in_bits = [8 * size for size in samples]
-            if not in_bits and self.size == "spec":
-                # Other programs may write bits that are not whole bytes.
-                in_bits = [bits.get(key, edge.size_bits)]
-            elif not in_bits and edge.wire_bytes is not None:
-                in_bits = [8 * edge.wire_bytes]
-            if in_bits:
-                yield (edge.source, edge.target), [_quotient(value, per_unit) for value in in_bits]
-
-    def losses(self) -> Iterator[str]:
-        """Yield what SAGA's format does not hold, a sentence each."""
-        weights, profile = self._weights, self.profile
-        yield from predicted(profile)
-        yield (
-            f"SAGA's numbers have no units: costs are {weights.unit} ({weights.source}: "
-            f"{weights.provenance}), sizes {self.size_unit} ({self.size})"
-        )
-        if weights.filled or self._without_size:
-            yield "what fill= and fill_size= stand for cannot be marked"
-        yield (
-            "tasks have only a cost and edges a size: other times and sizes, data fields, host, "
-            "timestamp, seed and execution order are left out"
-        )
-        yield from left_out(profile, ())
-
-
 def _link(pair: Pair) -> str:
     return " - ".join(map(repr, pair))
-
-
-def _quotient(value: Any, divisor: int) -> Any:
-    """Return a quotient, as an integer if it is whole."""
-    if divisor == 1:
-        return value
-    whole, rest = divmod(value, divisor)
-    return value / divisor if rest else whole

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from functools import cached_property
 from itertools import accumulate
 from keyword import iskeyword
-from operator import itemgetter
 from typing import Any
 
 from dagprofiler.errors import GraphError, did_you_mean, short_repr
@@ -16,16 +14,33 @@ from dagprofiler.errors import GraphError, did_you_mean, short_repr
 Route = tuple[int, str]
 
 
-def rows_of(edges: Sequence[int], count: int) -> tuple[list[int], list[int]]:
-    """Return the targets of sorted edges, and for each source where its targets begin.
+class Rows:
+    """Numbers in rows, as the successors of each task.
 
-    Edges are numbers, ``source * count + target``: unlike an object for each
-    task, flat lists of numbers cost the garbage collector nothing.
+    Parameters
+    ----------
+    edges
+        Sorted edges, each a number: ``row * count + number``.
+    count
+        Number of rows.
+
+    Notes
+    -----
+    Unlike a list for each task, two flat lists of numbers cost the garbage collector nothing.
     """
-    lengths = [0] * count
-    for edge in edges:
-        lengths[edge // count] += 1
-    return [edge % count for edge in edges], list(accumulate(lengths, initial=0))
+
+    def __init__(self, edges: Sequence[int], count: int) -> None:
+        lengths = [0] * count
+        for edge in edges:
+            lengths[edge // count] += 1
+        self.numbers = [edge % count for edge in edges]
+        self._first = list(accumulate(lengths, initial=0))
+
+    def __len__(self) -> int:
+        return len(self._first) - 1
+
+    def __getitem__(self, row: int) -> list[int]:
+        return self.numbers[self._first[row] : self._first[row + 1]]
 
 
 class Edges:
@@ -44,11 +59,6 @@ class Edges:
         self.sources: list[int] = []
         self.targets: list[int] = []
         self.routes: list[tuple[Route, ...]] = []
-
-    def has_parallels(self) -> bool:
-        """Tell whether several edges join the same two tasks."""
-        pairs = {s * self.count + t for s, t in zip(self.sources, self.targets)}
-        return len(pairs) < len(self.sources)
 
     def by_source(
         self, gathers: Sequence[Collection[str]] = ()
@@ -79,15 +89,15 @@ class Edges:
         return merged
 
     @cached_property
-    def rows(self) -> tuple[list[int], list[int]]:
-        """The successors of all tasks, and where those of each task begin."""
-        return rows_of(sorted(self.merged), self.count)
+    def successors(self) -> Rows:
+        """The successors of all tasks."""
+        return Rows(sorted(self.merged), self.count)
 
     @cached_property
-    def columns(self) -> tuple[list[int], list[int]]:
-        """The predecessors of all tasks, and where those of each task begin."""
+    def predecessors(self) -> Rows:
+        """The predecessors of all tasks."""
         ends = (divmod(edge, self.count) for edge in self.merged)
-        return rows_of(sorted(target * self.count + source for source, target in ends), self.count)
+        return Rows(sorted(target * self.count + source for source, target in ends), self.count)
 
 
 def resolved_edges(
@@ -100,6 +110,8 @@ def resolved_edges(
     index = {name: i for i, name in enumerate(names)}
     matches = Matches()
     resolved = Edges(len(names))
+    #: Two tasks, as one number, to the fields that edges between them carry so far.
+    carried: dict[int, tuple[Route, ...]] = {}
     for edge in edges:
         if type(edge) is tuple and len(edge) == 2:
             source_name, target_name = edge
@@ -109,27 +121,26 @@ def resolved_edges(
         try:
             source, target = index[source_name], index[target_name]
         except (KeyError, TypeError):
-            raise _unknown_task(source_name, target_name, index) from None
+            names_it = isinstance(source_name, str) and source_name in index
+            unknown = target_name if names_it else source_name
+            raise GraphError(
+                f"{edge_text(source_name, target_name)}: there is no task "
+                f"{short_repr(unknown)}{did_you_mean(unknown, names)}"
+            ) from None
         if source == target:
             raise GraphError(f"{edge_text(source_name, target_name)}: a task cannot feed itself")
+        fields = outputs[source]
+        routes = matches.routes(source_name, target_name, spec, fields, inputs[target])
+        number = source * resolved.count + target
+        if number in carried:
+            check_parallel(source_name, target_name, carried[number], routes, fields)
+            carried[number] += routes
+        else:
+            carried[number] = routes
         resolved.sources.append(source)
         resolved.targets.append(target)
-        resolved.routes.append(
-            matches.routes(source_name, target_name, spec, outputs[source], inputs[target])
-        )
-    if resolved.has_parallels():
-        _check_parallels(resolved, names, outputs)
+        resolved.routes.append(routes)
     return resolved
-
-
-def _check_parallels(edges: Edges, names: Sequence[str], outputs: Sequence[Sequence[str]]) -> None:
-    """Raise a GraphError if two edges between the same tasks carry the same field."""
-    carried: dict[tuple[int, int], tuple[Route, ...]] = {}
-    for source, target, routes in zip(edges.sources, edges.targets, edges.routes):
-        if (source, target) in carried:
-            before = carried[source, target]
-            check_parallel(names[source], names[target], before, routes, outputs[source])
-        carried[source, target] = carried.get((source, target), ()) + routes
 
 
 def edge_text(source: Any, target: Any) -> str:
@@ -156,22 +167,11 @@ def check_parallel(
 
 def _split(edge: Any) -> tuple[Any, Any, Any]:
     """Return (source, target, spec) of an edge in any of its forms."""
-    try:
-        if isinstance(edge, (str, Mapping, AbstractSet)):
-            raise TypeError
-        source, target, spec = edge if len(edge) == 3 else (*edge, None)
-    except (TypeError, ValueError):
-        raise GraphError(
-            f"edge {short_repr(edge)}: expected (source, target) or (source, target, fields)"
-        ) from None
-    return source, target, spec
-
-
-def _unknown_task(source: Any, target: Any, index: Mapping[str, int]) -> GraphError:
-    name = source if not isinstance(source, str) or source not in index else target
-    return GraphError(
-        f"{edge_text(source, target)}: there is no task "
-        f"{short_repr(name)}{did_you_mean(name, [*index])}"
+    if isinstance(edge, Sequence) and not isinstance(edge, str) and len(edge) in (2, 3):
+        source, target, spec = (*edge, None)[:3]
+        return source, target, spec
+    raise GraphError(
+        f"edge {short_repr(edge)}: expected (source, target) or (source, target, fields)"
     )
 
 
@@ -184,9 +184,6 @@ def field_problem(name: Any) -> str | None:
     if name in ("cfg", "self"):
         return "is reserved by compute()"
     return None
-
-
-_BY_FIELD = itemgetter(1)
 
 
 class Matches:
@@ -222,29 +219,22 @@ class Matches:
         if spec is not None:
             return _explicit(source, target, spec, self._positions_of(outputs))
         pair = id(outputs), id(inputs)
-        routes = self._routes.get(pair)
-        if routes is None:
-            routes = self._routes[pair] = self._match(outputs, inputs)
-        return routes
+        if pair not in self._routes:
+            self._routes[pair] = self._match(outputs, inputs)
+        return self._routes[pair]
 
     def _match(self, outputs: tuple[str, ...], inputs: tuple[str, ...]) -> tuple[Route, ...]:
         """Return the routes of an edge without fields: equal names, else all outputs."""
-        if len(outputs) > len(inputs):
-            positions = self._positions_of(outputs)
-            routes = [(positions[field], field) for field in inputs if field in positions]
-        else:
-            taken = self._positions_of(inputs)
-            routes = [(i, field) for i, field in enumerate(outputs) if field in taken]
-        routes = routes or [*enumerate(outputs)]
-        routes.sort(key=_BY_FIELD)
-        return tuple(routes)
+        positions = self._positions_of(outputs)
+        # It iterates over the smaller one: one edge of thousands of fields to many small tasks.
+        common = positions.keys() & self._positions_of(inputs).keys()
+        return tuple([(positions[field], field) for field in sorted(common or positions)])
 
     def _positions_of(self, fields: tuple[str, ...]) -> dict[str, int]:
         """Return the position of each of the `fields`."""
-        positions = self._positions.get(id(fields))
-        if positions is None:
-            positions = self._positions[id(fields)] = {f: i for i, f in enumerate(fields)}
-        return positions
+        if id(fields) not in self._positions:
+            self._positions[id(fields)] = {field: i for i, field in enumerate(fields)}
+        return self._positions[id(fields)]
 
 
 def _explicit(source: str, target: str, spec: Any, outputs: Mapping[str, int]) -> tuple[Route, ...]:

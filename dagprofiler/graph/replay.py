@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
+from dagprofiler.graph.edges import Rows
 from dagprofiler.graph.wiring import JOBS_PER_WORKER, ReadyTasks
 
 
@@ -65,8 +66,7 @@ class Replay(NamedTuple):
 
 
 def replay(
-    targets: Sequence[int],
-    first_target: Sequence[int],
+    below: Rows,
     demands: Demands,
     speeds: Sequence[float],
     overhead: Overhead = Overhead(),  # noqa: B008  (immutable)
@@ -84,8 +84,8 @@ def replay(
 
     Parameters
     ----------
-    targets, first_target
-        The successors of all tasks, and where those of each task begin.
+    below
+        The successors of all tasks.
     demands, overhead
         What the tasks need, and what the executor adds.
     speeds
@@ -105,11 +105,9 @@ def replay(
     memory: each advances at a rate that follows from their number and their shares.
     O(n log n) time for n tasks and edges.
     """
-    ready = ReadyTasks(targets, first_target, ranked, orders or ())
-    capacity = inf if orders is not None else JOBS_PER_WORKER * len(speeds)
-    driver = _Driver(ready.pop, ready.done, capacity)
-    workers = _Workers(len(first_target) - 1, speeds, overhead, orders)
-    return _Run(driver, workers, demands, overhead, transfers or {}).replayed()
+    ready = ReadyTasks(below, ranked, orders or ())
+    workers = _Workers(len(below), speeds, overhead, orders)
+    return _Run(ready, workers, demands, overhead, transfers or {}).replayed()
 
 
 #: What is called with a task's number when something has ended.
@@ -128,8 +126,6 @@ class _Works:
     rate
         What is done of each work in a millisecond.
     """
-
-    __slots__ = ("at_ms", "computes", "core", "count", "done", "ends", "gil", "rate")
 
     def __init__(self, core: float = 0.0, gil: float = 0.0, computes: float = 0.0) -> None:
         self.core, self.gil, self.computes = core, gil, computes
@@ -168,44 +164,40 @@ def _next_end(shares: Iterable[_Works]) -> tuple[float, _Works | None]:
     return soonest, ending
 
 
+#: Shares of a core and of the lock, and how much it counts among what slows each other down.
+_Needs = tuple[float, float, float]
+#: The needs of what is no task.
+_BESIDE = (1.0, 0.0, 0.0)
+
+
 class _Cores:
     """The cores and the interpreter's lock, which all that computes at a time shares."""
 
     def __init__(self, overhead: Overhead, workers: int) -> None:
         self.cores, self.contention = overhead.cores, overhead.contention
-        self.beside = _Works(1.0)
-        self.shares = {(-1.0, 0.0): self.beside}
+        #: What advances at one rate, by its shares of a core and of the lock, and how it counts.
+        self.shares = {_BESIDE: _Works(*_BESIDE)}
         self.active = self.gil_sum = 0.0
         self.core_sum = overhead.always * workers
 
-    def begin(
-        self, now_ms: float, needs: tuple[float, float], amount_ms: float, do: _Do, i: int
-    ) -> None:
-        """Let a task compute that needs such shares of a core and of the lock."""
+    def begin(self, now_ms: float, needs: _Needs, amount_ms: float, do: _Do, i: int) -> None:
+        """Let something compute that needs such shares of a core and of the lock."""
         share = self.shares.get(needs)
         if share is None:
-            share = self.shares[needs] = _Works(*needs, computes=min(1.0, needs[0]))
+            share = self.shares[needs] = _Works(*needs)
         share.add(now_ms, amount_ms, do, i)
         self._change(now_ms, share, 1)
-
-    def occupy(self, now_ms: float, amount_ms: float, do: _Do, i: int) -> None:
-        """Use a core for what is no task."""
-        self.beside.add(now_ms, amount_ms, do, i)
-        self._change(now_ms, self.beside, 1)
 
     def end(self, now_ms: float, share: _Works) -> tuple[_Do, int]:
         ended = share.pop(now_ms)
         self._change(now_ms, share, -1)
         return ended
 
-    def _change(self, now_ms: float, share: _Works, by: int) -> None:
-        self.active += by * share.computes
-        self.core_sum += by * share.core
-        self.gil_sum += by * share.gil
-        self._settle(now_ms)
-
-    def _settle(self, now_ms: float) -> None:
-        """Set the rates of all shares, after a change of what runs."""
+    def _change(self, now_ms: float, changed: _Works, by: int) -> None:
+        """Set the rates of all shares, after one more or less in one of them."""
+        self.active += by * changed.computes
+        self.core_sum += by * changed.core
+        self.gil_sum += by * changed.gil
         busy = max(1, round(self.active))
         slow = self.contention[min(busy, len(self.contention)) - 1]
         waiting, demand = max(1.0, self.gil_sum), self.core_sum
@@ -222,43 +214,8 @@ class _Cores:
             share.rate /= 1.0 + min(1.0, share.core) * (slow - 1.0)
 
 
-class _Links:
-    """The links between workers; transfers that are on one at the same time share it."""
-
-    def __init__(self) -> None:
-        self.links: dict[tuple[int, int], _Works] = {}
-
-    def send(self, now_ms: float, pair: tuple[int, int], ms: float, do: _Do, target: int) -> None:
-        link = self.links.setdefault(pair, _Works())
-        link.add(now_ms, ms, do, target)
-        link.rate = 1.0 / len(link.ends)
-
-    def end(self, now_ms: float, link: _Works) -> tuple[_Do, int]:
-        ended = link.pop(now_ms)
-        link.rate = 1.0 / max(1, len(link.ends))
-        return ended
-
-
-class _Driver(NamedTuple):
-    """What chooses tasks.
-
-    Attributes
-    ----------
-    pop
-        Return the next ready task, or None.
-    done
-        Note that a task has ended.
-    capacity
-        How many jobs it has out at a time.
-    """
-
-    pop: Callable[[], int | None]
-    done: Callable[[int], object]
-    capacity: float
-
-
 class _Workers:
-    """Which worker has which task, and who is idle."""
+    """Which worker has which task, and which worker is idle."""
 
     def __init__(
         self,
@@ -269,6 +226,8 @@ class _Workers:
     ) -> None:
         workers = range(len(speeds))
         self.speeds = speeds
+        #: How many jobs the driver has sent to them at a time, at most.
+        self.capacity = inf if orders is not None else JOBS_PER_WORKER * len(speeds)
         self.of_task = [0] * count
         self.begun, self.ended = [0.0] * count, [0.0] * count
         self.idle: list[int] = [*workers]  # a heap: the lowest number takes the next job
@@ -317,15 +276,17 @@ class _Run:
 
     def __init__(
         self,
-        driver: _Driver,
+        ready: ReadyTasks,
         workers: _Workers,
         demands: Demands,
         overhead: Overhead,
         transfers: Mapping[int, Sequence[tuple[int, float]]],
     ) -> None:
-        self.driver, self.workers, self.demands = driver, workers, demands
+        self.ready, self.workers, self.demands = ready, workers, demands
         self.overhead, self.transfers = overhead, transfers
-        self.cores, self.links = _Cores(overhead, len(workers.speeds)), _Links()
+        self.cores = _Cores(overhead, len(workers.speeds))
+        #: What is on its way from one worker to another; transfers share a link.
+        self.links: defaultdict[tuple[int, int], _Works] = defaultdict(_Works)
         #: Those of one moment come in the order in which they were caused.
         self.events: list[tuple[float, int, _Do, int]] = []
         self.inbox: deque[int] = deque()
@@ -335,7 +296,8 @@ class _Run:
         self.blocked: set[int] = set()
         self.now = self.makespan = 0.0
         self.running = self.caused = 0
-        self.is_driving = False
+        #: What the driver does when it has spent its time on a job; None while it is idle.
+        self.doing: _Do | None = None
 
     def replayed(self) -> Replay:
         """Return what has happened when nothing happens any more."""
@@ -343,10 +305,11 @@ class _Run:
         while True:
             event_ms = self.events[0][0] if self.events else inf
             core_ms, share = _next_end(self.cores.shares.values())
-            link_ms, link = _next_end(self.links.links.values()) if self.transfers else (inf, None)
+            link_ms, link = _next_end(self.links.values())
             self.now = max(self.now, min(event_ms, core_ms, link_ms))
             if link is not None and link_ms < min(event_ms, core_ms):
-                do, i = self.links.end(self.now, link)
+                do, i = link.pop(self.now)
+                link.rate = 1.0 / max(1, len(link.ends))
             elif share is not None and core_ms < event_ms:
                 do, i = self.cores.end(self.now, share)
             elif self.events and event_ms < inf:
@@ -365,8 +328,8 @@ class _Run:
         """Let the driver do what it does next: submit, or handle a record."""
         # Half of what it does for a job is to send it, half of it is for its record.
         half_ms = self.overhead.driver_ms / 2
-        while not self.is_driving:
-            i = self.driver.pop() if self.running < self.driver.capacity else None
+        while self.doing is None:
+            i = self.ready.pop() if self.running < self.workers.capacity else None
             if i is not None:
                 self.running += 1
                 do = self._send
@@ -374,21 +337,17 @@ class _Run:
                 i, do = self.inbox.popleft(), self._handle
             else:
                 return
-            if not half_ms:
+            if half_ms:
+                self.doing = do
+                self.cores.begin(self.now, _BESIDE, half_ms, self._driven, i)
+            else:
                 do(i)
-                continue
-            self.is_driving = True
-            self.cores.occupy(self.now, half_ms, self._driven_to(do), i)
 
-    def _driven_to(self, do: _Do) -> _Do:
-        """Return what the driver does when it has spent its time on a job."""
-
-        def driven(i: int) -> None:
-            self.is_driving = False
+    def _driven(self, i: int) -> None:
+        do, self.doing = self.doing, None
+        if do is not None:
             do(i)
-            self._drive()
-
-        return driven
+        self._drive()
 
     def _send(self, i: int) -> None:
         self._cause(self.now + self.overhead.latency_ms / 2, self._queue, i)
@@ -417,7 +376,8 @@ class _Run:
         work_ms, core, gil = self.demands
         workers = self.workers
         workers.begun[i] = self.now
-        needs = core[i] if core else 1.0, gil[i] if gil else 0.0
+        cores = core[i] if core else 1.0
+        needs = cores, gil[i] if gil else 0.0, min(1.0, cores)
         amount_ms = work_ms[i] / workers.speeds[workers.of_task[i]]
         self.cores.begin(self.now, needs, amount_ms, self._end, i)
 
@@ -429,10 +389,12 @@ class _Run:
             gap_ms = max(gap_ms, overhead.busy_gap_ms)
         self._cause(self.now + overhead.latency_ms / 2, self._record, i)
         if overhead.worker_ms:
-            self.cores.occupy(self.now, overhead.worker_ms, _nothing, i)
+            self.cores.begin(self.now, _BESIDE, overhead.worker_ms, lambda _: None, i)
         for target, takes_ms in self.transfers.get(i, ()):
             pair = worker, workers.home[target]
-            self.links.send(self.now, pair, takes_ms, self._arrive, target)
+            link = self.links[pair]
+            link.add(self.now, takes_ms, self._arrive, target)
+            link.rate = 1.0 / len(link.ends)
         following = workers.release(worker, self.now + gap_ms)
         if following is not None:
             self._give(worker, following)
@@ -444,8 +406,4 @@ class _Run:
     def _handle(self, i: int) -> None:
         self.running -= 1
         self.makespan = self.now
-        self.driver.done(i)
-
-
-def _nothing(i: int) -> None:
-    """Follow on what a worker's process has done beside its tasks."""
+        self.ready.done(i)

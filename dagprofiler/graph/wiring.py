@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import (
     Iterable,
     Iterator,
-    Mapping,
     MutableSequence,
     Sequence,
 )
@@ -17,7 +16,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from dagprofiler.errors import CycleError
-from dagprofiler.graph.edges import Edges, Route, resolved_edges, rows_of
+from dagprofiler.graph.edges import Edges, Route, Rows, resolved_edges
 
 #: How many jobs the driver of a run sends for each worker: one that runs, and one that starts
 #: when it ends. Executors and the simulation take the number from here.
@@ -59,8 +58,8 @@ def numbered(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> Numbered
     index = {name: i for i, name in enumerate(names)}
     count = len(names)
     pairs = {index[source] * count + index[target] for source, target in edges}
-    targets, first_target = rows_of(sorted(pairs), count)
-    return NumberedGraph(names, _order(names, targets, first_target), targets, first_target)
+    below = Rows(sorted(pairs), count)
+    return NumberedGraph(names, _order(names, below), below)
 
 
 class ReadyTasks:
@@ -68,8 +67,8 @@ class ReadyTasks:
 
     Parameters
     ----------
-    targets, first_target
-        The successors of all tasks, and where those of each task begin.
+    below
+        The successors of all tasks.
     ranked
         All tasks by priority: of several ready ones, the first of them goes first. None for
         the smallest number.
@@ -84,16 +83,14 @@ class ReadyTasks:
 
     def __init__(
         self,
-        targets: Sequence[int],
-        first_target: Sequence[int],
+        below: Rows,
         ranked: Sequence[int] | None = None,
         orders: Iterable[Sequence[int]] = (),
     ) -> None:
-        count = len(first_target) - 1
-        self._targets, self._first_target = targets, first_target
-        self._ranked: Sequence[int] = range(count) if ranked is None else ranked
+        self._below = below
+        self._ranked: Sequence[int] = range(len(below)) if ranked is None else ranked
         #: The place of each task in `ranked`.
-        self._rank = [0] * count
+        self._rank = [0] * len(below)
         for place, task in enumerate(self._ranked):
             self._rank[task] = place
         #: The task after each in its order.
@@ -101,8 +98,8 @@ class ReadyTasks:
             task: following for order in orders for task, following in zip(order, order[1:])
         }
         #: For each task the number of tasks that it waits for.
-        self._waiting = [0] * count
-        for task in (*targets, *self._following.values()):
+        self._waiting = [0] * len(below)
+        for task in (*below.numbers, *self._following.values()):
             self._waiting[task] += 1
         self._heap = [self._rank[i] for i, waiting in enumerate(self._waiting) if not waiting]
         heapify(self._heap)
@@ -118,7 +115,7 @@ class ReadyTasks:
 
     def done(self, task: int) -> None:
         """Mark a task as done, which may make its successors ready."""
-        for target in self._targets[self._first_target[task] : self._first_target[task + 1]]:
+        for target in self._below[task]:
             self._release(target)
 
     def _release(self, task: int) -> None:
@@ -127,19 +124,12 @@ class ReadyTasks:
             heappush(self._heap, self._rank[task])
 
 
-def check_orders(
-    orders: Sequence[Sequence[int]], targets: Sequence[int], first_target: Sequence[int]
-) -> None:
+def check_orders(orders: Sequence[Sequence[int]], below: Rows) -> None:
     """Raise a CycleError, with task numbers, if orders contradict the edges of a graph."""
-    _order(range(len(first_target) - 1), targets, first_target, orders)
+    _order(range(len(below)), below, orders)
 
 
-def bottom_levels(
-    order: Sequence[int],
-    targets: Sequence[int],
-    first_target: Sequence[int],
-    weights: Sequence[float],
-) -> list[float]:
+def bottom_levels(order: Sequence[int], below: Rows, weights: Sequence[float]) -> list[float]:
     """Return the length of the longest path from each task to a sink, its own weight included.
 
     Notes
@@ -148,8 +138,8 @@ def bottom_levels(
     """
     levels = [0.0] * len(order)
     for i in reversed(order):
-        below = targets[first_target[i] : first_target[i + 1]]
-        levels[i] = weights[i] + max([levels[target] for target in below], default=0.0)
+        longest = max([levels[target] for target in below[i]], default=0.0)
+        levels[i] = weights[i] + longest
     return levels
 
 
@@ -162,48 +152,41 @@ class NumberedGraph(NamedTuple):
         Task names, sorted.
     order
         Task numbers in execution order.
-    targets, first_target
-        The successors of all tasks, and where those of each task begin.
+    below
+        The successors of all tasks.
     """
 
     names: Sequence[str]
     order: Sequence[int]
-    targets: Sequence[int]
-    first_target: Sequence[int]
+    below: Rows
 
 
-def _order(
-    names: Sequence[Any],
-    targets: Sequence[int],
-    first_target: Sequence[int],
-    orders: Sequence[Sequence[int]] = (),
-) -> list[int]:
+def _order(names: Sequence[Any], below: Rows, orders: Sequence[Sequence[int]] = ()) -> list[int]:
     """Return the Kahn order of numbers of the sorted `names`; see :class:`ReadyTasks`."""
-    ready, order = ReadyTasks(targets, first_target, orders=orders), []
+    ready, order = ReadyTasks(below, orders=orders), []
     while (number := ready.pop()) is not None:
         order.append(number)
         ready.done(number)
     if len(order) < len(names):
-        stuck = set(range(len(names))).difference(order)
-        after = {i: [*targets[first_target[i] : first_target[i + 1]]] for i in stuck}
-        for tasks in orders:
-            for task, following in zip(tasks, tasks[1:]):
-                after.get(task, []).append(following)
-        raise CycleError([names[i] for i in _cycle(stuck, after)])
+        raise CycleError([names[i] for i in _cycle(below, orders)])
     return order
 
 
-def _cycle(stuck: set[int], successors: Mapping[int, Iterable[int]]) -> list[int]:
-    """Return one cycle among `stuck`, each of which waits for another of them."""
-    predecessor = {t: s for s in stuck for t in successors.get(s, ()) if t in stuck}
-    node = min(stuck)
-    seen: dict[int, int] = {}
-    path: list[int] = []
-    while node not in seen:
-        seen[node] = len(path)
-        path.append(node)
-        node = predecessor[node]
-    cycle = path[seen[node] :][::-1]
+def _cycle(below: Rows, orders: Sequence[Sequence[int]]) -> list[int]:
+    """Return a cycle of a graph that has one, from its smallest task back to it."""
+    import graphlib
+
+    sorter: graphlib.TopologicalSorter[int] = graphlib.TopologicalSorter()
+    for source in range(len(below)):
+        for target in below[source]:
+            sorter.add(target, source)
+    for tasks in orders:
+        for before, after in zip(tasks, tasks[1:]):
+            sorter.add(after, before)
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as error:
+        *cycle, _ = error.args[1]
     start = cycle.index(min(cycle))
     return [*cycle[start:], *cycle[: start + 1]]
 
@@ -229,14 +212,12 @@ class Wiring:
     ----------
     grows
         Whether rules may add tasks; see :meth:`growing`.
-    given
-        Number of tasks without those that rules added.
     order
         Task numbers in execution order: Kahn's, then added tasks as they came.
-    targets, first_target
-        The successors of all tasks, and where those of each task begin.
+    below
+        The successors of all tasks.
     sinks
-        Of the given tasks those without successors.
+        The tasks without successors; of a graph that grows, the given ones.
     inputs, slots, first_input
         For each task the inputs that edges feed: by source, or in the order of the edges for
         a task that gathers; the slots that feed them, of all tasks; and where those of each
@@ -250,14 +231,14 @@ class Wiring:
     routes
         Each edge, as ``source * len(names) + target``, to the fields it
         carries: by source, sources in the order in which edges first name them.
-    sources, first_source, after
-        Of a graph that grows: the predecessors of all tasks, and where those of each task
-        begin; and for each task that has some its successors.
+    before, after
+        Of a graph that grows: the predecessors of each task, and the successors of each that
+        has some.
 
     Notes
     -----
-    `routes`, `targets` and `first_target`, which only reports, failures and
-    parallel runs need, are computed at their first use.
+    `routes` and `below`, which only reports, failures and parallel runs need, are
+    computed at their first use.
     """
 
     def __init__(
@@ -268,24 +249,23 @@ class Wiring:
         gathers: Sequence[tuple[str, ...]],
         edges: Iterable[Any],
     ) -> None:
-        self.grows, self.given = False, len(names)
+        self.grows = False
         self.names = names
         self.outputs = outputs
         self.first_slot: MutableSequence[int] = list(accumulate(map(len, outputs), initial=0))
         self.owner: MutableSequence[int] = [i for i, fields in enumerate(outputs) for _ in fields]
         self.items: list[tuple[int, str]] = []
-        self.sources: MutableSequence[int] = []
-        self.first_source: MutableSequence[int] = []
+        self.before: list[Sequence[int]] = []
         self.after: dict[int, list[int]] = {}
         resolved = resolved_edges(names, outputs, inputs, edges)
         #: The edges of the graph as it is; None after a change.
         self.resolved: Edges | None = resolved
         self._lay_out(resolved, inputs, gathers)
-        self.sinks = sorted(set(range(len(names))).difference(resolved.sources))
+        self.sinks = set(range(len(names))).difference(resolved.sources)
         # If all edges lead to larger numbers, the smallest remaining one is always ready.
         self.order: MutableSequence[int] = array("q", range(len(names)))
         if any(source > target for source, target in zip(resolved.sources, resolved.targets)):
-            self.order = _order(names, self.targets, self.first_target)
+            self.order = _order(names, self.below)
 
     def _lay_out(
         self, edges: Edges, declared: Sequence[tuple[str, ...]], gathers: Sequence[tuple[str, ...]]
@@ -303,21 +283,17 @@ class Wiring:
         #: Where the next input of each task goes.
         places = self.first_input[:]
         for source, target, routes in edges.by_source(gathers):
-            place = places[target]
-            for position, field in routes:
+            for place, (position, field) in enumerate(routes, places[target]):
                 slots[place] = slot = first_slot[source] + position
                 fields[place] = field
                 uses[slot] += 1
-                place += 1
-            places[target] = place
-        all_fields, self.inputs = tuple(fields), list[tuple[str, ...]]()
-        shared: dict[tuple[str, ...], tuple[str, ...]] = {}
-        for names, begin, end in zip(declared, self.first_input, places):
-            arriving = all_fields[begin:end]
-            if arriving == names:
-                self.inputs.append(names)
-            else:
-                self.inputs.append(shared.setdefault(arriving, arriving))
+            places[target] += len(routes)
+        # Tasks that are alike share one tuple.
+        shared = {names: names for names in declared}
+        self.inputs = []
+        for begin, end in zip(self.first_input, self.first_input[1:]):
+            arriving = tuple(fields[begin:end])
+            self.inputs.append(shared.setdefault(arriving, arriving))
 
     def growing(self) -> Wiring:
         """Return a copy that grows in place, so that references to its lists stay valid.
@@ -334,11 +310,11 @@ class Wiring:
         wiring.slots, wiring.owner = array("q", self.slots), array("q", self.owner)
         wiring.first_input = array("q", self.first_input)
         wiring.first_slot = array("q", self.first_slot[: len(self.names)])
-        sources, first_source = self.columns
-        wiring.sources, wiring.first_source = array("q", sources), array("q", first_source)
-        wiring.after = {}
+        wiring.before, wiring.after = [], {}
         for target in range(len(self.names)):
-            for source in self.predecessors(target):
+            sources = tuple(self.predecessors(target))
+            wiring.before.append(sources)
+            for source in sources:
                 wiring.after.setdefault(source, []).append(target)
         return wiring
 
@@ -379,23 +355,16 @@ class Wiring:
         self.inputs.append(inputs)
         self.slots.extend(slots)
         self.first_input.append(len(self.slots))
-        self.sources.extend(sources)
-        self.first_source.append(len(self.sources))
+        self.before.append(tuple(sources))
 
     def cut(self, tasks: int, slots: int) -> None:
         """Truncate to the first `tasks` and `slots`."""
         self.resolved = None
         del self.items[bisect_left(self.items, (slots,)) :]
-        inputs, sources = self.first_input[tasks], self.first_source[tasks]
-        for length, rows in (
-            (tasks, (self.names, self.order, self.outputs, self.inputs, self.first_slot)),
-            (tasks + 1, (self.first_input, self.first_source)),
-            (inputs, (self.slots,)),
-            (sources, (self.sources,)),
-            (slots, (self.owner, self.uses)),
-        ):
-            for row in rows:
-                del row[length:]
+        del self.slots[self.first_input[tasks] :], self.first_input[tasks + 1 :]
+        for rows in (self.names, self.order, self.outputs, self.inputs, self.first_slot):
+            del rows[tasks:]
+        del self.before[tasks:], self.owner[slots:], self.uses[slots:]
 
     @property
     def _edges(self) -> Edges:
@@ -424,29 +393,9 @@ class Wiring:
         return self._edges.merged
 
     @property
-    def targets(self) -> list[int]:
+    def below(self) -> Rows:
         """The successors of all tasks."""
-        return self._edges.rows[0]
-
-    @property
-    def first_target(self) -> list[int]:
-        """Where the successors of each task begin."""
-        return self._edges.rows[1]
-
-    @property
-    def columns(self) -> tuple[Sequence[int], Sequence[int]]:
-        """The predecessors of all tasks, and where those of each task begin."""
-        return (self.sources, self.first_source) if self.grows else self._edges.columns
-
-    def pairs(self) -> Iterable[int]:
-        """Return the numbers of all edges, in the order of `routes`.
-
-        Those of a graph that grows are not resolved for it.
-        """
-        if not self.grows:
-            return self.routes
-        count = len(self.names)
-        return (source * count + target for source in self.after for target in self.after[source])
+        return self._edges.successors
 
     def edges(self) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
         """Yield source, target and routes of each edge, by source."""
@@ -461,18 +410,11 @@ class Wiring:
 
     def successors(self, task: int) -> list[int]:
         """Return the direct successors of `task`."""
-        if self.grows:
-            return self.after.get(task, [])
-        return self.targets[self.first_target[task] : self.first_target[task + 1]]
+        return self.after.get(task, []) if self.grows else self.below[task]
 
     def predecessors(self, task: int) -> Sequence[int]:
         """Return the direct predecessors of `task`."""
-        sources, first_source = self.columns
-        return sources[first_source[task] : first_source[task + 1]]
-
-    def fields(self, source: int, routes: Iterable[Route]) -> list[str]:
-        """Return the outputs of `source`, or items of them, in `routes`."""
-        return [self.field(source, position) for position, _ in routes]
+        return self.before[task] if self.grows else self._edges.predecessors[task]
 
     def field(self, source: int, position: int) -> str:
         """Return the name of the output of `source`, or of an item of one, at a position.
@@ -499,7 +441,7 @@ class Wiring:
     def same_as(self, other: Wiring) -> bool:
         """Tell whether two graphs are the same and grew in the same order."""
         mine, theirs = (
-            (w.names, w.outputs, w.columns, w.inputs, w.slots, w.first_input, w.owner, w.items)
+            (w.names, w.outputs, w.before, w.inputs, w.slots, w.first_input, w.owner, w.items)
             for w in (self, other)
         )
         return mine == theirs

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import DagProfilerError, counted, refused
 
@@ -46,7 +46,7 @@ def busy(cores: int) -> Iterator[None]:
     ValidationError
         If `cores` is out of range.
     DagProfilerError
-        If a burner cannot be pinned to its core, or the path of Python is unknown.
+        If a burner cannot be pinned to its core.
     OSError
         If a burner cannot be started or this process cannot be pinned.
 
@@ -98,8 +98,6 @@ def _usable_cores() -> list[int]:
 def _burner(core: int) -> Iterator[Popen[bytes]]:
     from subprocess import PIPE, STDOUT, Popen
 
-    if not sys.executable:
-        raise DagProfilerError("busy_cores: no path of this Python is known")
     place = str(core) if _can_pin() else "-"
     command = [sys.executable, "-I", "-S", "-c", _BURN, place]
     with Popen(command, stdin=PIPE, stdout=PIPE, stderr=STDOUT) as burner:  # noqa: S603  (our own)
@@ -111,11 +109,11 @@ def _burner(core: int) -> Iterator[Popen[bytes]]:
 
 
 def _wait_until_burning(burner: Popen[bytes]) -> None:
-    lines = iter(burner.stdout or ())
-    first = next(lines, b"")
+    output: Any = burner.stdout
+    first = output.readline()
     if first != b"burning\n":
-        *_, last = first, *lines
-        why = last.decode(errors="replace").strip() or "the process ended without output"
+        said = (first + output.read()).decode(errors="replace").strip()
+        why = said.rpartition("\n")[2] or "the process ended without output"
         raise DagProfilerError(f"busy_cores: no core can be kept busy: {why}")
 
 

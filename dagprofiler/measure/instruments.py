@@ -34,7 +34,7 @@ class Readings(NamedTuple):
     meters
         The value of each meter; None if it has none.
     digest
-        A hash of the serialized outputs; None if not requested.
+        A hash of the serialized outputs, as hexadecimal digits; None if not requested.
     reasons
         Why meters have no value, by column, as known so far.
     meters_s, garbage_s
@@ -51,7 +51,7 @@ class Readings(NamedTuple):
     decode_s: Sequence[float]
     encode_s: Sequence[float | None]
     meters: Sequence[Number]
-    digest: bytes | None
+    digest: str | None
     reasons: Mapping[str, str]
     meters_s: float
     garbage_s: float
@@ -119,7 +119,7 @@ class Instruments:
         self._encode_s: list[float] = []
         self._read: list[Number] = []
         self._modules = 0
-        self._garbage_s = self._meters_s = self._store_s = 0.0
+        self._garbage_s = self._store_s = 0.0
 
     def begin(self, decoders: Iterable[Codec], encode: Codec) -> tuple[list[Codec], Codec]:
         """Prepare for a task; return its codecs with a clock around each."""
@@ -128,9 +128,10 @@ class Instruments:
             self._store.begin()
             self._store_s = perf_counter() - begun
         self._garbage_s = _collect_garbage() if self._collects else 0.0
+        self._meters.cost_s = 0.0
         self._decode_s, self._encode_s, self._read = [], [], []
-        spent_s = self._decode_s
-        return [_clocked(decode, spent_s) for decode in decoders], _clocked(encode, self._encode_s)
+        clocked = [_clocked(decode, self._decode_s) for decode in decoders]
+        return clocked, _clocked(encode, self._encode_s)
 
     def start(self) -> None:
         """Start tracing and the meters; called just before ``compute()``."""
@@ -157,7 +158,6 @@ class Instruments:
         `why` is the reason if the meters did not run.
         """
         encode_s = dict(zip(encoded, self._encode_s))
-        already_s, self._meters_s = self._meters_s, self._meters.cost_s
         stored = None
         if self._store is not None:
             begun = perf_counter()
@@ -170,7 +170,7 @@ class Instruments:
             tuple(self._read),
             _digest(encoded) if self._hashes else None,
             self._meters.reasons if why is None else dict.fromkeys(self._meters.columns, why),
-            self._meters_s - already_s,
+            self._meters.cost_s,
             self._garbage_s,
             stored,
             self._store_s,
@@ -180,7 +180,7 @@ class Instruments:
     def rest(self) -> None:
         """Unfreeze objects, since other code than tasks may run next in this process."""
         if self._collects:
-            _unfreeze()
+            gc.unfreeze()
 
     def close(self) -> None:
         """Close the meters, and unfreeze objects."""
@@ -198,7 +198,7 @@ def _clocked(codec: Codec, spent_s: list[float]) -> Codec:
     return clocked
 
 
-def _digest(encoded: Mapping[str, Any]) -> bytes:
+def _digest(encoded: Mapping[str, Any]) -> str:
     from hashlib import blake2b
 
     digest = blake2b(digest_size=16)
@@ -208,7 +208,7 @@ def _digest(encoded: Mapping[str, Any]) -> bytes:
         digest.update(repr((field, [frame.nbytes for frame in frames])).encode())
         for frame in frames:
             digest.update(frame if frame.c_contiguous else frame.tobytes())
-    return digest.digest()
+    return digest.hexdigest()
 
 
 def _collect_garbage() -> float:
@@ -217,14 +217,7 @@ def _collect_garbage() -> float:
     Surviving objects are frozen, so that the collector does not traverse them while a task runs.
     """
     begun = perf_counter()
-    _unfreeze()
+    gc.unfreeze()
     gc.collect()
-    # PyPy cannot.
-    if hasattr(gc, "freeze"):
-        gc.freeze()
+    gc.freeze()
     return perf_counter() - begun
-
-
-def _unfreeze() -> None:
-    if hasattr(gc, "unfreeze"):
-        gc.unfreeze()

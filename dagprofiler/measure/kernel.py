@@ -23,8 +23,10 @@ _SYSCALL_NUMBERS = {
     "ppc64le": 319,
 }
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
-_INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR, _INHERIT_THREAD = 1 << 1, 1 << 5, 1 << 6, 1 << 35
-_TIME_ENABLED, _TIME_RUNNING = 1 << 0, 1 << 1
+#: By threads, though not by processes; neither the kernel's nor the hypervisor's events.
+_FLAGS = 1 << 1 | 1 << 35 | 1 << 5 | 1 << 6
+#: A reading has the time enabled and the time running, too.
+_TIMES = 1 << 0 | 1 << 1
 _CLOSE_ON_EXEC = 1 << 3
 _ATTRIBUTES_BYTES, _READING_BYTES = 64, 24
 _ATTEMPTS = 10
@@ -61,13 +63,8 @@ class KernelFiles:
         path = f"{self._proc}/{name}"
         try:
             fd = os.open(path, flags)
-        except FileNotFoundError as error:
-            raise Unavailable(f"this system has no {path}") from error
         except OSError as error:
-            what = "read" if flags == os.O_RDONLY else "written"
-            raise Unavailable(
-                f"{path} cannot be {what} ({os.strerror(error.errno or 0)})"
-            ) from error
+            raise Unavailable(f"{path} cannot be opened ({error.strerror})") from error
         self._opened.append(fd)
         return fd
 
@@ -148,8 +145,7 @@ class SystemCalls:
         """Open a counter of `thread` on every processor; return its file descriptor."""
         fd: int = self._syscall(self._number, attributes, thread, -1, -1, _CLOSE_ON_EXEC)
         if fd < 0:
-            number = self._errno()
-            raise OSError(number, os.strerror(number))
+            raise OSError(self._errno(), os.strerror(self._errno()))
         return fd
 
 
@@ -194,9 +190,8 @@ class EventCounter:
         #: machines say 0 and that it ran all the time.
         self._always_counts = event == INSTRUCTIONS
         # ``struct perf_event_attr`` in its first version.
-        flags = _INHERIT | _INHERIT_THREAD | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
         type_, config = event
-        fields = (type_, _ATTRIBUTES_BYTES, config, 0, 0, _TIME_ENABLED | _TIME_RUNNING, flags)
+        fields = (type_, _ATTRIBUTES_BYTES, config, 0, 0, _TIMES, _FLAGS)
         self._open(pack("=IIQQQQQ", *fields).ljust(_ATTRIBUTES_BYTES, b"\0"))
 
     def start(self) -> None:
@@ -205,8 +200,7 @@ class EventCounter:
 
     def stop(self) -> int | None:
         """Return the count since :meth:`start`; None, with the reason, if it is incomplete."""
-        now, before = self._read(), self._before
-        count, enabled, running = (now[i] - before[i] for i in range(3))
+        count, enabled, running = (now - before for now, before in zip(self._read(), self._before))
         if enabled == running and (count or not self._always_counts):
             return count
         self.reason = (
@@ -230,7 +224,7 @@ class EventCounter:
                         self._opened.append(self._calls.open(attributes, thread))
             except OSError as error:
                 _close_all(self._calls.close, self._opened)
-                raise Unavailable(_why(error, len(threads))) from error
+                raise Unavailable(_why(error)) from error
             if self._calls.threads() <= threads:
                 return
             _close_all(self._calls.close, self._opened)
@@ -242,31 +236,17 @@ class EventCounter:
         return sum(d[0] for d in data), sum(d[1] for d in data), sum(d[2] for d in data)
 
 
-def _why(error: OSError, threads: int) -> str:
+def _why(error: OSError) -> str:
     """Return the reason why a counter could not be opened, as a text."""
     what = os.strerror(error.errno or 0)
+    if error.errno == errno.EACCES:
+        # Up to 2, every user may count the events of their own programs in user mode.
+        with suppress(OSError), open(_PARANOID, encoding="utf-8") as file:
+            return f"forbidden (perf_event_paranoid = {file.read().strip()})"
     sentences = {
         errno.ENOENT: "no hardware counters on this machine",
         errno.EOPNOTSUPP: "no hardware counters on this machine",
         errno.EPERM: "forbidden in this container",
-        errno.ENOSYS: "the kernel has no performance counters",
-        errno.EBUSY: "another program has exclusive use of the counters",
         errno.EINVAL: f"the kernel refuses the counter ({what}); it needs Linux 5.13 or later",
-        errno.EMFILE: f"too many open files: counters need one for each of {threads} threads",
-        errno.ENFILE: "too many open files on this machine",
     }
-    if error.errno == errno.EACCES:
-        return _why_forbidden(_PARANOID)
     return sentences.get(error.errno or 0, f"the kernel refuses the counter ({what})")
-
-
-def _why_forbidden(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            level = int(file.read())
-    except (OSError, ValueError):
-        return "forbidden by the kernel"
-    # Up to 2, every user may count the events of their own programs in user mode.
-    if level <= 2:
-        return f"forbidden by a security policy (perf_event_paranoid = {level} allows it)"
-    return f"forbidden by perf_event_paranoid = {level}"

@@ -129,7 +129,9 @@ def machine() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
-        "os": _os(),
+        # Not platform.platform(): that starts a process, whose pipe a pool that forks at the same
+        # moment would keep open.
+        "os": f"{platform.system()}-{platform.release()}-{platform.machine()}",
         "machine": platform.machine(),
         # Without a name from Linux, `platform` has none either, but starts a process.
         "cpu": (processor.get("model name") if processor else platform.processor()) or None,
@@ -137,18 +139,6 @@ def machine() -> dict[str, Any]:
         "memory_bytes": _memory_bytes(),
         "cores": os.cpu_count(),
     }
-
-
-def _os() -> str:
-    """Return what ``platform.platform()`` says."""
-    import platform
-
-    if sys.platform != "linux":
-        return platform.platform()
-    # It starts a process, whose pipe a concurrently forking pool would keep open forever.
-    system, _, release, _, machine = os.uname()
-    libc = "".join(platform.libc_ver())
-    return f"{system}-{release}-{machine}" + (f"-with-{libc}" if libc else "")
 
 
 def _text(path: str) -> str:
@@ -162,18 +152,9 @@ def _text(path: str) -> str:
 
 def _processor() -> dict[str, str]:
     """Return Linux's description of the first processor."""
-    fields: dict[str, str] = {}
-    try:
-        # Only the first one is read, since a large machine has many.
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                name, _, value = line.partition(":")
-                if not value:
-                    break
-                fields[name.strip()] = value.strip()
-    except OSError:
-        pass
-    return fields
+    first, _, _ = _text("/proc/cpuinfo").partition("\n\n")
+    fields = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in fields}
 
 
 def _cpu_mhz(processor: dict[str, str]) -> float | None:
@@ -236,14 +217,7 @@ def _quota(folder: str) -> float | None:
 
 
 def blas_threads() -> int | None:
-    """Return how many threads numpy's OpenBLAS uses; None if it has none."""
-    threads = _openblas_threads() if imported("numpy") else None
-    return None if threads is None else int(threads())
-
-
-@cache
-def _openblas_threads() -> Any:
-    """Return OpenBLAS's own function; None where numpy has another BLAS or hides it."""
+    """Return how many threads numpy's OpenBLAS uses; None without numpy, or if that hides it."""
     core = imported("numpy._core._multiarray_umath") or imported(
         "numpy.core._multiarray_umath"  # its name before numpy 2
     )
@@ -255,5 +229,7 @@ def _openblas_threads() -> Any:
         linked = ctypes.CDLL(core.__file__)
     except (AttributeError, ImportError, OSError, TypeError):
         return None
-    named = (getattr(linked, name, None) for name in _OPENBLAS_THREADS)
-    return next((function for function in named if function), None)
+    for name in _OPENBLAS_THREADS:
+        if hasattr(linked, name):
+            return int(getattr(linked, name)())
+    return None

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import Any, Callable, NamedTuple, Protocol, Union
 
@@ -78,12 +77,10 @@ def _open_delay(files: KernelFiles) -> ReadingGrowth:
 
 def _usage(whose: str, quantity: Callable[[Any], int]) -> Callable[[], int]:
     """Return a function that reads a quantity of ``getrusage()``."""
-    try:
-        import resource
-    except ImportError as error:
-        raise Unavailable("this system has no getrusage()") from error
-    getrusage, who = resource.getrusage, getattr(resource, f"RUSAGE_{whose}")
-    return lambda: quantity(getrusage(who))
+    import resource
+
+    who = getattr(resource, f"RUSAGE_{whose}")
+    return lambda: quantity(resource.getrusage(who))
 
 
 def _cpu_us(usage: Any) -> int:
@@ -109,8 +106,6 @@ class _CollectorTime:
     reason = None
 
     def __init__(self, _: KernelFiles) -> None:
-        if not hasattr(gc, "callbacks"):
-            raise Unavailable("this interpreter's collector has no callbacks")
         self._begun_ns: int | None = None
         self._took_ns = 0
 
@@ -126,7 +121,7 @@ class _CollectorTime:
             self._took_ns += now_ns - self._begun_ns
 
     def stop(self) -> float:
-        gc.callbacks.remove(self._note)
+        self.close()
         return self._took_ns / MILLISECOND_NS
 
     def close(self) -> None:
@@ -159,21 +154,20 @@ class _PeakGrowth(ReadingGrowth):
         Sets the mark to the present value.
     """
 
-    last_reset: object = None  # of all meters of a class
+    latest: Any = None  # of all meters of a class, the one that reset the mark last
 
     def __init__(self, read: Callable[[], int], reset: Callable[[], object]) -> None:
         super().__init__(read)
         self._reset = reset
-        self._own_reset = object()
 
     def start(self) -> None:
-        type(self).last_reset = self._own_reset = object()
+        type(self).latest = self
         self._reset()
         super().start()
 
     def stop(self) -> Number | None:
         growth = super().stop()
-        if growth is None or self.last_reset is not self._own_reset:
+        if growth is None or self.latest is not self:
             self.reason = "the mark of the peak was reset while the task ran"
             return None
         return growth
@@ -273,9 +267,7 @@ _IDLE_LOOKS, _UNCLEAR_NS = 9, 50_000
 
 
 class _Looks:
-    """What one task's looks at the lock have found: few numbers, however long it runs."""
-
-    __slots__ = ("asleep_ns", "free_ns", "held_ns", "held_times")
+    """What the looks at the lock during one task have seen: few numbers, however long it runs."""
 
     def __init__(self) -> None:
         #: When the present look began; 0 between two of them.
@@ -420,8 +412,7 @@ _BESIDE_OTHERS = "other tasks ran concurrently in the process, which the figure 
 
 _UNRELIABLE = "the counter was not reliable: it counted less than the meters themselves use"
 
-#: Types of plain numbers; integers of a profile fit 64 bits.
-_PLAIN = frozenset({int, float})
+#: Integers of a profile fit 64 bits.
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
@@ -436,20 +427,18 @@ class _OpenMeter:
         What the meter counts without a task, which is no part of its values.
     """
 
-    __slots__ = ("_failure", "_meter", "_start", "_stop", "column", "idle", "reason")
-
     def __init__(self, column: str, meter: Any) -> None:
         self.column = column
-        self.reason = self._failure = ""
+        self.reason = ""
         self.idle: Number = 0
         self._meter = meter
-        self._start, self._stop = meter.start, meter.stop
+        self._failure = ""
 
     def begin(self) -> None:
         """Start the meter."""
         self._failure = ""
         try:
-            self._start()
+            self._meter.start()
         except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
             self._failure = f"start() raised {describe(error)}"
 
@@ -458,20 +447,18 @@ class _OpenMeter:
         value: Any = None
         if not self._failure:
             try:
-                value = self._stop()
+                value = self._meter.stop()
             except Exception as error:  # noqa: BLE001  (the same)
                 self._failure = f"stop() raised {describe(error)}"
         # Most values are plain already, which is faster to see than to make them so.
-        plain = type(value) in _PLAIN and _LEAST <= value <= _MOST
-        number = value if plain else plain_number(value)
+        plain = type(value) in (int, float) and _LEAST <= value <= _MOST
+        number: Number | None = value if plain else plain_number(value)
         if number is None:
             self.reason = self._why_none(value, task)
-        elif not self.idle:
-            return number
-        elif number > self.idle:
-            return number - self.idle
-        else:
+        elif self.idle and number <= self.idle:
             self.reason = _UNRELIABLE
+        else:
+            return number - self.idle
         return None
 
     def _why_none(self, value: Any, task: str) -> str:
@@ -480,27 +467,7 @@ class _OpenMeter:
         if value is None:
             reason = getattr(self._meter, "reason", None)
             return str(reason or "its meter returned None and no reason")
-        return (
-            f"task {task!r}: stop() returned {short_repr(value)}, expected None or a finite number "
-            "(an integer of at most 64 bits)"
-        )
-
-
-def _open_built_in(name: str, files: KernelFiles, opened: ExitStack, *, alone: bool) -> Any:
-    """Return an opened meter that `opened` closes."""
-    if not (alone or name in _OF_THREAD):
-        raise Unavailable(_BESIDE_OTHERS)
-    meter = BUILT_IN[name].open(files)
-    if hasattr(meter, "close"):
-        opened.callback(meter.close)
-    # A file that can be opened can still refuse to be read.
-    meter.start()
-    meter.stop()
-    return meter
-
-
-def _open_own(meter: Meter, *, alone: bool) -> Meter:
-    return meter if alone else deepcopy(meter)
+        return f"task {task!r}: stop() returned {short_repr(value)}, expected a finite number"
 
 
 class MeterSet:
@@ -536,23 +503,37 @@ class MeterSet:
         self.columns = selection.columns
         self.reasons: dict[str, str] = {}
         self.cost_s = 0.0
+        self._closes = ExitStack()
+        self._files = KernelFiles(proc)
+        self._closes.callback(self._files.close)
         #: From the inside out.
         self._open: list[_OpenMeter] = []
-        with ExitStack() as opened:
-            # Closes them if this is interrupted.
-            files = KernelFiles(proc)
-            opened.callback(files.close)
-            for name, column in zip(selection.names, self.columns):
-                self._add(column, partial(_open_built_in, name, files, opened, alone=alone))
-            self._discount_meters()
-            for column, meter in selection.own:
-                self._add(column, partial(_open_own, meter, alone=alone))
-            self.cost_s = 0.0
-            self._closes = opened.pop_all()
+        for name, column in zip(selection.names, self.columns):
+            if alone or name in _OF_THREAD:
+                self._add(column, self._opened, name)
+            else:
+                self.reasons[column] = _BESIDE_OTHERS
+        self._discount_meters()
+        self.cost_s = 0.0
+        for column, meter in selection.own:
+            if alone:
+                self._open.append(_OpenMeter(column, meter))
+            else:
+                self._add(column, deepcopy, meter)
 
-    def _add(self, column: str, open_meter: Callable[[], Meter]) -> None:
+    def _opened(self, name: str) -> Any:
+        """Return a built-in meter that works here."""
+        meter = BUILT_IN[name].open(self._files)
+        if hasattr(meter, "close"):
+            self._closes.callback(meter.close)
+        # A file that can be opened can still refuse to be read.
+        meter.start()
+        meter.stop()
+        return meter
+
+    def _add(self, column: str, open_meter: Callable[[Any], Any], argument: Any) -> None:
         try:
-            self._open.append(_OpenMeter(column, open_meter()))
+            self._open.append(_OpenMeter(column, open_meter(argument)))
         except Unavailable as reason:
             self.reasons[column] = str(reason)
         except Exception as error:  # noqa: BLE001  (nothing that is measured fails a run)
@@ -564,14 +545,14 @@ class MeterSet:
         Python code takes tens of thousands, always the same ones.
         """
         for counter in [meter for meter in self._open if meter.column == "instructions"]:
-            trials = []
+            counts = []
             for _ in range(_TRIALS):
                 self.start()
                 values = {meter.column: meter.end("") for meter in self._open}
-                trials.append(values[counter.column])
-            counts = [count for count in trials if count is not None]
-            if counts:
-                counter.idle = min(counts)
+                counts.append(values[counter.column])
+            known = [count for count in counts if count is not None]
+            if known:
+                counter.idle = min(known)
             else:
                 self._open.remove(counter)
                 self.reasons[counter.column] = counter.reason
@@ -640,8 +621,8 @@ class Meter(Protocol):
     ...
     ...     def stop(self):
     ...         return read_sensor_J() - self.before_J
-    >>> column_of(Energy())
-    'energy_J'
+    >>> select(Energy()).columns
+    ['energy_J']
     """
 
     name: str
@@ -658,19 +639,14 @@ class Meter(Protocol):
         """
 
 
-def column_of(meter: Meter) -> str:
+def column_of(name: str, unit: str) -> str:
     """Return the name of a meter's column in the profile: name and unit, or a count's name.
 
     Examples
     --------
-    >>> from types import SimpleNamespace as Named
-    >>> column_of(Named(name="energy", unit="J")), column_of(Named(name="hits", unit="1"))
-    ('energy_J', 'hits')
+    >>> column_of("energy", "J"), column_of("hits", "1"), column_of("cpu_ms", "ms")
+    ('energy_J', 'hits', 'cpu_ms')
     """
-    return _column(meter.name, meter.unit)
-
-
-def _column(name: str, unit: str) -> str:
     return name if unit in ("", "1") or name.endswith(f"_{unit}") else f"{name}_{unit}"
 
 
@@ -705,7 +681,7 @@ class Selection:
     @property
     def columns(self) -> list[str]:
         """The columns of its meters."""
-        names = [_column(name, BUILT_IN[name].unit) for name in self.names]
+        names = [column_of(name, BUILT_IN[name].unit) for name in self.names]
         return names + [column for column, _ in self.own]
 
     def open(self, proc: str = "/proc", *, alone: bool = True) -> MeterSet:
@@ -733,51 +709,39 @@ def select(meters: Any) -> Selection:
         With all problems: unknown names, objects that are not meters, meters
         with the same column.
     """
+    one = isinstance(meters, str) or hasattr(meters, "stop") or not isinstance(meters, Iterable)
     wanted: set[str] = set()
     own: dict[str, Meter] = {}
     problems: list[GraphError] = []
-    for meter in _listed(meters):
+    for meter in [meters] if one else meters:
         if isinstance(meter, str) and meter in _NAMES:
             wanted.update(METER_SETS.get(meter, (meter,)))
             continue
         problem = _problem_of(meter, own)
         if problem:
-            problems.append(GraphError(problem))
+            problems.append(GraphError(f"meters: {problem}"))
         else:
-            own[column_of(meter)] = meter
+            own[column_of(meter.name, meter.unit)] = meter
     if problems:
         raise ValidationError(problems)
     names = tuple(name for name in BUILT_IN if name in wanted - {"allocation"})
     return Selection(names, tuple(own.items()), "allocation" in wanted)
 
 
-def _listed(meters: Any) -> list[Any]:
-    """Return the meters as a list; a meter or a value that is not iterable is one item."""
-    has_any = isinstance(meters, Iterable) and not isinstance(meters, (str, bytes))
-    return list(meters) if has_any and not hasattr(meters, "stop") else [meters]
-
-
 def _problem_of(meter: Any, others: Mapping[str, Meter]) -> str:
     """Return why an object is no meter, or cannot be one beside `others`; "" if it can."""
-    shown = short_repr(meter)
     if isinstance(meter, str):
         hint = did_you_mean(meter, _NAMES)
-        return f"meters: {shown} is unknown (known: {', '.join(_NAMES)}){hint}"
+        return f"{short_repr(meter)} is unknown (known: {', '.join(_NAMES)}){hint}"
     missing = [name for name in ("name", "unit", "start", "stop") if not hasattr(meter, name)]
-    if missing:
-        lacks = f"got {shown} (it has no {', '.join(missing)})"
-        return f"meters: expected a name, or an object with name, unit, start() and stop(), {lacks}"
-    if isinstance(meter, type):
-        return f"meters: expected an object, got the class {meter.__name__}; call it"
-    if not isinstance(meter.name, str) or not meter.name:
-        return f"meter {shown}: name must be a non-empty string, got {meter.name!r}"
-    if not isinstance(meter.unit, str):
-        return f"meter {meter.name!r}: unit must be a string ('1' for a count), got {meter.unit!r}"
-    column = column_of(meter)
-    if column in others:
-        return f"meters: column {column!r} belongs to two meters; give one another name"
-    built_in = [_column(name, built_in.unit) for name, built_in in BUILT_IN.items()]
-    if column in (*_PIPELINE_COLUMNS, *built_in):
-        whose = "is measured by dagprofiler itself"
-        return f"meters: column {column!r} {whose}; give the meter another name"
+    if missing or isinstance(meter, type):
+        expected = "expected a name, or an object with name, unit, start() and stop()"
+        return f"{expected}, got {short_repr(meter)}"
+    name, unit = meter.name, meter.unit
+    if not isinstance(name, str) or not name or not isinstance(unit, str):
+        return f"name and unit of a meter must be strings, got {name!r} and {unit!r}"
+    column = column_of(name, unit)
+    built_in = [column_of(name, built_in.unit) for name, built_in in BUILT_IN.items()]
+    if column in (*others, *_PIPELINE_COLUMNS, *built_in):
+        return f"column {column!r} has a meter already; give this one another name"
     return ""

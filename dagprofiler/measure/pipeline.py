@@ -66,19 +66,17 @@ class Parameters(NamedTuple):
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Parameters:
-        """Read the signature of `function`; positional-only parameters can't be given."""
-        required, optional, any_ = set(), set(), False
-        for parameter in signature_of(function, follow_wrapped=False).parameters.values():
-            if parameter.kind is parameter.VAR_KEYWORD:
-                any_ = True
-            elif parameter.kind is parameter.VAR_POSITIONAL:
-                continue
-            elif parameter.default is parameter.empty:
-                # A positional-only parameter has a name that no keyword can give.
-                by_name = parameter.kind is not parameter.POSITIONAL_ONLY
-                required.add(parameter.name if by_name else f"{parameter.name}, /")
-            elif parameter.kind is not parameter.POSITIONAL_ONLY:
-                optional.add(parameter.name)
+        """Read the signature of `function`."""
+        parameters = signature_of(function, follow_wrapped=False).parameters.values()
+        any_ = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        required: set[str] = set()
+        optional: set[str] = set()
+        for parameter in parameters:
+            # A positional-only parameter has a name that no keyword can give.
+            by_position = parameter.kind is parameter.POSITIONAL_ONLY
+            name = f"{parameter.name}, /" if by_position else parameter.name
+            if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                (required if parameter.default is parameter.empty else optional).add(name)
         takes_cfg = any_ or "cfg" in required or "cfg" in optional
         if any_ and hasattr(function, "__wrapped__"):
             # A wrapper that takes everything hands cfg on to what may not take it.

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from dagprofiler.errors import ProfileError, describe, short_repr
+from dagprofiler.graph.edges import Rows
 from dagprofiler.graph.replay import Demands, Overhead, replay
 
 
@@ -153,9 +154,7 @@ def busy_gap_ms(engine: Engine, count: int, task: tuple[float, float], between_m
     for _ in range(20):
         gap_ms = (least + most) / 2
         tried = engine.overhead._replace(busy_gap_ms=gap_ms)
-        begun = replay(
-            [], [0] * (count + 1), Demands(work_ms, core), [1.0] * engine.workers, tried
-        ).begun
+        begun = replay(Rows([], count), Demands(work_ms, core), [1.0] * engine.workers, tried).begun
         late = max(begun) - min(begun) > between_ms
         least, most = (least, gap_ms) if late else (gap_ms, most)
     return least

@@ -497,8 +497,7 @@ class _Case:
         """Simulate the run; `factors` scale the time of each task."""
         work = [sum(times) * factors(i) for i, times in enumerate(self.times)]
         return replay(
-            self.graph.targets,
-            self.graph.first_target,
+            self.graph.below,
             Demands(work, self.core, self.lock and self.lock.held),
             [*self.nodes.values()],
             overhead or self.overhead,
@@ -682,7 +681,7 @@ class _Case:
         names, graph, entries = self.graph.names, self.graph, entries_of_tasks(self.source)
         ready = [0.0] * len(names)
         for i, ended in enumerate(found.ended):
-            for target in graph.targets[graph.first_target[i] : graph.first_target[i + 1]]:
+            for target in graph.below[i]:
                 ready[target] = max(ready[target], ended)
         rows, metrics = [], []
         for i in graph.order:

@@ -25,7 +25,7 @@ from dagprofiler._document.table import (
     unit_of,
 )
 from dagprofiler._util.json import jsonable
-from dagprofiler.analysis.compare import MEANING, ProfileComparison
+from dagprofiler.analysis.compare import MEANING, WAY_OUT, ProfileComparison
 from dagprofiler.analysis.critical_path import Paths, analysis_of, bounds_of
 from dagprofiler.analysis.makespan import LABELS, PARTS, makespan_of
 from dagprofiler.analysis.weights import known_values
@@ -427,7 +427,7 @@ def _comparison(
         "base": {"profile": _facts(base), "summary": _summary(base)},
         "names": [compared["base"], compared["new"]],
         "headline": compared.headline(),
-        "meaning": MEANING,
+        "meaning": f"{MEANING}; {WAY_OUT}" if compared.needs_rounds else MEANING,
         "total": _judgement(compared["total_time"], reasons),
         "tasks": [
             {"task": source.numbers[name], **_judgement(entry, reasons)}

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable
 
 from dagprofiler._util.checks import boolean, integer
+from dagprofiler.engine.contracts import check_task
 from dagprofiler.errors import DeclarationError, short_repr
 from dagprofiler.rules.views import (
     SUCCEEDED,
@@ -95,10 +96,10 @@ class Rule:
             name = getattr(then, "__name__", type(then).__name__)
         if not isinstance(name, str) or not name:
             raise DeclarationError(f"Rule: name must be a non-empty string, got {short_repr(name)}")
-        if not callable(when):
-            raise DeclarationError(f"rule {name!r}: when must be callable, got {short_repr(when)}")
-        if not callable(then):
-            raise DeclarationError(f"rule {name!r}: then must be callable, got {short_repr(then)}")
+        for what, function in ("when", when), ("then", then):
+            if not callable(function):
+                problem = f"{what} must be callable, got {short_repr(function)}"
+                raise DeclarationError(f"rule {name!r}: {problem}")
         self.when = when
         self.then = then
         self.name = name
@@ -156,9 +157,7 @@ class Rules:
 
     def __post_init__(self) -> None:
         if not isinstance(self.rules, Iterable) or isinstance(self.rules, (str, Mapping)):
-            raise DeclarationError(
-                f"Rules: rules must be a list of rules, got {short_repr(self.rules)}"
-            )
+            raise DeclarationError(f"rules must be a list of rules, got {short_repr(self.rules)}")
         object.__setattr__(self, "rules", tuple(self.rules))
         for rule in self.rules:
             check_rule(rule)
@@ -195,12 +194,7 @@ def after(*tasks: str | TaskView) -> Predicate:
 
 
 def _have_succeeded(graph: GraphView, names: Iterable[str]) -> bool:
-    succeeded = True
-    for name in names:
-        succeeded = graph.state_of(name) == SUCCEEDED
-        if not succeeded:
-            break
-    return succeeded
+    return all(graph.state_of(name) == SUCCEEDED for name in names)
 
 
 def complete(tag: str) -> Predicate:
@@ -225,10 +219,6 @@ def _all_succeeded(graph: GraphView, tag: str) -> bool:
 
 def when_output(task: str | TaskView, field: str, condition: Callable[[Any], bool]) -> Predicate:
     """Wait until a task has succeeded and its output satisfies a condition."""
-    if not callable(condition):
-        raise DeclarationError(
-            f"when_output(): condition must be callable, got {short_repr(condition)}"
-        )
     names = check_tags(names_of([task]), "when_output()")
     return Predicate(names, _when_output, names[0], field, condition)
 
@@ -282,43 +272,36 @@ def map_over(
     """
     name = _name_of(task) if name is None else name
     tags = (name, *check_tags(tags, f"map {name!r}: tags"))
-    return _Map(source, field, task, name, into, edges_of(after, name), tags).rule()
+    return _map(source, field, task, name, into=into, after=edges_of(after, name), tags=tags)
 
 
-class _Map(NamedTuple):
-    """A map, over one task or over each with a tag; the fields as for :func:`map_over`."""
+def _map(source: str, field: str, task: Any, name: str, **options: Any) -> Rule:
+    """Return the rule of a map over one task, or over each with a tag; see :func:`map_over`."""
+    after = options["after"]
+    return Rule(
+        Predicate((source, *(name for name, _ in after)), _can_map, source, after),
+        partial(_add_map, source, field, task, name, options),
+        name=f"map {name}",
+        adds=options["tags"],
+    )
 
-    source: str
-    field: str
-    task: Task | type[Task]
-    name: str
-    into: str | None
-    after: list[tuple[str, Any]]
-    tags: tuple[str, ...]
 
-    def rule(self) -> Rule:
-        """Return the rule that adds its tasks."""
-        reads = [self.source, *(name for name, _ in self.after)]
-        return Rule(self.is_due, self.add, name=f"map {self.name}", adds=self.tags, reads=reads)
+def _can_map(graph: GraphView, source: str, after: list[tuple[str, Any]]) -> bool:
+    _see(after, graph)
+    return not graph.can_come(source) if graph.is_tag(source) else graph[source].succeeded
 
-    def is_due(self, graph: GraphView) -> bool:
-        """Tell whether the source has succeeded, or all tasks with that tag exist."""
-        _see(self.after, graph)
-        if graph.is_tag(self.source):
-            return not graph.can_come(self.source)
-        return graph[self.source].succeeded
 
-    def add(self, graph: GraphEditor) -> None:
-        """Add its tasks, or a map over each task with the tag."""
-        source, field, task, name, into, after, tags = self
-        if not graph.is_tag(source):
-            graph.map(source, field, task, name, into=into, after=after, tags=tags)
-            return
-        for number, mapped in enumerate(graph.tasks(source)):
-            # The map over process[3] is called name[3].
-            item = mapped.name.startswith(f"{source}[")
-            place = mapped.name[len(source) :] if item else f"[{number}]"
-            graph.add_rule(self._replace(source=mapped.name, name=f"{name}{place}").rule())
+def _add_map(
+    source: str, field: str, task: Any, name: str, options: dict[str, Any], graph: GraphEditor
+) -> None:
+    if not graph.is_tag(source):
+        graph.map(source, field, task, name, **options)
+        return
+    for number, mapped in enumerate(graph.tasks(source)):
+        # The map over process[3] is called name[3].
+        is_item = mapped.name.startswith(f"{source}[")
+        place = mapped.name[len(source) :] if is_item else f"[{number}]"
+        graph.add_rule(_map(mapped.name, field, task, f"{name}{place}", **options))
 
 
 def _see(after: list[tuple[str, Any]], graph: GraphView) -> None:
@@ -361,12 +344,12 @@ def reduce(
     name = _name_of(task) if name is None else name
     tags = check_tags(tags, f"reduce {name!r}: tags")
     edges = edges_of(after, name)
+    reads = (*check_tags([source], "reduce()"), *(name for name, _ in edges))
     return Rule(
-        Predicate(check_tags([source], "reduce()"), _can_reduce, source, edges),
+        Predicate(reads, _can_reduce, source, edges),
         partial(_reduce, source, name, task, fields, edges, tags),
         name=f"reduce {name}",
         adds=tags,
-        reads=[name for name, _ in edges],
     )
 
 
@@ -387,6 +370,4 @@ def _reduce(
 def _name_of(task: Task | type[Task]) -> str:
     if isinstance(task, type) and issubclass(task, Task):
         return task.__name__
-    if isinstance(task, Task):
-        return task.name
-    raise DeclarationError(f"expected a Task or a class of them, got {short_repr(task)}")
+    return check_task("", task).name

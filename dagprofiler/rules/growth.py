@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from itertools import count
 from time import perf_counter
 from typing import Any
 
@@ -17,10 +19,9 @@ from dagprofiler.engine.setup import check_limits, estimates_of
 from dagprofiler.errors import (
     DeclarationError,
     GraphError,
-    SerializationError,
     ValidationError,
     describe,
-    did_you_mean,
+    frames_of,
     short_repr,
 )
 from dagprofiler.graph.edges import Matches, Route, check_parallel, edge_text
@@ -54,7 +55,7 @@ class RuleQueue:
     open
         The rules that have neither fired nor been closed, by number.
     readers
-        Name or tag to the number of open rules that may read outputs of its tasks.
+        Name or tag to the numbers of the open rules that may read outputs of its tasks.
     waiting
         Name or tag to the numbers of the rules that wait for a change of it; some of these may
         be closed.
@@ -64,33 +65,36 @@ class RuleQueue:
 
     def __init__(self) -> None:
         self.open: dict[int, OpenRule] = {}
-        self.readers: dict[str, int] = {}
+        self.readers: dict[str, set[int]] = {}
         self.waiting: dict[str, set[int]] = {}
         self.awake: list[int] = []
-        self._admitted = 0
-        self._names: dict[str, int] = {}
+        self._numbers = count()
+        self._names: Counter[str] = Counter()
 
     def admit(self, rule: Any) -> OpenRule:
         """Add a rule, which is evaluated in its turn."""
-        number, name = self._admitted, rule.name
-        same = self._names[name] = self._names.get(name, 0) + 1
-        opened = OpenRule(rule, name if same == 1 else f"{name} ({same})", number)
-        self._admitted = number + 1
-        self.open[number] = opened
+        self._names[rule.name] += 1
+        same = self._names[rule.name]
+        name = rule.name if same == 1 else f"{rule.name} ({same})"
+        opened = OpenRule(rule, name, next(self._numbers))
+        self.open[opened.number] = opened
         for word in opened.reads:
-            self.readers[word] = self.readers.get(word, 0) + 1
-        heappush(self.awake, number)
+            self.readers.setdefault(word, set()).add(opened.number)
+        heappush(self.awake, opened.number)
         return opened
 
     def close(self, rule: OpenRule) -> None:
-        """Remove a rule; the last one left cannot wait for others any more."""
+        """Remove a rule."""
         del self.open[rule.number]
         for word in rule.reads:
-            self.readers[word] -= 1
+            self.readers[word].remove(rule.number)
             if not self.readers[word]:
                 del self.readers[word]
-        if len(self.open) == 1:
-            self._awaken(*self.open)
+
+    def count_readers(self, words: Iterable[str]) -> int:
+        """Return how many open rules may read outputs of a task with this name and these tags."""
+        readers = [self.readers[word] for word in words if word in self.readers]
+        return len(set().union(*readers)) if readers else 0
 
     def wait(self, rule: OpenRule) -> None:
         """Let a rule wait for a change of what it looked at."""
@@ -101,13 +105,10 @@ class RuleQueue:
         """Queue the rules that wait for a change of a name or a tag."""
         for word in words:
             for number in self.waiting.pop(word, ()):
-                self._awaken(number)
-
-    def _awaken(self, number: int) -> None:
-        rule = self.open.get(number)
-        if rule is not None and not rule.awake:
-            rule.awake = True
-            heappush(self.awake, number)
+                rule = self.open.get(number)
+                if rule is not None and not rule.awake:
+                    rule.awake = True
+                    heappush(self.awake, number)
 
     def next_awake(self) -> OpenRule | None:
         """Remove and return the first rule to evaluate; None if there is none."""
@@ -141,6 +142,7 @@ class GrowingGraph:
         self, given: Wiring, settings: Rules, reader: ContractReader, config: Config
     ) -> None:
         self.wiring = given.growing()
+        self._given = len(given.names)
         self._settings = settings
         self._reader = reader
         self._config = config
@@ -178,10 +180,8 @@ class GrowingGraph:
             self._left.append(len(wiring.predecessors(i)))
             if not self._left[i]:
                 heappush(self._ready, i)
-            if task.tags:
-                self._enter_tags(i, tuple(task.tags))
-            if self._is_held(i):
-                self._hold(i, 1)
+            self._enter_tags(i, tuple(task.tags))
+        self._count_use([i for i in range(len(names)) if i not in wiring.after], 1)
         for rule in self._settings.rules:
             self._admit_rule(rule)
         for name, task in zip(names, current.tasks):
@@ -204,8 +204,7 @@ class GrowingGraph:
             if not self._left[target]:
                 heappush(self._ready, target)
         self._end(number, SUCCEEDED)
-        if self._rules.awake:
-            self._evaluate()
+        self._evaluate()
 
     def failed(self, number: int, skipped: Iterable[int], *, stops: bool) -> None:
         """Mark a task as failed, and the tasks that depend on it as skipped."""
@@ -214,8 +213,7 @@ class GrowingGraph:
         self._end(number, FAILED)
         for other in skipped:
             self._end(other, SKIPPED)
-        if self._rules.awake:
-            self._evaluate()
+        self._evaluate()
 
     def finish(self, *, ended: bool) -> None:
         """Complete the log of the round; always called once, also after a failure."""
@@ -240,7 +238,7 @@ class GrowingGraph:
         """
         if not self._halted:
             for rule in [*self._rules.open.values()]:
-                if any(self._is_missing(word) for word in rule.words):
+                if not all(self._graph.has(word) for word in rule.words):
                     self._give_up(rule)
             self._evaluate()
         return bool(self._ready)
@@ -249,6 +247,8 @@ class GrowingGraph:
 
     def _evaluate(self) -> None:
         """Evaluate rules in their order until none is awake."""
+        if not self._rules.awake:
+            return
         begun = perf_counter()
         try:
             while not self._halted:
@@ -273,8 +273,7 @@ class GrowingGraph:
         rule.words, rule.missing = view.words, None
         try:
             answer = rule.rule.when(view)
-        except NotYet as signal:
-            rule.missing = signal.name
+        except NotYet:
             return False
         if not isinstance(answer, (bool, np.bool_)):
             raise DeclarationError(
@@ -282,21 +281,15 @@ class GrowingGraph:
             )
         return bool(answer)
 
-    def _is_missing(self, word: str) -> bool:
-        """Tell whether a word is neither the name of a task nor a tag."""
-        return word not in self._graph.index and word not in self._graph.by_tag
-
     def _is_settled(self, rule: OpenRule) -> bool:
         """Tell whether nothing that the predicate of a rule looked at can change any more."""
         graph = self._graph
         for word in rule.words:
-            number, tag = graph.index.get(word), graph.by_tag.get(word)
-            if number is not None and graph.states[number] == PENDING:
-                return False
+            tag = graph.by_tag.get(word)
             if tag is not None and (tag.unfinished or tag.adders > (word in rule.adds)):
                 return False
-            # Any other rule may add a task of that name.
-            if number is None and tag is None and len(self._rules.open) > 1:
+            # Another rule may add a task of a name that is missing.
+            if graph.state(word) == PENDING or not graph.has(word):
                 return False
         return True
 
@@ -326,17 +319,17 @@ class GrowingGraph:
 
     def _admit_rule(self, rule: Any) -> None:
         """Open a rule, and keep the outputs of existing tasks that it reads."""
-        for number in self._read_by(rule):
-            if not self._is_held(number):
-                self._hold(number, 1)
-        for word in self._rules.admit(rule).adds:
-            self._graph.tag(word).adders += 1
+        opened = self._rules.admit(rule)
+        self._count_use(self._read_by(opened), 1)
+        for word in opened.adds:
+            self._graph.by_tag[word].adders += 1
 
     # The ways for a rule to end.
 
     def _fail(self, rule: OpenRule, error: Exception) -> None:
         """Close a rule that failed."""
-        self._close(rule, f"it failed: {describe(error)}", may_add=True)
+        place = "".join(f" ({at['file']}:{at['line']})" for at in frames_of(error)[-1:])
+        self._close(rule, f"it failed: {describe(error)}{place}", may_add=True)
         self._halted = self._round.rule_failed(rule.name, error) or self._halted
 
     def _give_up(self, rule: OpenRule) -> None:
@@ -346,10 +339,9 @@ class GrowingGraph:
         fired, which may be why the task is missing.
         """
         if rule.missing is not None and not (self._growth.unfired or self._round.results.errors):
-            hint = did_you_mean(rule.missing, self.wiring.names)
-            self._fail(rule, GraphError(f"there is no task {rule.missing!r}{hint}"))
+            self._fail(rule, GraphError(self._graph.no_task(rule.missing)))
             return
-        states = [self._state(word) for word in rule.words]
+        states = [self._graph.state(word) for word in rule.words]
         # What its tasks would have added is missing because of the failure.
         self._close(rule, self._why(rule), may_add=FAILED in states or SKIPPED in states)
 
@@ -364,9 +356,7 @@ class GrowingGraph:
             Whether rules that wait until no more tasks with its tags can come wait for ever.
         """
         self._rules.close(rule)
-        for number in self._read_by(rule):
-            if not self._is_held(number):
-                self._hold(number, -1)
+        self._count_use(self._read_by(rule), -1)
         if why is not None:
             self._growth.unfired[rule.name] = why
         if not may_add:
@@ -377,30 +367,16 @@ class GrowingGraph:
                 if tag.adders <= 1:
                     self._rules.wake([word])
 
-    def _state(self, word: str) -> int | None:
-        """Return the state of a task; None if a word is not the name of one."""
-        number = self._graph.index.get(word)
-        return None if number is None else self._graph.states[number]
-
     def _why(self, rule: OpenRule) -> str:
         """Return why a rule has not fired."""
         if rule.missing is not None:
             return f"it still waited for task {rule.missing!r}"
         for word in rule.words:
-            state = self._state(word)
-            if state in (PENDING, FAILED, SKIPPED):
+            state, tag = self._graph.state(word), self._graph.by_tag.get(word)
+            if state in _WHAT_CAME_OF_IT:
                 return f"task {word!r} {_WHAT_CAME_OF_IT[state]}"
-        for word in rule.words:
-            tag = self._graph.by_tag.get(word)
-            # Most rules wait for no tag; looking at all others for each would be quadratic.
-            if tag is None or tag.adders <= (word in rule.adds):
-                continue
-            for other in self._rules.open.values():
-                if other is not rule and word in other.adds:
-                    return (
-                        f"it waits until no more tasks tagged {word!r} can be added, and rule "
-                        f"{other.name!r}, which may add them, never fired"
-                    )
+            if tag is not None and tag.adders > (word in rule.adds):
+                return f"another rule that may add tasks tagged {word!r} did not fire"
         return "its predicate did not hold"
 
     # Adding the tasks of a body.
@@ -415,7 +391,7 @@ class GrowingGraph:
         """
         wiring, current = self.wiring, self._round
         first, first_slot, limit = len(wiring.names), len(wiring.owner), self._settings.max_tasks
-        grown, tasks = first - wiring.given, [*draft.new_tasks.values()]
+        grown, tasks = first - self._given, [*draft.new_tasks.values()]
         if grown + len(tasks) > limit:
             raise GraphError(
                 f"rules may add {limit} tasks (Rules(max_tasks=...)), and this one adds "
@@ -442,31 +418,36 @@ class GrowingGraph:
         current.tasks.extend(tasks)
         current.contracts.extend(contracts)
         self._enter_slots(draft, first)
-        for name in names:
-            self._enter(name, draft.new_tags.get(name, ()))
+        for i, name in enumerate(names, first):
+            self._enter(i, draft.new_tags.get(name, ()))
         if self._rules.waiting:
             self._rules.wake({ALL, *names}.union(*draft.new_tags.values()))
 
     def _wire(self, rule: OpenRule, draft: GraphEditor) -> list[Contract]:
         """Add the tasks of a body to the wiring, each after its sources; return their contracts."""
-        wiring, index = self.wiring, self._graph.index
+        wiring, index, first = self.wiring, self._graph.index, len(self.wiring.names)
         contracts = []
-        first = len(wiring.names)
-        slot_of = self._slots_of_items(draft) if draft.maps else {}
+        item_of: dict[str, tuple[int, str]] = {}
+        for items in draft.maps:
+            slot = wiring.add_items(index[items.source], items.field, len(items.encoded))
+            item_of.update((name, (slot + i, items.into)) for i, name in enumerate(items.names))
         for name, task in draft.new_tasks.items():
             contract = self._reader.read(name, task)
             contracts.append(contract)
             sources: dict[int, tuple[Route, ...]] = {}
             slots, fields = [], []
-            if name in slot_of:
-                slot, field = slot_of[name]
+            if name in item_of:
+                slot, field = item_of[name]
                 slots.append(slot)
                 fields.append(field)
                 sources[wiring.owner[slot]] = ()
             for source, spec in draft.new_edges.get(name, ()):
-                if source not in index:
-                    raise self._no_source(draft, source, name)
-                number = index[source]
+                number = index.get(source)
+                if number is None:
+                    why = self._graph.no_task(source)
+                    if source in draft.new_tasks:
+                        why = "the source must be added before the target"
+                    raise GraphError(f"{edge_text(source, name)}: {why}")
                 declared = wiring.outputs[number]
                 routes = self._matches.routes(source, name, spec, declared, contract.inputs)
                 if number in sources:
@@ -475,34 +456,16 @@ class GrowingGraph:
                 for position, field in routes:
                     slot = wiring.first_slot[number] + position
                     if number < first:
-                        self._graph.check_kept(rule, number, slot, "an edge carries outputs of")
+                        self._graph.check_kept(rule, number, slot)
                     slots.append(slot)
                     fields.append(field)
             index[name] = len(wiring.names)
-            # Tasks that are alike share one tuple.
-            inputs = contract.inputs if (*fields,) == contract.inputs else (*fields,)
+            inputs = tuple(fields)
+            if inputs == contract.inputs:
+                # Tasks that are alike share one tuple.
+                inputs = contract.inputs
             wiring.add_task(name, contract.outputs, [*sources], slots, inputs)
         return contracts
-
-    def _slots_of_items(self, draft: GraphEditor) -> dict[str, tuple[int, str]]:
-        """Add the slots of the items of maps; return for each task its slot and its input."""
-        slot_of = {}
-        for items in draft.maps:
-            source = self._graph.index[items.source]
-            first = self.wiring.add_items(source, items.field, len(items.encoded))
-            for slot, name in enumerate(items.names, first):
-                slot_of[name] = slot, items.into
-        return slot_of
-
-    def _no_source(self, draft: GraphEditor, source: str, target: str) -> GraphError:
-        """Return the error for an edge whose source is not there when its target is added."""
-        if source == target:
-            why = "a task cannot feed itself"
-        elif source in draft.new_tasks:
-            why = f"{source!r} is added after {target!r}; add the source of an edge first"
-        else:
-            why = f"there is no task {source!r}{did_you_mean(source, [*self._graph.index])}"
-        return GraphError(f"{edge_text(source, target)}: {why}")
 
     def _enter_slots(self, draft: GraphEditor, first: int) -> None:
         """Enter the items of maps and the outputs of new tasks, and what takes them."""
@@ -513,48 +476,48 @@ class GrowingGraph:
                     log.payload_bytes[len(slots.handles)] = payload
                 slots.handles.append(handle)
                 log.wire_bytes.append(length)
-        names, first_output = wiring.names[first:], len(slots.handles)
-        more = len(wiring.owner) - first_output
+        names, first_slot = wiring.names[first:], len(slots.handles)
+        more = len(wiring.owner) - first_slot
         slots.handles.extend([None] * more)
         log.extend(len(names), more)
         slots.kept.extend([name in self._keep for name in names])
-        for slot in range(first_output, len(wiring.owner)):
-            # No task follows so far.
-            slots.uses[slot] += 1
+        # No task follows so far.
+        slots.uses[first_slot:] = [1] * more
         for slot in wiring.slots[wiring.first_input[first] :]:
             slots.uses[slot] += 1
 
-    def _enter(self, name: str, tags: tuple[str, ...]) -> None:
+    def _enter(self, i: int, tags: tuple[str, ...]) -> None:
         """Enter a new task behind its predecessors; skip it if one of them failed."""
-        wiring, states = self.wiring, self._graph.states
-        i = self._graph.index[name]
+        wiring, graph = self.wiring, self._graph
         left, state = 0, PENDING
-        for source in wiring.sources[wiring.first_source[i] : wiring.first_source[i + 1]]:
+        for source in wiring.predecessors(i):
             if source in wiring.after:
                 wiring.after[source].append(i)
             else:
                 wiring.after[source] = [i]
-                if not self._is_held(source):
-                    self._hold(source, -1)
-            if states[source] == PENDING:
+                self._count_use([source], -1)
+            if graph.states[source] == PENDING:
                 left += 1
-            elif states[source] != SUCCEEDED:
+            elif graph.states[source] != SUCCEEDED:
                 state = SKIPPED
-        states.append(state)
+        graph.states.append(state)
         self._left.append(left)
+        self._enter_tags(i, tags)
+        readers = self._rules.count_readers((graph.names[i], *tags))
+        if readers:
+            self._count_use([i], readers)
         if state == SKIPPED:
             self._round.log.note(i, skipped=True)
             self._round.slots.release(slot for _, slot in wiring.feeds(i))
         elif not left:
             heappush(self._ready, i)
-        if tags:
-            self._enter_tags(i, tags)
 
     def _enter_tags(self, i: int, tags: tuple[str, ...]) -> None:
-        """Enter a task under its tags."""
-        self._graph.tags[i] = tags
+        """Enter a task under its tags, if it has some."""
+        if tags:
+            self._graph.tags[i] = tags
         for word in tags:
-            tag = self._graph.tag(word)
+            tag = self._graph.by_tag[word]
             tag.tasks.append(i)
             tag.unfinished += self._graph.states[i] == PENDING
 
@@ -567,19 +530,10 @@ class GrowingGraph:
             graph.by_tag[word].unfinished -= 1
         self._rules.wake((graph.names[number], *tags))
 
-    # The outputs that are kept: those that other tasks take, as in any graph, and beside these
-    # the outputs of tasks that no other follows so far, or that a rule may read.
+    # A use of an output is an edge that carries it, as in any graph, and beside these each open
+    # rule that may read it, and the end of the run as long as no task follows.
 
-    def _is_held(self, number: int) -> bool:
-        """Tell whether the outputs of a task are kept even if no other task takes them."""
-        graph, readers = self._graph, self._rules.readers
-        return (
-            number not in self.wiring.after
-            or graph.names[number] in readers
-            or not readers.keys().isdisjoint(graph.tags.get(number, ()))
-        )
-
-    def _read_by(self, rule: Any) -> set[int]:
+    def _read_by(self, rule: OpenRule) -> set[int]:
         """Return the tasks whose outputs a rule may read."""
         graph, numbers = self._graph, set()
         for word in rule.reads:
@@ -589,32 +543,20 @@ class GrowingGraph:
                 numbers.update(graph.by_tag[word].tasks)
         return numbers
 
-    def _hold(self, number: int, more: int) -> None:
-        """Count one more use of the outputs of a task, or one less; drop them after the last."""
+    def _count_use(self, numbers: Iterable[int], more: int) -> None:
+        """Count more or fewer uses of the outputs of tasks; drop those without a use."""
         wiring, slots = self.wiring, self._round.slots
-        first = wiring.first_slot[number]
-        for slot in range(first, first + len(wiring.outputs[number])):
-            slots.uses[slot] = uses = slots.uses[slot] + more
-            if not uses:
-                slots.handles[slot] = None
+        for number in numbers:
+            first = wiring.first_slot[number]
+            for slot in range(first, first + len(wiring.outputs[number])):
+                slots.uses[slot] += more
+                if not slots.uses[slot]:
+                    slots.handles[slot] = None
 
     def _decode_exits(self) -> None:
         """Return the outputs of the tasks that no other task follows."""
-        wiring, current, outputs = self.wiring, self._round, self._round.results.outputs
-        handles = current.slots.handles
+        wiring, outputs = self.wiring, self._round.results.outputs
         for i, state in enumerate(self._graph.states):
-            if state != SUCCEEDED or i in wiring.after or i in outputs:
-                continue
-            values: dict[str, Any] = {}
-            for slot, field in enumerate(wiring.outputs[i], wiring.first_slot[i]):
-                try:
-                    values[field] = current.executor.value(
-                        handles[slot], current.contracts[i].decode
-                    )
-                except Exception as error:
-                    raise SerializationError(
-                        f"output {field!r} of task {wiring.names[i]!r} cannot be decoded: "
-                        f"{describe(error)}"
-                    ) from error
-                handles[slot] = None
-            outputs[i] = values
+            if state == SUCCEEDED and i not in wiring.after and i not in outputs:
+                slots = enumerate(wiring.outputs[i], wiring.first_slot[i])
+                outputs[i] = {field: self._graph.value(i, slot) for slot, field in slots}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, Union
 
@@ -13,12 +14,11 @@ from dagprofiler.engine.run import Round
 from dagprofiler.errors import (
     DeclarationError,
     GraphError,
-    SerializationError,
-    describe,
     did_you_mean,
+    listed,
     short_repr,
 )
-from dagprofiler.graph.edges import edge_text, field_problem
+from dagprofiler.graph.edges import edge_text
 from dagprofiler.measure.pipeline import encoded_size
 from dagprofiler.task import Task, check_tags, grows
 
@@ -36,17 +36,7 @@ _NUMBER = re.compile(r"\[(\d+)\]")
 
 
 class NotYet(Exception):  # noqa: N818  (a signal, not an error)
-    """A predicate looked at a task or an output that does not exist yet; internal.
-
-    Attributes
-    ----------
-    name
-        The task that does not exist; None for an output.
-    """
-
-    def __init__(self, name: str | None = None) -> None:
-        super().__init__(name)
-        self.name = name
+    """A predicate looked at a task or an output that does not exist yet; internal."""
 
 
 class OpenRule:
@@ -115,30 +105,20 @@ class GraphSoFar:
         self.index = {name: i for i, name in enumerate(self.names)}
         self.states = bytearray(len(self.names))
         self.tags: dict[int, tuple[str, ...]] = {}
-        self.by_tag: dict[str, Tag] = {}
+        self.by_tag: defaultdict[str, Tag] = defaultdict(Tag)
 
-    def tag(self, word: str) -> Tag:
-        """Return a tag, new or not."""
-        tag = self.by_tag.get(word)
-        if tag is None:
-            tag = self.by_tag[word] = Tag()
-        return tag
+    def state(self, word: str) -> int | None:
+        """Return the state of a task; None if a word is not the name of one."""
+        number = self.index.get(word)
+        return None if number is None else self.states[number]
 
-    def known_tag(self, word: Any) -> Tag:
-        """Return a tag; raise a GraphError if no task can ever have it."""
-        if word not in self.by_tag:
-            known = sorted(self.by_tag)
-            raise GraphError(
-                f"no task is tagged {word!r}, and no rule adds such tasks "
-                f"(tags: {', '.join(map(repr, known)) or 'none'}){did_you_mean(word, known)}"
-            )
-        return self.by_tag[word]
+    def has(self, word: str) -> bool:
+        """Tell whether a word is the name of a task, or a tag that tasks have or can get."""
+        return word in self.index or word in self.by_tag
 
-    def number(self, name: Any) -> int:
-        """Return the number of a task; raise a GraphError if there is none."""
-        if name not in self.index:
-            raise GraphError(f"there is no task {name!r}{did_you_mean(name, [*self.index])}")
-        return self.index[name]
+    def no_task(self, name: str) -> str:
+        """Return what to say about a task that does not exist."""
+        return f"there is no task {name!r}{did_you_mean(name, self.names)}"
 
     def read(self, rule: OpenRule, number: int, field: str) -> Any:
         """Return the value of an output that a rule reads.
@@ -148,31 +128,31 @@ class GraphSoFar:
         GraphError
             If there is no such output, or it is not kept for the rule.
         """
-        outputs, name = self.wiring.outputs[number], self.names[number]
+        outputs = self.wiring.outputs[number]
         if field not in outputs:
             raise GraphError(
-                f"{field!r} is not an output of task {name!r} "
-                f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"
-                f"{did_you_mean(field, outputs)}"
+                f"{field!r} is not an output of task {self.names[number]!r} "
+                f"(outputs: {listed(outputs)}){did_you_mean(field, outputs)}"
             )
         slot = self.wiring.first_slot[number] + outputs.index(field)
-        self.check_kept(rule, number, slot, f"it reads output {field!r} of")
+        self.check_kept(rule, number, slot)
+        return self.value(number, slot)
+
+    def check_kept(self, rule: OpenRule, number: int, slot: int) -> None:
+        """Raise a GraphError unless an output is kept for a rule that reads or connects it."""
+        name = self.names[number]
+        is_read = name in rule.reads or not rule.reads.isdisjoint(self.tags.get(number, ()))
+        is_gone = self.current.slots.handles[slot] is None and self.states[number] == SUCCEEDED
+        if is_gone or not is_read:
+            raise GraphError(
+                f"rule {rule.name!r}: outputs of task {name!r} are not kept for it; declare "
+                f"reads=[{name!r}], or a tag of that task, in it and in the rule that adds it"
+            )
+
+    def value(self, number: int, slot: int) -> Any:
+        """Return a copy of the value of an output, which is in a slot."""
         current = self.current
         return current.executor.value(current.slots.handles[slot], current.contracts[number].decode)
-
-    def check_kept(self, rule: OpenRule, number: int, slot: int, what: str) -> None:
-        """Raise a GraphError unless an output is kept for a rule."""
-        name = self.names[number]
-        if name not in rule.reads and rule.reads.isdisjoint(self.tags.get(number, ())):
-            raise GraphError(
-                f"rule {rule.name!r}: {what} task {name!r}; the rule must declare it, so that it "
-                f"is kept: reads=[{name!r}], or a tag of that task"
-            )
-        if self.current.slots.handles[slot] is None and self.states[number] == SUCCEEDED:
-            raise GraphError(
-                f"outputs of task {name!r} are no longer kept: it ended before the rule that "
-                "reads them was added; name it in reads= of the rule that adds that rule too"
-            )
 
 
 def natural(name: str) -> list[Any]:
@@ -257,9 +237,8 @@ class GraphView:
         return self._graph.config
 
     def __contains__(self, name: object) -> bool:
-        name = name.name if isinstance(name, TaskView) else name
-        if isinstance(name, str):
-            self.words[name] = None
+        name = _name_of(name)
+        self.words[name] = None
         return name in self._graph.index
 
     def __getitem__(self, name: Named) -> TaskView:
@@ -268,10 +247,8 @@ class GraphView:
         A predicate that looks up a task which does not exist yet, but which a
         rule may still add, does not hold.
         """
-        name = name.name if isinstance(name, TaskView) else name
-        if name not in self._graph.index:
-            self.words[name] = None
-            raise NotYet(name)
+        name = _name_of(name)
+        self.state_of(name)
         return TaskView(self, name)
 
     def tasks(self, tag: str | None = None) -> list[TaskView]:
@@ -280,23 +257,22 @@ class GraphView:
         Numbers in brackets count by their value: ``p[2]`` is before ``p[10]``.
         """
         names = self._graph.names
-        if tag is None:
-            self.words[ALL] = None
-        else:
-            names = [names[i] for i in self._look(tag).tasks]
+        names = [names[i] for i in self._numbers(tag)]
         return [TaskView(self, name) for name in sorted(names, key=natural)]
 
     def count(self, tag: str | None = None) -> int:
         """Return the number of existing tasks, of all or of those with a tag."""
-        if tag is None:
-            self.words[ALL] = None
-            return len(self._graph.names)
-        return len(self._look(tag).tasks)
+        return len(self._numbers(tag))
+
+    def _numbers(self, tag: str | None) -> Sequence[int]:
+        if tag is not None:
+            return self._look(tag).tasks
+        self.words[ALL] = None
+        return range(len(self._graph.names))
 
     def count_ended(self, tag: str) -> int:
         """Return the number of tasks with a tag that have ended."""
-        looked_at = self._look(tag)
-        return len(looked_at.tasks) - looked_at.unfinished
+        return self.count(tag) - self._look(tag).unfinished
 
     def is_tag(self, word: str) -> bool:
         """Tell whether tasks can have a word as a tag, and no task has it as its name."""
@@ -312,7 +288,11 @@ class GraphView:
 
     def _look(self, tag: str) -> Tag:
         self.words[tag] = None
-        return self._graph.known_tag(tag)
+        tags = self._graph.by_tag
+        if tag not in tags:
+            hint = did_you_mean(tag, [*tags])
+            raise GraphError(f"no task is tagged {tag!r}, and no rule adds such tasks{hint}")
+        return tags[tag]
 
     def tags_of(self, name: str) -> tuple[str, ...]:
         """Return the tags of a task."""
@@ -321,9 +301,11 @@ class GraphView:
     def state_of(self, name: str) -> int:
         """Return the state of a task; raise NotYet if there is none of that name."""
         self.words[name] = None
-        if name not in self._graph.index:
-            raise NotYet(name)
-        return self._graph.states[self._graph.index[name]]
+        number = self._graph.index.get(name)
+        if number is None:
+            self._rule.missing = name
+            raise NotYet
+        return self._graph.states[number]
 
     def output_of(self, name: str, field: str) -> Any:
         """Return a copy of an output of a task; raise NotYet until it has succeeded."""
@@ -360,9 +342,7 @@ class GraphEditor(GraphView):
     """
 
     def __init__(self, graph: GraphSoFar, rule: OpenRule) -> None:
-        self._graph = graph
-        self._rule = rule
-        self.words = {}
+        super().__init__(graph, rule)
         self.new_tasks: dict[str, Task] = {}
         #: New tasks to their tags, and to the sources and fields of their edges.
         self.new_tags: dict[str, tuple[str, ...]] = {}
@@ -447,13 +427,9 @@ class GraphEditor(GraphView):
         """
         source, target = _name_of(source), _name_of(target)
         if target not in self.new_tasks:
-            problem = f"there is no task {target!r}"
-            if target in self._graph.index:
-                problem = (
-                    f"{target!r} existed before; the target of an edge must be a task that the "
-                    "same rule adds"
-                )
-            raise GraphError(f"{edge_text(source, target)}: {problem}")
+            raise GraphError(
+                f"{edge_text(source, target)}: the target must be a task that the same body adds"
+            )
         self.new_edges[target] = [*self.new_edges.get(target, ()), (source, fields)]
 
     def add_rule(self, rule: Any) -> None:
@@ -500,42 +476,28 @@ class GraphEditor(GraphView):
         check_names([name])
         first = check_task(name, task)
         into = _item_input(first, field, name) if into is None else into
-        problem = field_problem(into)
-        if problem is not None:
-            raise GraphError(f"tasks {name!r}: input {into!r} {problem}")
         encoded = self._encoded_items(source, field)
         names = [f"{name}[{i}]" for i in range(len(encoded))]
         for item_name in names:
             # Items share a task, or have an instance of a class each.
-            item_task = first if first is task else check_task(item_name, task)
-            self._add(item_name, item_task, edges, tags)
+            self._add(item_name, check_task(item_name, task), edges, tags)
         self.maps.append(Items(source, field, encoded, names, into))
         return names
 
     def _encoded_items(self, source: str, field: str) -> list[tuple[Any, int, int]]:
         """Encode each item of an output apart; return for each its handle, payload and length."""
         value = self[source].output(field)
-        where = f"output {field!r} of task {source!r}"
-        # An array of no dimensions has __iter__, which raises.
-        if (
-            isinstance(value, (str, bytes, bytearray, Mapping, AbstractSet))
-            or not isinstance(value, Iterable)
-            or getattr(value, "shape", None) == ()
-        ):
+        is_ordered = not isinstance(value, (str, bytes, bytearray, Mapping, AbstractSet))
+        if not (is_ordered and isinstance(value, Iterable)):
             raise GraphError(
-                f"{where} is {type(value).__name__}, expected a list or another iterable of items"
+                f"output {field!r} of task {source!r} is {type(value).__name__}, expected a list "
+                "or another iterable of items"
             )
         current = self._graph.current
         contract = current.contracts[self._graph.index[source]]
         encoded: list[tuple[Any, int, int]] = []
-        for i, item in enumerate(value):
-            try:
-                frames = contract.encode(item)
-            except Exception as error:
-                raise SerializationError(
-                    f"{where}: item {i} ({type(item).__name__}) cannot be serialized: "
-                    f"{describe(error)}"
-                ) from error
+        for item in value:
+            frames = contract.encode(item)
             handle = current.executor.put(frames)
             encoded.append((handle, *encoded_size(contract, item, frames)))
         return encoded
@@ -554,8 +516,9 @@ class GraphEditor(GraphView):
 
     def __getitem__(self, name: Named) -> TaskView:
         """Return the task `name`."""
-        name = name.name if isinstance(name, TaskView) else name
-        self._graph.number(name)
+        name = _name_of(name)
+        if name not in self._graph.index:
+            raise GraphError(self._graph.no_task(name))
         return TaskView(self, name)
 
     def tags_of(self, name: str) -> tuple[str, ...]:
@@ -563,14 +526,13 @@ class GraphEditor(GraphView):
         return self.new_tags.get(name, ()) if name in self.new_tasks else super().tags_of(name)
 
     def state_of(self, name: str) -> int:
-        """Return the state of a task; a new one becomes part of the graph after the body."""
+        """Return the state of a task; one that the body has added is pending."""
         return super().state_of(name) if name in self._graph.index else PENDING
 
     def output_of(self, name: str, field: str) -> Any:
         """Return a copy of an output of a task; raise a GraphError unless it has succeeded."""
         if self.state_of(name) != SUCCEEDED:
-            why = "is new" if name in self.new_tasks else "has not succeeded"
-            raise GraphError(f"task {name!r} {why}, so it has no output {field!r} to read")
+            raise GraphError(f"task {name!r} has not succeeded: no output {field!r} to read")
         return super().output_of(name, field)
 
 
@@ -603,25 +565,16 @@ def check_rule(rule: Any) -> None:
 
 def edges_of(after: Any, target: str) -> list[tuple[str, Any]]:
     """Return source and fields of each edge in the argument `after`, or raise a GraphError."""
-    if isinstance(after, str):
-        return [(after, None)]
-    if isinstance(after, TaskView):
-        return [(after.name, None)]
-    if not isinstance(after, Iterable):
-        raise GraphError(f"task {target!r}: after must be a list of tasks, got {short_repr(after)}")
-    edges = []
-    for entry in after:
-        source, fields = entry, None
-        if not isinstance(entry, (str, TaskView)):
-            try:
-                source, fields = entry
-            except (TypeError, ValueError):
-                raise GraphError(
-                    f"task {target!r}: after holds {short_repr(entry)}, expected a task or "
-                    "(task, fields)"
-                ) from None
-        edges.append((_name_of(source), fields))
-    return edges
+    if isinstance(after, (str, TaskView)):
+        after = [after]
+    try:
+        pairs = [(entry, None) if isinstance(entry, (str, TaskView)) else entry for entry in after]
+        return [(_name_of(source), fields) for source, fields in pairs]
+    except (TypeError, ValueError) as error:
+        raise GraphError(
+            f"task {target!r}: after must be a list of tasks and pairs of (task, fields), got "
+            f"{short_repr(after)}"
+        ) from error
 
 
 def names_of(tasks: Any) -> Any:
@@ -632,10 +585,10 @@ def names_of(tasks: Any) -> Any:
 
 
 def _name_of(task: Any) -> str:
-    if isinstance(task, str):
-        return task
     if isinstance(task, TaskView):
         return task.name
+    if isinstance(task, str):
+        return task
     raise GraphError(f"expected a task of the graph or its name, got {short_repr(task)}")
 
 
@@ -647,5 +600,5 @@ def _item_input(task: Task, field: str, name: str) -> str:
         return task.inputs[0]
     raise GraphError(
         f"tasks {name!r}: into=... must name the input that receives an item of {field!r} "
-        f"(inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
+        f"(inputs: {listed(task.inputs)})"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -95,15 +95,17 @@ class _Source:
         self.notes: list[str] = []
         self.shift_us = 0.0
         document = self._read()
-        if isinstance(document, dict) and mapping_in(document, SECTION).get("closed") is False:
-            self.notes.append("it is not closed: the process was killed, or still runs")
-        self.about = mapping_in(document, "otherData") if isinstance(document, dict) else {}
-        events = document.get("traceEvents") if isinstance(document, dict) else document
+        if not isinstance(document, dict):
+            document = {"traceEvents": document}
+        events = document.get("traceEvents")
         if not isinstance(events, list) or not all(
             isinstance(event, dict) and "ph" in event for event in events
         ):
             raise TraceError(f"{path!r} is no trace: expected a list of events")
         self.events: list[dict[str, Any]] = events
+        if mapping_in(document, SECTION).get("closed") is False:
+            self.notes.append("it is not closed: the process was killed, or still runs")
+        self.about = mapping_in(document, "otherData")
         clock = mapping_in(self.about, "clock")
         self.boot = clock.get("boot")
         self.zero_s: Any = clock.get("zero_s")
@@ -112,18 +114,26 @@ class _Source:
 
     def _read(self) -> Any:
         text = Path(self.path).read_text("utf-8", errors="replace")
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            problem = error
         # PerfFlowAspect leaves the end open, and a kill may come amid a write.
-        events = text[: text.rfind("},\n") + 1]
-        try:
-            document = json.loads(events + ("]}" if text.startswith("{") else "]"))
-        except (ValueError, RecursionError):
-            raise TraceError(f"{self.path!r} is no trace: {problem}") from problem
-        self.notes.append("its end was open: the process was killed while it wrote")
-        return document
+        complete = text[: text.rfind("},\n") + 1] + ("]}" if text.startswith("{") else "]")
+        for content in text, complete:
+            try:
+                document = json.loads(content, parse_constant=_refuse)
+            except (ValueError, RecursionError) as error:
+                problem = error
+            else:
+                if content is complete:
+                    self.notes.append("its end was open: the process was killed while it wrote")
+                return document
+        raise TraceError(f"{self.path!r} is no trace: {problem}") from problem
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"it holds {constant}, which is not JSON")
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def merge(paths: Any, output: Any = "merged.pfw") -> Merged:
@@ -167,20 +177,12 @@ def merge(paths: Any, output: Any = "merged.pfw") -> Merged:
     taken: set[int] = set()
     for source in sources:
         _move(source, taken)
-        try:
-            lines += [trace_json(event) for event in source.events]
-        except ValueError as error:
-            raise TraceError(f"{source.path!r} holds a number that is not JSON: {error}") from error
+        lines += [trace_json(event) for event in source.events]
         notes += [f"{source.path}: {note}" for note in source.notes]
-    path = write(output, _pieces(lines, [source.about for source in sources], notes))
+    about = {"merged": [source.about for source in sources if source.about], "notes": notes}
+    head = f'{{"displayTimeUnit": "ms", "otherData": {trace_json(about)}, "traceEvents": [\n'
+    path = write(output, [head, ",\n".join(lines), "\n]}\n"])
     return Merged(path, len(lines), notes)
-
-
-def _pieces(lines: list[str], heads: list[Any], notes: list[str]) -> Iterator[str]:
-    yield '{"displayTimeUnit": "ms", "traceEvents": [\n'
-    yield ",\n".join(lines)
-    about = {"merged": [head for head in heads if head], "notes": notes}
-    yield f'\n], "otherData": {trace_json(about)}}}\n'
 
 
 def _align(sources: Sequence[_Source]) -> list[str]:
@@ -189,9 +191,6 @@ def _align(sources: Sequence[_Source]) -> list[str]:
     if not timed:
         return ["no trace has its start time: times are those of the files"] * (len(sources) > 1)
     first = min(timed, key=lambda source: source.epoch_s)
-    # The process that began first, on its own clock, among those that share it.
-    kin = [source for source in timed if source.boot is not None and source.boot == first.boot]
-    first = min(kin or [first], key=lambda source: source.zero_s)
     notes = []
     for source in sources:
         if not source.has_clock:
@@ -203,11 +202,11 @@ def _align(sources: Sequence[_Source]) -> list[str]:
             notes.append(
                 f"{source.path}: aligned by the time of day: its clock may be another machine's"
             )
+    # The time of day may have changed meanwhile.
+    earliest_us = min(source.shift_us for source in timed)
+    for source in timed:
+        source.shift_us -= earliest_us
     return notes
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _move(source: _Source, taken: set[int]) -> None:

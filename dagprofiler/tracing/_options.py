@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Callable
 
 from dagprofiler._util.checks import boolean, choice, integer, number
-from dagprofiler.errors import TraceError, did_you_mean, short_repr
+from dagprofiler.errors import TraceError, did_you_mean, listed, short_repr
 
 _PARTS = ("name", "instance-path", "hostname", "pid")
-
-_EVENTS = ("compact", "verbose")
-_BOOLEANS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -56,10 +54,11 @@ class Options:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise TraceError(f"name={short_repr(self.name)}: expected text")
-        parts, known = self.filename_include, ", ".join(map(repr, _PARTS))
-        if not isinstance(parts, tuple) or any(part not in _PARTS for part in parts):
-            raise TraceError(f"filename_include={short_repr(parts)}: expected some of {known}")
-        choice("events", self.events, _EVENTS, error=TraceError)
+        parts = tuple(self.filename_include)
+        object.__setattr__(self, "filename_include", parts)
+        if not {*parts} <= {*_PARTS}:
+            raise TraceError(f"filename_include={parts}: expected some of {listed(_PARTS)}")
+        choice("events", self.events, ("compact", "verbose"), error=TraceError)
         boolean("enable", self.enable, error=TraceError)
         boolean("cpu_mem_usage", self.cpu_mem_usage, error=TraceError)
         integer("limit", self.limit, 1, error=TraceError)
@@ -99,75 +98,58 @@ def from_environment(text: str | None) -> tuple[Options, list[str]]:
     --------
     >>> options, problems = from_environment("name=solver:log-enable=no")
     >>> options.name, problems
-    ('solver', ["log-enable='no': expected true or false"])
+    ('solver', ["log-enable=no: enable must be True or False, got 'no'"])
     """
-    given: dict[str, Any] = {}
-    problems = []
+    options, problems = Options(), []
     for item in filter(None, (text or "").split(":")):
-        key, equals, value = item.partition("=")
-        if not equals or "=" in value:
-            problems.append(f"{short_repr(item)}: expected option=value")
-        elif key == "name":
-            given["name"] = value
-        elif key == "log-dir":
-            given["directory"] = value
-        elif key == "log-filename-include":
-            parts = list(filter(None, value.split(",")))
-            unknown = [part for part in parts if part not in _PARTS]
-            given["filename_include"] = tuple(part for part in parts if part in _PARTS)
-            problems += [f"log-filename-include: {part!r} is not known" for part in unknown]
-        elif key in _CHOICES:
-            option, choices = _CHOICES[key]
-            word = value.lower()
-            if word not in choices:
-                problems.append(f"{key}={short_repr(value)}: expected {' or '.join(choices)}")
-            elif option:
-                given[option] = _BOOLEANS.get(word, word)
-            elif (key, word) == ("caliper-enable", "true"):
-                problems.append(f"{key}={value}: there is no Caliper here")
-        else:
-            problems.append(f"option {short_repr(key)} is not known{did_you_mean(key, _KEYS)}")
-    return Options(**given), problems
+        key, _, value = item.partition("=")
+        if key in _READERS:
+            field, read = _READERS[key]
+            try:
+                options = replace(options, **{field: read(value)})
+            except TraceError as error:
+                problems.append(f"{item}: {error}")
+        elif key not in _OF_OTHERS:
+            known = [*_READERS, *_OF_OTHERS]
+            problems.append(f"option {short_repr(key)} is not known{did_you_mean(key, known)}")
+        elif item.lower() == "caliper-enable=true":
+            problems.append(f"{item}: there is no Caliper here")
+    return options, problems
 
 
-#: Option to the field that it sets, and its values; those of other versions set none.
-_CHOICES = {
-    "log-enable": ("enable", [*_BOOLEANS]),
-    "cpu-mem-usage": ("cpu_mem_usage", [*_BOOLEANS]),
-    "log-event": ("events", _EVENTS),
-    "log-format": ("", ("array", "object")),
-    "caliper-enable": ("", [*_BOOLEANS]),
+def _boolean(text: str) -> Any:
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
+
+
+#: Option to the field that it sets, and what reads its value.
+_READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "name": ("name", str),
+    "log-dir": ("directory", str),
+    "log-filename-include": ("filename_include", _words),
+    "log-enable": ("enable", _boolean),
+    "cpu-mem-usage": ("cpu_mem_usage", _boolean),
+    "log-event": ("events", str.lower),
 }
-_KEYS = ["name", "log-dir", "log-filename-include", *_CHOICES]
+
+#: Options of PerfFlowAspect that change nothing here.
+_OF_OTHERS = ("log-format", "caliper-enable")
 
 
+@lru_cache(maxsize=1)
 def _instance_path() -> str:
     """Return what tells apart the components of a workflow, as PerfFlowAspect does.
 
     Each process appends its own part to that of the process which started it.
     """
-    global _own_part  # noqa: PLW0603  (once a process)
-    if _own_part is None:
-        above = os.environ.get("PERFFLOW_INSTANCE_PATH")
-        own = os.environ.get("FLUX_JOB_ID") or _job_hash()
-        _own_part = own if above is None else f"{above}.{own}"
-        os.environ["PERFFLOW_INSTANCE_PATH"] = _own_part
-    return _own_part
+    jobs = [os.environ[name] for name in _JOBS if name in os.environ]
+    parts = [os.environ.get("PERFFLOW_INSTANCE_PATH"), jobs[0] if jobs else "1"]
+    path = os.environ["PERFFLOW_INSTANCE_PATH"] = ".".join(filter(None, parts))
+    return path
 
 
-_own_part: str | None = None
-
-
-def _job_hash() -> str:
-    from hashlib import sha1
-    from urllib.parse import urlparse
-
-    get = os.environ.get
-    job = "1"
-    if get("FLUX_URI"):
-        job = os.path.dirname(urlparse(get("FLUX_URI", "")).path)
-    if get("SLURM_JOB_ID") and get("SLURM_STEP_ID"):
-        job = f"{get('SLURM_JOB_ID')}.{get('SLURM_STEP_ID')}"
-    elif get("LSB_JOBID") and get("LS_JOBPID"):
-        job = f"{get('LSB_JOBID')}.{get('LS_JOBPID')}"
-    return sha1(job.encode(), usedforsecurity=False).hexdigest()[:8]
+#: Variables with the number of a job, of Flux, Slurm and LSF.
+_JOBS = ("FLUX_JOB_ID", "SLURM_STEP_ID", "SLURM_JOB_ID", "LS_JOBPID", "LSB_JOBID")

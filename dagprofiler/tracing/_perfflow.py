@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Callable, NamedTuple, overload
 
 from dagprofiler._util.checks import choice
-from dagprofiler._util.interpreter import imported, recording
+from dagprofiler._util.interpreter import recording
 from dagprofiler.errors import TraceError
 from dagprofiler.tracing._recorder import recorder
 from dagprofiler.tracing._spans import Function, decorated, label_of, within, wrapped
@@ -84,13 +84,13 @@ def sync_event(pointcut: str, name: Any, category: Any) -> None:
         If there is no such pointcut.
     """
     choice("pointcut", pointcut, _SYNC, error=TraceError)
-    if not recording.off:
-        thread = threading.get_ident()
-        work = _Work("span", str(name), str(category), place=str(category))
-        if pointcut == "before":
-            _open.begin(thread, work)
-        else:
-            _open.end(thread, work)
+    if recording.off:
+        return
+    work = _Work("span", str(name), str(category), threading.get_ident(), str(category), clock())
+    if pointcut == "before":
+        _open.append(work)
+    else:
+        _end(work)
 
 
 def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: Any = None) -> None:  # noqa: A002  (PerfFlowAspect's)
@@ -118,18 +118,17 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     if recording.off:
         return
     scope = str(scope or "")
-    among = str(category), scope
     place = _strand() if id is None else str(id)
     args = {"scope": scope} if scope else None
-    work = _Work("async", str(name), str(category), place, args, new_id())
+    group = str(category), scope
+    work = _Work("async", str(name), str(category), group, place, clock(), args, new_id())
     if pointcut == "before":
-        _open.begin(among, work)
+        _open.append(work)
     elif pointcut == "after":
-        _open.end(among, work, exact=id is not None)
+        _end(work, exact=id is not None)
     else:
-        begun = _open.matching(among, work, exact=id is not None)
-        number = (begun or work).id
-        now = clock()
+        number = (_matching(work, exact=id is not None) or work).id
+        now = work.start
         record("async_instant", work.name, work.category, now, now, args, number)
 
 
@@ -157,78 +156,70 @@ def _marked(mark: Callable[[], None], *, before: bool) -> Iterator[None]:
 
 
 class _Work(NamedTuple):
-    """Work that is begun by hand: what it is, where, and when it began."""
+    """Work that is begun or ended by hand."""
 
     kind: str
     name: str
     category: str
-    #: An end matches best if name and place are those of the begin, then if the place is.
+    #: An end matches a begin of its group: in its thread, or of its category and scope. It
+    #: matches best if name and place are those of the begin, then if the place is.
+    group: Any
     place: Any
+    start: float
     args: dict[str, Any] | None = None
     id: int | None = None
-    start: float = 0.0
 
 
-class _Open:
-    """Work that has begun and not ended: of each thread, and of each category and scope."""
+#: Work that has begun and not ended.
+_open: list[_Work] = []
 
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._works: dict[Any, list[_Work]] = {}
 
-    def begin(self, among: Any, work: _Work) -> None:
-        """Note that work begins; `among` is the work with which it is matched."""
-        with self._lock:
-            self._works.setdefault(among, []).append(work._replace(start=clock()))
+def _matching(work: _Work, *, exact: bool) -> _Work | None:
+    """Return the last open work that matches best, only in the same place if `exact`."""
+    best, best_fit = None, 2 if exact else 0
+    for begun in _open[:]:
+        fit = 2 * (begun.place == work.place) + (begun.name == work.name)
+        if begun.group == work.group and fit >= best_fit:
+            best, best_fit = begun, fit
+    return best
 
-    def end(self, among: Any, work: _Work, *, exact: bool = False) -> None:
-        """Record the work that matches best."""
-        now = clock()
-        with self._lock:
-            begun = self.matching(among, work, exact=exact)
+
+def _end(work: _Work, *, exact: bool = False) -> None:
+    """Record the open work that matches best, which ends with `work`."""
+    end = work.start
+    while True:
+        begun = _matching(work, exact=exact)
+        # Another thread may just have ended it.
+        with suppress(ValueError):
             if begun is not None:
-                self._works[among].remove(begun)
-                if not self._works[among]:
-                    # Numbers of threads come back.
-                    del self._works[among]
-        if begun is None:
-            args = {"note": "no 'before' came"}
-            record("instant", work.name, work.category, now, now, args)
-        else:
-            record(begun.kind, begun.name, begun.category, begun.start, now, begun.args, begun.id)
+                _open.remove(begun)
+            break
+    if begun is None:
+        record("instant", work.name, work.category, end, end, {"note": "no 'before' came"})
+    else:
+        record(begun.kind, begun.name, begun.category, begun.start, end, begun.args, begun.id)
 
-    def matching(self, among: Any, work: _Work, *, exact: bool) -> _Work | None:
-        """Return the last open work that matches best, only in the same place if `exact`."""
-        best, best_fit = None, 2 if exact else 0
-        for begun in self._works.get(among, ()):
-            fit = 2 * (begun.place == work.place) + (begun.name == work.name)
-            if fit >= best_fit:
-                best, best_fit = begun, fit
-        return best
 
-    def finish(self) -> None:
-        """End open work at the end of the process."""
-        now, args = clock(), {"unfinished": True}
-        with self._lock:
-            works = [work for works in self._works.values() for work in works]
-            self._works.clear()
-        for work in works:
-            number = work.id or new_id()
-            record("async", work.name, work.category, work.start, now, args, number)
-
-    def leave_to_parent(self) -> None:
-        """Reset in a forked process: open work belongs to its parent."""
-        self.__init__()  # type: ignore[misc]
+def _finish() -> None:
+    """End open work at the end of the process."""
+    end = clock()
+    while _open:
+        work = _open.pop(0)
+        number = work.id or new_id()
+        record("async", work.name, work.category, work.start, end, {"unfinished": True}, number)
 
 
 def _strand() -> int:
     """Return the id of asyncio's current task, or of the thread."""
-    tasks = imported("asyncio.tasks") if in_event_loop() else None
-    task = None if tasks is None else tasks.current_task()
+    task = None
+    if in_event_loop():
+        from asyncio import current_task
+
+        task = current_task()
     return threading.get_ident() if task is None else id(task)
 
 
-_open = _Open()
-recorder.endings.append(_open.finish)
+recorder.endings.append(_finish)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_open.leave_to_parent)
+    # Open work belongs to the parent.
+    os.register_at_fork(after_in_child=_open.clear)

@@ -26,13 +26,16 @@ from dagprofiler._util.interpreter import (
     recording,
 )
 from dagprofiler._util.json import trace_json
-from dagprofiler.errors import TraceError, did_you_mean, short_repr
+from dagprofiler.errors import TraceError, did_you_mean
 from dagprofiler.tracing._events import SECTION, name_event, span_events
 from dagprofiler.tracing._options import Options, from_environment
 from dagprofiler.tracing._state import clock, forget_thread
 
 #: Seconds between samples of usage: processor time is counted in steps of up to 10 ms.
 _USAGE_S = 0.01
+
+#: The process that imported this module; one that it has forked is another.
+_IMPORTED_BY = os.getpid()
 
 #: Above so many spans, the time that writing them took is recorded.
 _MANY = 1000
@@ -54,61 +57,46 @@ class TraceFile:
 
     def __init__(self, path: str, about: dict[str, Any]) -> None:
         self.path = path
-        #: Whether the process has ended.
-        self.closed = False
-        #: The names of threads that it has.
+        #: The threads whose names it has.
         self.threads: set[tuple[int, str]] = set()
         #: Where the tail begins; 0 before the first write.
         self._end = 0
         head = f'{{"displayTimeUnit": "ms", "otherData": {trace_json(about)}, "traceEvents": ['
         self._lead = f"{head}\n"
 
-    @property
-    def _tail(self) -> bytes:
-        # Of one length, so that each covers the other.
-        word = "true " if self.closed else "false"
-        return f'\n], "{SECTION}": {{"closed": {word}}}}}\n'.encode()
-
-    def write(self, events: list[str]) -> None:
-        """Append events, one a line.
+    def write(self, events: list[str], *, closed: bool) -> None:
+        """Append events, one a line, and note whether the process has ended.
 
         Raises
         ------
         OSError
             If they cannot be written; the file keeps what it held.
         """
-        text = self._lead + ",\n".join(events) if events else ""
         # Half a surrogate pair, which UTF-8 cannot hold, has a form in JSON.
-        content = text.encode("utf-8", "backslashreplace")
+        content = (self._lead + ",\n".join(events)).encode("utf-8", "backslashreplace")
+        tail = f'\n], "{SECTION}": {{"closed": {trace_json(closed)}}}}}\n'.encode()
         if not self._end:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
         with FileIO(self.path, "r+" if self._end else "w") as stream:
             try:
-                _put(stream, self._end, content + self._tail)
-                # What a write that was interrupted has left.
-                stream.truncate()
+                _put(stream, self._end, (content if events else b"") + tail)
             except OSError:
                 # As on a full disk.
                 if self._end:
-                    stream.truncate(self._end)
-                    _put(stream, self._end, self._tail)
+                    _put(stream, self._end, tail)
                 raise
-        self._end += len(content)
         if events:
+            self._end += len(content)
             self._lead = ",\n"
-
-    def close(self) -> None:
-        """Note that the process has ended."""
-        self.closed = True
-        if self._end:
-            self.write([])
 
 
 def _put(stream: FileIO, place: int, content: bytes) -> None:
+    """Write all that a file has from a place on."""
     stream.seek(place)
     left = memoryview(content)
     while left:
         left = left[stream.write(left) :]
+    stream.truncate()
 
 
 class Usage:
@@ -154,10 +142,8 @@ class Recorder(Collection):
 
     def __init__(self, options: Options) -> None:
         self.options, self.limit = options, options.limit
-        #: The reading of the clock that is 0 in the trace, and the time of day then.
+        #: The reading of the clock that is 0 in the trace.
         self._zero_s = clock()
-        self._epoch_s = time() - (clock() - self._zero_s)
-        self._child = False
         #: How many collections are open.
         self.collections = 0
         #: Called before the end of the process.
@@ -168,78 +154,67 @@ class Recorder(Collection):
         """Reset to the state of a process that has recorded nothing."""
         self.threads: dict[tuple[int, str], ThreadSpans] = {}
         self.lock = threading.RLock()
-        self._writing = False
+        #: The thread that writes.
+        self._writer: int | None = None
         self._failed = False
+        #: Whether the process has ended.
         self._over = False
         #: The file that is written, once there is a span.
         self._file: TraceFile | None = None
         #: All files so far: an option may change back.
         self._files: dict[str, TraceFile] = {}
         self._usage = Usage(clock()) if self.options.cpu_mem_usage else None
-        #: When to write.
-        self._write_s = -math.inf
-        self.due_s = -math.inf
+        #: When to write next: at once after the end, and before the first write.
+        self._write_s = self.due_s = -math.inf
 
     def make_room(self, spans: ThreadSpans) -> None:
         """Write the spans of all threads, if it is time or if `spans` are many."""
-        if not self.options.enable or self._failed:
-            spans.rows.clear()
-            return
         now = clock()
-        if self._file is None:
-            self._start(now)
         if self._usage is not None:
             spans.rows += self._usage.samples(now)
-        if now >= self._write_s or len(spans.rows) > self.limit:
-            held = len(spans.rows)
-            if self.write(wait=False) and held > _MANY:
-                # Otherwise this time would count in the program's own spans.
-                end = clock()
-                spans.rows.append(
-                    ("span", "dagprofiler: write", "dagprofiler", now, end, None, None)
-                )
-        self.due_s = self._write_s
-        if self._usage is not None:
-            self.due_s = min(self.due_s, now + _USAGE_S)
+        held = len(spans.rows)
+        is_due = now >= self._write_s or held > self.limit
+        if is_due and self.write(wait=False) and held > _MANY:
+            # Otherwise this time would count in the program's own spans.
+            what = "span", "dagprofiler: write", "dagprofiler"
+            spans.rows.append((*what, now, clock(), None, None))
+        self.due_s = self._write_s if self._usage is None else min(self._write_s, now + _USAGE_S)
 
-    def _start(self, now: float) -> None:
+    def _begin_file(self) -> TraceFile:
         """Choose the file as early as possible: the program may change its directory."""
-        child = self._child or _started_by_multiprocessing()
-        path = self.options.path(HOSTNAME, os.getpid(), child=child)
-        clocks = {"zero_s": self._zero_s, "epoch_s": self._epoch_s, "boot": _boot()}
-        about = {"name": self.options.name, "hostname": HOSTNAME, "pid": os.getpid()}
-        if not self._files and _started_by_multiprocessing():
+        pid = os.getpid()
+        is_of_pool = _started_by_multiprocessing()
+        if is_of_pool and not self._files:
             # It ends its processes without calling what is registered at exit.
             imported("multiprocessing.util").Finalize(None, self.close, exitpriority=-100)
-        self._file = self._files.setdefault(path, TraceFile(path, {**about, "clock": clocks}))
-        self._file.closed = self._over
-        if not self._over:
-            self._write_s = now + self.options.interval_s
+        path = self.options.path(HOSTNAME, pid, child=is_of_pool or pid != _IMPORTED_BY)
+        epoch_s = time() - (clock() - self._zero_s)
+        clocks = {"zero_s": self._zero_s, "epoch_s": epoch_s, "boot": _boot()}
+        about = {"name": self.options.name, "hostname": HOSTNAME, "pid": pid, "clock": clocks}
+        return self._files.setdefault(path, TraceFile(path, about))
 
     def write(self, *, wait: bool = True) -> bool:
         """Write all spans, unless another write is going on; return whether it did.
 
         With `wait`, wait for another thread that writes.
         """
-        if not self.lock.acquire(blocking=wait):
+        # A signal handler or a finalizer may call this amid a write.
+        if self._writer == threading.get_ident() or not self.lock.acquire(blocking=wait):
             return False
         try:
-            # A signal handler or a finalizer may call this amid a write.
-            if self._writing:
-                return False
-            self._writing = True
-            try:
-                self._write()
-            finally:
-                self._writing = False
+            self._writer = threading.get_ident()
+            self._write_s = -math.inf if self._over else clock() + self.options.interval_s
+            events = self._take()
+            if self.options.enable:
+                self._put(events)
             return True
         finally:
+            self._writer = None
             self.lock.release()
 
-    def _write(self) -> None:
-        if not self._over:
-            self._write_s = clock() + self.options.interval_s
-        pid, events = os.getpid(), []
+    def _take(self) -> list[str]:
+        """Remove the spans of all threads, and return their events."""
+        pid, verbose, events = os.getpid(), self.options.events == "verbose", []
         recorded = list(self.threads.items())
         # Looked up after these: a thread that begins now is in neither.
         alive = {thread.native_id for thread in threading.enumerate()}
@@ -251,59 +226,43 @@ class Recorder(Collection):
                     self.threads.pop(thread, None)
                 continue
             if self._file is None:
-                self._start(clock())
-            events += self._names_of(spans)
-            verbose = self.options.events == "verbose"
+                self._file = self._begin_file()
+            if thread not in self._file.threads:
+                self._file.threads.add(thread)
+                process, place = f"{self.options.name}, {HOSTNAME}", f'"pid": {pid}, '
+                events.append(name_event("process_name", place, process))
+                events.append(name_event("thread_name", f'{place}"tid": {thread[0]}, ', thread[1]))
             events += span_events(rows, pid, thread[0], self._zero_s, verbose=verbose)
-        if events and self._file is not None and self.options.enable and not self._failed:
-            try:
-                self._file.write(events)
-            except OSError as error:
-                self._fail(error)
+        return events
 
-    def _names_of(self, spans: ThreadSpans) -> list[str]:
-        """Return the events that name a thread and its process, once a file."""
-        if self._file is None or spans.thread in self._file.threads:
-            return []
-        self._file.threads.add(spans.thread)
-        pid, (number, name) = f'"pid": {os.getpid()}, ', spans.thread
-        return [
-            name_event("process_name", pid, f"{self.options.name}, {HOSTNAME}"),
-            name_event("thread_name", f'{pid}"tid": {number}, ', name),
-        ]
+    def _put(self, events: list[str], *, closed: bool = False) -> None:
+        """Append events to the file, if there is one; after a failure write no more."""
+        if self._file is None or self._failed or not (events or closed):
+            return
+        try:
+            self._file.write(events, closed=closed or self._over)
+        except OSError as error:
+            self._failed = True
+            from logging import getLogger
 
-    def _fail(self, error: OSError) -> None:
-        """Warn once that spans are lost."""
-        self._failed = True
-        self.due_s = -math.inf
-        from logging import getLogger
-
-        logger = getLogger("dagprofiler.tracing")
-        logger.warning("the trace cannot be written, spans are lost: %s", error)
+            logger = getLogger("dagprofiler.tracing")
+            logger.warning("the trace cannot be written, spans are lost: %s", error)
 
     def leave_to_parent(self) -> None:
         """Reset in a forked process: the recorded spans and the files belong to its parent."""
         self._begin_anew()
-        self._child = True
         forget_thread()
 
     def close(self) -> None:
         """Write all spans, and mark the file as closed; later spans are written one by one."""
         for end in self.endings:
             end()
-        self.write()
         self._over = True
-        self._write_s = self.due_s = -math.inf
-        self._close_file()
-
-    def _close_file(self) -> None:
+        self.due_s = -math.inf
         # Daemon threads may still write.
         with self.lock:
-            if self._file is not None and not self._failed:
-                try:
-                    self._file.close()
-                except OSError as error:
-                    self._fail(error)
+            self.write()
+            self._put([], closed=True)
 
     def configure(self, options: Options) -> None:
         """Continue with other options."""
@@ -314,11 +273,10 @@ class Recorder(Collection):
             # Before the file: a thread that finds none starts that of these options.
             self.options, self.limit = options, options.limit
             if moves:
-                self._close_file()
+                self._put([], closed=True)
                 self._file, self._failed = None, False
             self._usage = Usage(clock()) if options.cpu_mem_usage else None
-            if not self._over:
-                self._write_s = clock() + options.interval_s
+            self._write_s = min(self._write_s, clock() + options.interval_s)
         # The next span looks at all of these.
         self.due_s = -math.inf
         switch()
@@ -425,16 +383,9 @@ def configure(**options: Any) -> Options:
     known = [field.name for field in fields(Options)]
     for name in options:
         if name not in known:
-            hint = f" (known: {', '.join(known)}){did_you_mean(name, known)}"
-            raise TraceError(f"option {name!r} is not known{hint}")
+            raise TraceError(f"option {name!r} is not known{did_you_mean(name, known)}")
     if "directory" in options:
-        directory = options["directory"]
-        try:
-            options["directory"] = os.path.abspath(os.fsdecode(directory))
-        except TypeError as error:
-            raise TraceError(f"directory={short_repr(directory)}: expected a path") from error
-    if isinstance(options.get("filename_include"), list):
-        options["filename_include"] = tuple(options["filename_include"])
+        options["directory"] = os.path.abspath(os.fsdecode(options["directory"]))
     recorder.configure(replace(recorder.options, **options))
     return recorder.options
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Generator
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Callable, TypeVar, overload
 
 from dagprofiler._util.interpreter import recording
 from dagprofiler.errors import TraceError, short_repr
@@ -13,7 +13,6 @@ from dagprofiler.tracing._state import (
     clock,
     in_event_loop,
     new_id,
-    note,
     plain,
     record,
     with_error,
@@ -64,7 +63,7 @@ class span:  # noqa: N801  (reads as a word of the language)
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         end = clock()
         if not recording.off:
-            self._record(end, error, apart=in_event_loop())
+            self._record("async" if in_event_loop() else "span", end, error)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -72,15 +71,14 @@ class span:  # noqa: N801  (reads as a word of the language)
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
         self.__exit__(kind, error, None)
 
-    def _record(self, end: float, error: BaseException | None, *, apart: bool) -> None:
+    def _record(self, kind: str, end: float, error: BaseException | None) -> None:
         start, self._start = self._start, None
         if start is None:
             return
-        args = with_error(plain(self.args), error)
-        if apart:
-            record("async", self.name, "span", start, end, args, new_id())
-        else:
-            record("span", self.name, "span", start, end, args)
+        args = plain(self.args) if self.args else None
+        if error is not None:
+            args = with_error(args, error)
+        record(kind, self.name, "span", start, end, args, new_id() if kind == "async" else None)
 
 
 class async_span(span):  # noqa: N801  (as span)
@@ -108,7 +106,7 @@ class async_span(span):  # noqa: N801  (as span)
         """End the span and record `error`, if given."""
         now = clock()
         if not recording.off:
-            self._record(now, error, apart=True)
+            self._record("async", now, error)
 
 
 def instant(name: Any, /, **args: Any) -> None:
@@ -160,9 +158,8 @@ def counter(name: Any, value: Any = None, /, **values: Any) -> None:
     }
     if numbers:
         record("counter", str(name), "counter", now, now, numbers)
-    if not values or len(numbers) < len(values):
-        others = {key: other for key, other in values.items() if key not in numbers}
-        note("counter without a number", name=str(name), values=others)
+    if not numbers or numbers != values:
+        instant("counter without a number", name=name, values=values)
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -229,12 +226,10 @@ def decorated(function: Any, what: str, wrap: Callable[[Any], Any]) -> Any:
     """Return `function` wrapped, inside its ``classmethod`` or ``staticmethod`` if it has one."""
     if isinstance(function, (classmethod, staticmethod)):
         return type(function)(decorated(function.__func__, what, wrap))
-    if isinstance(function, type):
+    if isinstance(function, type) or not callable(function):
         raise TraceError(
-            f"@{what} of class {function.__qualname__!r}: expected a function; decorate its methods"
+            f"@{what} of {short_repr(function)}: expected a function; of a class decorate methods"
         )
-    if not callable(function):
-        raise TraceError(f"@{what} of {short_repr(function)}: expected a function")
     return wrap(function)
 
 
@@ -312,10 +307,10 @@ def _async_generator(function: Any, context: Callable[[], Any]) -> Any:
     async def traced(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         with context():
             generator = function(*args, **kwargs)
-            step, arguments = generator.__anext__, ()
+            step = generator.__anext__()
             while True:
                 try:
-                    value = await step(*arguments)
+                    value = await step
                 except StopAsyncIteration:
                     return
                 try:
@@ -324,9 +319,9 @@ def _async_generator(function: Any, context: Callable[[], Any]) -> Any:
                     await generator.aclose()
                     raise
                 except BaseException as error:  # noqa: BLE001  (the generator handles it)
-                    step, arguments = generator.athrow, cast("Any", (error,))
+                    step = generator.athrow(error)
                 else:
-                    step, arguments = generator.asend, cast("Any", (sent,))
+                    step = generator.asend(sent)
 
     return traced
 

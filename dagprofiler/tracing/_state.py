@@ -10,6 +10,7 @@ reference only functions of modules and :data:`recording`, which pickle by name.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Mapping
 from itertools import count
@@ -20,7 +21,6 @@ from dagprofiler._util.interpreter import (
     Collection,
     ThreadSpans,
     here,
-    imported,
     owner,
     recording,
     task_threads,
@@ -89,12 +89,6 @@ def record(
         collection.make_room(spans)
 
 
-def note(name: str, /, **args: Any) -> None:
-    """Add a note about a mistake to the trace."""
-    now = clock()
-    record("instant", name, "dagprofiler", now, now, args)
-
-
 def with_error(args: Mapping[str, Any] | None, error: BaseException | None) -> Any:
     """Return the arguments of a span that has ended, with what ended it."""
     # Closing a generator is no error.
@@ -105,24 +99,12 @@ def with_error(args: Mapping[str, Any] | None, error: BaseException | None) -> A
 
 def in_event_loop() -> bool:
     """Tell whether an event loop of asyncio runs in this thread."""
-    if recording.running_loop is None:
-        # asyncio costs 30 ms to import, and a program without it has no loop.
-        events = imported("asyncio.events")
-        if events is None:
-            return False
-        recording.running_loop = events._get_running_loop  # noqa: SLF001  (for frameworks)
-    return recording.running_loop() is not None
+    # asyncio costs 30 ms to import, and a program without it has no loop.
+    events = sys.modules.get("asyncio.events")
+    running_loop = getattr(events, "_get_running_loop", None)
+    return running_loop is not None and running_loop() is not None
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return arguments as JSON values, as they are now; others as text. None for none."""
-    if not values:
-        return None
-    for value in values.values():
-        if type(value) is not str and not (type(value) is int and abs(value) < _BEYOND):
-            return jsonable(values)[0]
-    return dict(values)
-
-
-#: Integers below this are JSON values in all readers.
-_BEYOND = 2**63
+    return jsonable(values)[0] if values else None

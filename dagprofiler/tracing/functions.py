@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
-from importlib.util import find_spec
+from importlib import import_module
+from inspect import currentframe
 from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util.checks import number
 from dagprofiler._util.interpreter import SPANS_OF_A_TASK, Collection, recording
-from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
+from dagprofiler.errors import TraceError, describe, short_repr
 from dagprofiler.tracing._recorder import switch
-from dagprofiler.tracing._state import clock, collection_here, note, record
+from dagprofiler.tracing._spans import instant
+from dagprofiler.tracing._state import clock, collection_here, record
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
 
 #: Ids of ``sys.monitoring``: that of profilers, and two unassigned ones.
 _TOOLS = (2, 3, 4)
 
 #: What a callback returns for code whose events are of no interest.
 _DISABLE: Any = getattr(getattr(sys, "monitoring", None), "DISABLE", None)
+
+
+class _Begun(threading.local):
+    """The calls that have begun and not ended in this thread: their code, and when they began."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[CodeType, float]] = []
 
 
 class FunctionCollector:
@@ -38,11 +45,6 @@ class FunctionCollector:
         Modules or their names; a package includes all of its modules.
     floor_ms
         Shorter calls are not recorded, so that traces stay small; at least 0.
-    collected_only
-        Whether calls outside of every :func:`collecting` are not recorded.
-    places
-        The :attr:`places` of another process: code that was sent from there may not be
-        importable here by its module's name.
 
     Raises
     ------
@@ -66,39 +68,20 @@ class FunctionCollector:
     True
     """
 
-    def __init__(
-        self,
-        modules: Iterable[ModuleType | str],
-        *,
-        floor_ms: float = 0.1,
-        collected_only: bool = False,
-        places: Iterable[tuple[str, str]] = (),
-    ) -> None:
+    def __init__(self, modules: Iterable[ModuleType | str], *, floor_ms: float = 0.1) -> None:
         if isinstance(modules, (str, ModuleType)):
             modules = [modules]
-        if not hasattr(modules, "__iter__"):
-            raise TraceError(f"functions={short_repr(modules)}: expected modules or their names")
+        #: The names of the modules.
+        self.modules = tuple([_name_of(module) for module in modules])
         floor_ms = number("floor_ms", floor_ms, zero=True, unit="milliseconds", error=TraceError)
         self._floor_s = floor_ms / 1000
-        self._places = dict(map(_place_of, modules))
-        for place, name in places:
-            self._places[place] = name
-            with suppress(TraceError):
-                self._places[_place_of(name)[0]] = name
-        self._collected_only = collected_only
-        #: Id of each code object seen so far to its label, None if not recorded, and itself.
-        self._seen: dict[int, tuple[tuple[str, str] | None, CodeType]] = {}
-        #: The calls that have begun and not ended, of each thread.
-        self._open = threading.local()
+        #: Each code object seen so far to the name and category of its spans; None without spans.
+        self._labels: dict[int, tuple[tuple[str, str] | None, CodeType]] = {}
+        self._begun = _Begun()
         self._lock = threading.Lock()
         #: How many have started it.
         self._users = 0
         self._tool: int | None = None
-
-    @property
-    def places(self) -> tuple[tuple[str, str], ...]:
-        """The path of the code of each module, and the module's name."""
-        return tuple(self._places.items())
 
     def start(self) -> None:
         """Begin to record, in this thread before Python 3.12; other users may have started it.
@@ -111,7 +94,7 @@ class FunctionCollector:
         if sys.version_info < (3, 12):
             if sys.getprofile() is not None:
                 raise TraceError("another profiler is active in this thread; only one is possible")
-            self._open.begun = []
+            self._begun.calls = []
             sys.setprofile(self._profile)
             return
         with self._lock:
@@ -126,10 +109,9 @@ class FunctionCollector:
                 sys.setprofile(None)
             return
         with self._lock:
-            if self._users:
-                self._users -= 1
-                if not self._users:
-                    self._stop_monitoring()
+            self._users -= 1
+            if not self._users:
+                self._stop_monitoring()
 
     def __enter__(self) -> Self:
         self.start()
@@ -139,21 +121,25 @@ class FunctionCollector:
         self.stop()
 
     def _label(self, code: CodeType) -> tuple[str, str] | None:
-        """Return name and category of a code's spans; None if it is not recorded."""
-        if id(code) not in self._seen:
-            label = None
-            for place, module in self._places.items():
-                file = code.co_filename
-                if file == place or (place.endswith(os.sep) and file.startswith(place)):
+        """Return name and category of the spans of code that runs; None if it has none."""
+        if id(code) not in self._labels:
+            frame, label = currentframe(), None
+            while frame is not None and frame.f_code is not code:
+                frame = frame.f_back
+            name = "" if frame is None else str(frame.f_globals.get("__name__"))
+            # A spawned process runs the main module under another name.
+            name = "__main__" if name == "__mp_main__" else name
+            for module in self.modules:
+                if f"{name}.".startswith(f"{module}."):
                     label = getattr(code, "co_qualname", code.co_name), module
             # The reference to the code keeps its id valid.
-            self._seen[id(code)] = (label, code)
-        return self._seen[id(code)][0]
+            self._labels[id(code)] = label, code
+        return self._labels[id(code)][0]
 
     def _begin(self, code: CodeType, *_: Any) -> Any:
         if self._label(code) is None:
             return _DISABLE
-        vars(self._open).setdefault("begun", []).append((code, clock()))
+        self._begun.calls.append((code, clock()))
         return None
 
     def _end(self, code: CodeType, *_: Any) -> Any:
@@ -161,10 +147,9 @@ class FunctionCollector:
         label = self._label(code)
         if label is None:
             return _DISABLE
-        begun = vars(self._open).get("begun")
         # Others on top of it had no event for their return.
-        while begun:
-            other, start = begun.pop()
+        while self._begun.calls:
+            other, start = self._begun.calls.pop()
             if other is code:
                 if end - start >= self._floor_s and self._is_wanted():
                     record("span", *label, start, end)
@@ -172,8 +157,7 @@ class FunctionCollector:
         return None
 
     def _is_wanted(self) -> bool:
-        if self._collected_only:
-            return collection_here().functions is self
+        """Tell whether spans are recorded here."""
         return not recording.off
 
     def _profile(self, frame: FrameType, event: str, _: Any) -> None:
@@ -222,8 +206,19 @@ class FunctionCollector:
         for event in self._callbacks():
             monitoring.register_callback(self._tool, event, None)
         monitoring.free_tool_id(self._tool)
-        self._tool = None
-        self._open = threading.local()
+        self._begun = _Begun()
+
+
+class _TaskCollector(FunctionCollector):
+    """Records in the tasks that started it, and nowhere else."""
+
+    def __init__(self, modules: tuple[str, ...], floor_ms: float) -> None:
+        super().__init__((), floor_ms=floor_ms)
+        # A worker need not have imported them.
+        self.modules = modules
+
+    def _is_wanted(self) -> bool:
+        return collection_here().functions is self
 
 
 class Tracing(NamedTuple):
@@ -233,15 +228,14 @@ class Tracing(NamedTuple):
     ----------
     limit
         How many spans of each thread of a task are kept, the first ones; others are counted.
-    places
-        Paths of the code whose functions are recorded without annotations, and the names of
-        its modules.
+    modules
+        Names of the modules whose functions are recorded without annotations.
     floor_ms
         Shorter calls of these functions are not recorded, in milliseconds.
     """
 
     limit: int
-    places: tuple[tuple[str, str], ...]
+    modules: tuple[str, ...]
     floor_ms: float
 
     def open(self) -> OpenTracing:
@@ -261,14 +255,13 @@ class OpenTracing:
         self._task = task = collection_here()
         task.limit = self._tracing.limit
         switch(+1)
-        if self._tracing.places:
-            collector = _collector(self._tracing)
+        if self._tracing.modules:
+            collector = _collector(self._tracing.modules, self._tracing.floor_ms)
             try:
                 collector.start()
-            except TraceError as error:
-                note("functions are not recorded", why=str(error))
-            else:
                 task.functions = collector
+            except TraceError as error:
+                instant("functions are not recorded", why=str(error))
 
     def stop(self) -> None:
         """End recording the task, if it was begun."""
@@ -283,34 +276,20 @@ class OpenTracing:
 
 
 @lru_cache(maxsize=16)
-def _collector(tracing: Tracing) -> FunctionCollector:
+def _collector(modules: tuple[str, ...], floor_ms: float) -> _TaskCollector:
     """Return the collector that all tasks of this process share."""
-    return FunctionCollector(
-        (), floor_ms=tracing.floor_ms, collected_only=True, places=tracing.places
-    )
+    return _TaskCollector(modules, floor_ms)
 
 
-def _place_of(module: ModuleType | str) -> tuple[str, str]:
-    """Return the path of the code of a module or package, and its name."""
-    if not isinstance(module, (str, ModuleType)):
-        raise TraceError(f"functions: expected a module or its name, got {short_repr(module)}")
+def _name_of(module: ModuleType | str) -> str:
+    """Return the name of a module; raise a TraceError if its calls are not seen."""
     if isinstance(module, str):
-        name, file = module, _file_of(module)
-    else:
-        name, file = module.__name__, getattr(module, "__file__", None)
-    if not file or not file.endswith(".py"):
-        raise TraceError(f"module {name!r} is not written in Python, so its calls are not seen")
-    folder, base = os.path.split(file)
-    return (folder + os.sep if base == "__init__.py" else file), name
-
-
-def _file_of(name: str) -> str | None:
-    if name in sys.modules:
-        return getattr(sys.modules[name], "__file__", None)
-    try:
-        spec = find_spec(name)
-    except (ImportError, ValueError) as error:
-        raise TraceError(f"module {name!r} is not found: {describe(error)}") from error
-    if spec is None:
-        raise TraceError(f"module {name!r} is not found{did_you_mean(name, list(sys.modules))}")
-    return spec.origin
+        try:
+            module = import_module(module)
+        except ImportError as error:
+            raise TraceError(f"module {module!r} is not found: {describe(error)}") from error
+    name, file = getattr(module, "__name__", ""), getattr(module, "__file__", None)
+    # That of a notebook has no file.
+    if name != "__main__" and not str(file).endswith(".py"):
+        raise TraceError(f"{short_repr(module)} is no module that is written in Python")
+    return name

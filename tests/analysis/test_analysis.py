@@ -91,10 +91,7 @@ def test_figures_are_those_of_a_hand_calculation():
         with pytest.raises(ValueError, match="workers must be an integer of at least 1, got"):
             plain.speedup_bound(workers)
     assert plain.with_communication is None
-    assert plain.communication_note == (
-        "unknown: the profile has no times of edges; only runs with rounds=... measure them, "
-        "and no bandwidth_bits_per_s is given"
-    )
+    assert plain.communication_note.startswith("unknown: give bandwidth_bits_per_s, or take a run")
     twice = example()
     twice.dag_structure["edges"] *= 2
     assert analyze(twice, cost="wall_time") == plain
@@ -246,7 +243,7 @@ def test_instructions_stay_whole_without_communication_or_become_times_at_a_spee
     assert (found.work, found.span) == (70, 65)
     assert type(found.work) is type(found.bottlenecks[0].gain) is int
     assert (found.communication, found.with_communication, found.ccr) == (None, None, None)
-    assert "communication: unknown: times cannot be added to instructions; give" in str(found)
+    assert "for costs in instructions give instructions_per_s too" in str(found)
     assert "span with communication" not in str(found)
     assert "communication / computation             -\n" in str(found)
     speeds = {"instructions_per_s": 10_000, "bandwidth_bits_per_s": LINK}
@@ -259,7 +256,6 @@ def test_instructions_stay_whole_without_communication_or_become_times_at_a_spee
     profile = with_samples(example(estimated=ESTIMATED), [9, 1, 1], [9, 1, 1])
     found = analyze(profile, cost="estimated", instructions_per_s=1e6)
     assert found.communication is None
-    assert "cannot be added to instructions, and no bandwidth_bits_per_s is given" in str(found)
 
 
 def test_edges_cost_what_was_measured_scaled_like_reference_times():
@@ -272,7 +268,7 @@ def test_edges_cost_what_was_measured_scaled_like_reference_times():
     found = analyze(profile, cost="wall_time", bandwidth_bits_per_s=LINK)
     assert found.communication["read->clean"] == 10.5
     assert found.communication_note == (
-        "measured serialize + deserialize, and spec bits / 1,000,000 a second"
+        "measured serialize + deserialize + spec bits / 1,000,000 a second"
     )
     profile = with_samples(example(), [9.0, 1.0, 1.0], [9.0, 0.5, 0.5])
     profile.sections["environment"] = {"calibration": CALIBRATION}
@@ -293,7 +289,6 @@ def test_edges_without_times_count_as_nothing_and_are_named():
     assert "unknown, counted as 0, on 4 edges: read->count, clean->rank" in str(found)
     found = analyze(profile, cost="wall_time", bandwidth_bits_per_s=LINK)
     assert found.unknown_edges == ()
-    assert "serialize + deserialize where that was measured, and" in found.communication_note
 
 
 def test_sizes_on_the_wire_are_taken_where_known_and_edges_that_carry_nothing_cost_nothing():

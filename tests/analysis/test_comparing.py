@@ -288,7 +288,7 @@ def test_pairs_are_the_rounds_that_both_have():
     [
         ([1.0, None], [None, 1.0], True, None, "no samples"),
         ([1.0] * 5 + [None] * 5, [None] * 5 + [1.0] * 5, True, None, "no samples"),
-        ([3.0], [2.0], False, 1.5, "1 measured round is too few, at least 6 of each are needed"),
+        ([3.0], [2.0], False, 1.5, "1 measured rounds are too few, at least 6 of each"),
         (TEN, [0.0, *TEN[1:]], False, None, "a sample is 0, so there is no ratio"),
     ],
 )
@@ -319,11 +319,12 @@ def test_profiles_without_samples_have_times_and_no_verdict():
 def test_samples_of_one_process_cannot_judge_those_of_another(conditions):
     elsewhere = timed(1.5, conditions=conditions), timed()
     for mine, theirs in (elsewhere, (timed(1.5), timed(conditions=conditions))):
-        entry = task_a(mine, theirs)
+        found = compare_profiles(mine, theirs)
+        entry = found["task_times"]["a"]
         assert (entry["verdict"], entry["ratio"]) == (INCONCLUSIVE, pytest.approx(1.5))
-        assert "differ 2 to 4 times as much as rounds do" in entry["reason"]
-        assert "run(rounds=Rounds(10, fresh_process=True))" in entry["reason"]
-        assert "compare_runs(base, new)" in entry["reason"]
+        assert entry["reason"] == found["obstacles"]["one_process"]
+        assert "run(rounds=Rounds(10, fresh_process=True))" in str(found)
+        assert "compare_runs(base, new)" in str(found)
 
 
 @pytest.mark.parametrize("paired", [False, True])
@@ -347,16 +348,16 @@ def test_different_machines_have_a_ratio_and_no_verdict():
     assert (entry["ratio"], entry["verdict"]) == (pytest.approx(3.0), INCONCLUSIVE)
     assert entry["low"] <= 3.0 <= entry["high"]
     assert entry["reason"] == (
-        "hosts 'fast' and 'slow' are different machines: no verdict, and the ratio is of raw times"
+        "hosts 'fast' and 'slow' are different machines, as far as is known: no verdict, and the "
+        "ratio is of raw times"
     )
     mine = timed(host="x", conditions={"fresh_process": False, "busy_cores": 1})
-    reason = task_a(mine, timed(host="y"))["reason"]
-    assert "different machines" in reason
-    assert "busy_cores is 1 here, 0 there" in reason
-    assert "single process" in reason
+    obstacles = compare_profiles(mine, timed(host="y"))["obstacles"]
+    assert list(obstacles) == ["other_machine", "other_conditions", "one_process"]
+    assert "busy_cores is 1 here, 0 there" in obstacles["other_conditions"]
     assert "different machines" in task_a(timed(cpu="old"), timed(cpu="new"))["reason"]
     mine.hostname = None
-    assert "hostname" in task_a(mine, timed())["reason"]
+    assert "hosts None and 'lab-7'" in task_a(mine, timed())["reason"]
 
 
 @pytest.mark.parametrize("paired", [False, True])

@@ -1,6 +1,8 @@
-"""How far predictions are off: ``python tests/benchmarks/bench_prediction.py [--all | PART ...]``.
+"""How far predictions are off.
 
-Parts:
+``python tests/benchmarks/bench_prediction.py [--all | --quick | PART ...]``
+
+Parts, of which ``--quick`` takes ``forms`` and ``size``:
 
 - ``forms``: cost models of simulated times, and whether their intervals hold the real ones;
 - ``models``: those of real tasks, at 2, 4 and 16 times the largest size measured;
@@ -386,7 +388,7 @@ def values():
 
 
 def size():
-    from dagprofiler.graph.edges import rows_of
+    from dagprofiler.graph.edges import Rows
     from dagprofiler.graph.replay import Demands, replay
     from dagprofiler.predict import Engine
 
@@ -396,9 +398,9 @@ def size():
         edges = sorted({s * count + t for t, sources in before.items() for s in sources})
         work = [chance.uniform(1, 20) for _ in range(count)]
         costs = Engine("", "", 8, 0.6, 0.4, 0.2, cores=8, contention=(1, 1.1, 1.2), worker_ms=0.1)
-        graph = rows_of(edges, count)
+        graph = Rows(edges, count)
         begun = time.perf_counter()
-        replay(*graph, Demands(work), [1.0] * 8, costs.overhead)
+        replay(graph, Demands(work), [1.0] * 8, costs.overhead)
         print(f"size: {count:,} tasks in {time.perf_counter() - begun:.2f} s")
 
 
@@ -574,5 +576,6 @@ def schedules():
 if __name__ == "__main__":
     PARTS = [forms, models, values, size, structure, makespan, loky, threads, dask, allocator]
     named = {part.__name__: part for part in [*PARTS, faster, schedules]}
-    for name in [name for name in sys.argv[1:] if name != "--all"] or named:
+    quick = ["forms", "size"] if "--quick" in sys.argv else []
+    for name in quick or [name for name in sys.argv[1:] if name != "--all"] or named:
         named[name]()

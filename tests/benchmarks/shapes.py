@@ -9,6 +9,7 @@ import argparse
 import copy
 import gc
 import random
+import subprocess
 import sys
 import tempfile
 import tracemalloc
@@ -16,11 +17,24 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
 
-from harness import QUICK, cpu_seconds, either, note, print_machine, print_table
+from harness import (
+    CHECKOUT,
+    QUICK,
+    cpu_seconds,
+    either,
+    install,
+    note,
+    print_machine,
+    print_table,
+)
 
 from dagprofiler import DAG, Journal, Profile, Rule, Task, import_profile, map_over, simulate, task
 from dagprofiler.formats import exporter_names
 from dagprofiler.rules import after
+
+if not exporter_names():  # formats are found among what is installed
+    python = install(str(CHECKOUT).strip("/").replace("/", "-"), "-e", str(CHECKOUT))
+    sys.exit(subprocess.run([str(python), *sys.argv], check=False).returncode)
 
 #: The larger graph has so many times the tasks of the smaller one.
 FACTOR = 4

@@ -176,8 +176,11 @@ def test_a_cycle_is_located_in_the_file_of_the_user(refused, written):
         (["--format", "dott"], "did you mean 'dot'?"),
         (["-o", "{folder}/p.txt"], "give --format"),
         (["-o", ""], "output '': is a directory"),
-        (["--format", "dot", "--option", "cst=3"], "'cst'; it takes cost, statistic, fill"),
-        (["--format", "chrome_trace", "--cost", "time"], "'chrome_trace' has no option 'cost'"),
+        (["--format", "dot", "--option", "cst=3"], "'cst'; options: cost, statistic, fill"),
+        (
+            ["--format", "chrome_trace", "--cost", "time"],
+            "'chrome_trace': got an unexpected keyword argument 'cost'",
+        ),
         (["--format", "saga", "--option", "network=@none.json"], "no such file or directory"),
     ],
 )

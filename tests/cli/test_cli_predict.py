@@ -75,7 +75,7 @@ def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
     del profiles[1].sections["timeline"]
     profiles[1].save(real)
     compared += cli("compare", planned, real, code=3).out
-    assert "no timeline" in " ".join(compared.split())
+    assert "predicted: it has no samples" in " ".join(compared.split())
     assert "for a verdict" not in compared
 
 

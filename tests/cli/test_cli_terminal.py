@@ -41,8 +41,8 @@ def test_progress_says_how_far_a_run_is_and_goes_away_and_quiet_draws_none(termi
     child.expect(r"0 of 3 tasks \| warm-up 1 of 2 \| \d.\d s, \d.\d s left")
     rest, code = ended(child)
     assert code == 0
-    # A line of blanks goes over it, and what is said of the run begins there.
-    assert re.search(r"\r +\rpipeline_of_tests.py:dag, 3 tasks, 2 edges", rest)
+    # The line is erased, and what is said of the run begins there.
+    assert "tasks" not in rest.split("\x1b[2K")[-1].split("pipeline_of_tests.py:dag, 3 tasks")[0]
     rest, code = ended(terminal("run", shelf.target, "-q"))
     assert (rest, code) == ("", 0)
 

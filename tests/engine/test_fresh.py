@@ -145,15 +145,8 @@ def _none_is_left(tmp_path_factory, monkeypatch):
     assert os.listdir(folder) == []
 
 
-@pytest.fixture(scope="module")
-def measured(tasks, tmp_path_factory):
-    """Return a program that has run for three rounds, and its profile."""
-    program = Program(tasks, tmp_path_factory.mktemp("measured") / "log")
-    return program, program.dag().run(rounds=FRESH, keep=["a"])
-
-
-def test_every_round_has_another_process_and_none_warms_up(measured):
-    program, profile = measured
+def test_every_round_has_another_process_and_none_warms_up(program):
+    profile = program.dag().run(rounds=FRESH, keep=["a"])
     pids = program.pids()
     assert len(pids) == len({*pids, os.getpid()}) - 1 == 3
     assert not set(pids) & set(processes())
@@ -166,22 +159,10 @@ def test_every_round_has_another_process_and_none_warms_up(measured):
     assert (run["rounds"], run["ended_by"]) == (3, "n")
     # Outputs are those of the last round, and times on the clock of the run.
     assert profile.outputs == {"a": {"pid": pids[-1]}, "b": {"x": 3}}
+    walls = profile.sections["samples"]["tasks"]["a"]["wall_ms"]
+    assert profile.metrics.task_metrics[0].compute_time_ms == sorted(walls)[1]
     moments = [moment for row in timeline["records"] for moment in row[4:]]
     assert [0, *moments, run["elapsed_ms"]] == sorted([0, *moments, run["elapsed_ms"]])
-
-
-def test_fresh_rounds_have_samples_and_statistics(measured, tmp_path):
-    profile = measured[1]
-    document = profile.to_dict()
-    samples, statistics = document["samples"], document["statistics"]
-    for table in (samples["tasks"], samples["edges"], statistics["tasks"]):
-        for columns in table.values():
-            assert {len(values) for values in columns.values()} <= {3, 7}
-    assert None not in document["samples"]["edges"]["a->b"]["deserialize_ms"]
-    for entry in document["execution_metrics"]:
-        walls = document["samples"]["tasks"][entry["task"]]["wall_ms"]
-        assert entry["compute_time_ms"] == sorted(walls)[1]
-    assert Profile.load(profile.save(tmp_path / "fresh.json")) == profile
 
 
 @pytest.mark.slow
@@ -285,9 +266,6 @@ def test_fresh_rounds_refuse_what_does_not_pickle(program, tasks):
     with pytest.raises(SerializationError, match="cannot travel"):
         program.dag().run(rounds=FRESH, meters=meter)
     assert not program.log.exists()
-
-
-def test_outputs_that_do_not_pickle_are_an_error(tasks):
     with pytest.raises(SerializationError, match=r"fresh_process=True.*back by pickle"):
         DAG({"a": tasks.Cannot}).run(rounds=FRESH)
 

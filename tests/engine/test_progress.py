@@ -16,13 +16,11 @@ from dagprofiler.engine import progress as module
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """Draw at every event, and by no thread; return a function that runs a DAG and the lines."""
-    monkeypatch.setattr(module._Terminal, "pause_s", -1.0)
-    monkeypatch.setattr(module._Moving, "_move", lambda _: None)
-    monkeypatch.setenv("COLUMNS", "120")
+    """Print a line at every event; return a function that runs a DAG and returns the lines."""
+    monkeypatch.setattr(module, "_PAUSE_S", -1.0)
 
     def lines(dag, expected=None, **options):
-        stream = Terminal()
+        stream = io.StringIO()
         with suppress(RunError):
             dag.run(hooks=[Progress(expected, stream=stream)], **options)
         return shown(stream)
@@ -31,9 +29,8 @@ def drawn(monkeypatch):
 
 
 def shown(stream):
-    """Return the lines that were drawn, with times as T."""
-    lines = [line.rstrip() for line in stream.getvalue().split("\r")[1:]]
-    return [re.sub(r"\d+\.\d s|\d+:\d\d", "T", line) for line in lines]
+    """Return the lines that were printed, with times as T."""
+    return [re.sub(r"\d+\.\d s|\d+:\d\d", "T", line) for line in stream.getvalue().splitlines()]
 
 
 @task(inputs=["x"], outputs=["z"])
@@ -45,20 +42,18 @@ TWO = DAG({"first": source, "second": sink}, [("first", "second")])
 FAILING = DAG({"first": source, "fails": fails}, [("first", "fails")])
 
 
-def test_the_line_tells_of_each_task_and_nothing_of_it_remains(drawn):
+def test_the_line_tells_of_each_task(drawn):
     assert drawn(TWO) == [
         "[............] 0 of 2 tasks | T | first for T",
         "[######......] 1 of 2 tasks | T, T left",
         "[######......] 1 of 2 tasks | T, T left | second for T",
         "[############] 2 of 2 tasks | T, T left",
-        "",
-        "",
     ]
 
 
 def test_rounds_are_counted_without_the_warm_up(drawn):
     lines = drawn(TWO, rounds=Rounds(2, warmup=1))
-    where = [line.split(" | ")[1] for line in lines if line]
+    where = [line.split(" | ")[1] for line in lines]
     assert where == ["warm-up 1 of 1"] * 4 + ["round 1 of 2"] * 4 + ["round 2 of 2"] * 4
     assert lines[4].startswith("[####........] 0 of 2 tasks")
     assert lines[11].startswith("[############] 2 of 2 tasks")
@@ -84,7 +79,7 @@ def test_added_and_failed_tasks_are_counted(drawn):
     assert lines[1].startswith("[############] 1 of 1 tasks")
     assert lines[2].startswith("[####........] 1 of 3 tasks")
     assert "3 of 3 tasks" in lines[5]
-    assert [line for line in drawn(FAILING) if line][-1].startswith("[############] 2 of 2 tasks")
+    assert drawn(FAILING)[-1].startswith("[############] 2 of 2 tasks")
 
 
 def test_of_tasks_that_run_concurrently_the_first_is_named(drawn):
@@ -95,88 +90,63 @@ def test_of_tasks_that_run_concurrently_the_first_is_named(drawn):
     assert lines[2] == "[............] 0 of 3 tasks | T | a for T and 2 more"
 
 
-def test_what_tasks_print_stands_above_the_line(drawn, monkeypatch):
-    @task(outputs=["x"])
-    def prints():
-        for words in ("hello\n", "un", "finished\n"):
-            sys.stdout.write(words)
-        return {"x": 1}
-
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stdout", screen)
-    DAG({"prints": prints}).run(hooks=[Progress(stream=screen)])
-    assert sys.stdout is screen
-    left = [line.split("\r")[-1] for line in screen.getvalue().split("\n")]
-    assert left[:2] == ["hello", "unfinished"]
-
-
-def test_a_line_moves_while_one_long_task_runs(monkeypatch):
-    monkeypatch.setattr(module._Terminal, "pause_s", 0.001)
+def test_on_a_terminal_the_line_moves_below_what_tasks_print_and_nothing_of_it_remains(monkeypatch):
     moved = threading.Event()
 
     class Watched(Terminal):
         def write(self, text):
-            if self.getvalue().count("waits for") > 3:
+            if self.getvalue().count("prints for") > 3:
                 moved.set()
             return super().write(text)
 
-    waits = task(outputs=["x"])(lambda: {"x": moved.wait(60)})
-    DAG({"waits": waits}).run(hooks=[Progress(stream=Watched())])
-    assert moved.is_set()
+    @task(outputs=["x"])
+    def prints():
+        for words in ("hello\n", "un", "finished\n"):
+            sys.stdout.write(words)
+        return {"x": moved.wait(60)}
+
+    screen, file = Watched(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(sys, "stderr", file)
+    monkeypatch.setenv("TERM", "xterm")
+    profile = DAG({"prints": prints}).run(hooks=[Progress(stream=screen)])
+    assert profile.final_outputs == {"x": True}
+    assert (sys.stdout, sys.stderr) == (screen, file)
+    # A line is erased before anything else is written over it.
+    left = [line.split("\x1b[2K")[-1].strip() for line in screen.getvalue().split("\n")]
+    assert left[0].endswith("hello")
+    assert left[1] == "unfinished"
+    assert not any("tasks" in line for line in left)
 
 
-def test_without_a_terminal_lines_come_now_and_then(monkeypatch):
-    log, dumb = io.StringIO(), Terminal()
-    TWO.run(hooks=[Progress(stream=log)])
-    assert log.getvalue() == ""
+def test_without_a_terminal_or_rich_lines_come_now_and_then(drawn, monkeypatch):
+    dumb, without = Terminal(), Terminal()
     with monkeypatch.context() as patch:
         patch.setenv("TERM", "dumb")
         TWO.run(hooks=[Progress(stream=dumb)])
-    assert dumb.getvalue() == ""
-    monkeypatch.setattr(module.Line, "pause_s", -1.0)
-    TWO.run(hooks=[Progress(stream=log)])
-    lines = log.getvalue().splitlines()
-    assert len(lines) == 4
-    assert lines[-1].startswith("[############] 2 of 2 tasks")
+    monkeypatch.setitem(sys.modules, "rich.live", None)
+    TWO.run(hooks=[Progress(stream=without)])
+    assert shown(dumb) == shown(without) == drawn(TWO)
+    monkeypatch.undo()
+    assert drawn(TWO) == []
 
 
-def test_a_terminal_that_is_gone_ends_no_run():
+def test_a_terminal_that_is_gone_ends_no_run(monkeypatch):
     class Gone(Terminal):
         def write(self, text):
             raise OSError("gone")
 
+    monkeypatch.setenv("TERM", "xterm")
     profile = TWO.run(hooks=[Progress(stream=Gone())])
     assert profile.sections["run"]["state"] == "complete"
 
 
-def test_two_runs_that_are_compared_share_a_line(drawn, monkeypatch):
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
+@pytest.mark.usefixtures("drawn")
+def test_two_runs_that_are_compared_share_a_line(monkeypatch):
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
     compare_runs(TWO, {}, rounds=Rounds(2, warmup=0), progress=True)
-    lines = [line for line in shown(screen) if line]
+    lines = shown(log)
     assert lines[0].startswith("[............] base: 0 of 2 tasks | round 1 of 2")
     assert lines[4].startswith("[............] new: 0 of 2 tasks | round 1 of 2")
     assert lines[-1].startswith("[############] base: 2 of 2 tasks | round 2 of 2")
-
-
-def test_a_notebook_has_a_bar(monkeypatch):
-    shell = type("Shell", (), {"kernel": None})()
-    updates = []
-
-    class Display:
-        HTML = str
-
-        @staticmethod
-        def display(html, display_id):
-            assert display_id
-            return type("Handle", (), {"update": staticmethod(updates.append)})
-
-    ipython = type(sys)("IPython")
-    ipython.get_ipython, ipython.display = lambda: shell, Display
-    monkeypatch.setitem(sys.modules, "IPython", ipython)
-    monkeypatch.setattr(module._Notebook, "pause_s", -1.0)
-    monkeypatch.setattr(module._Moving, "_move", lambda _: None)
-    DAG({"<a>": source}).run(hooks=[Progress()])
-    assert updates[0].startswith('<progress value="0.0000"></progress> 0 of 1 tasks | ')
-    assert "&lt;a&gt; for " in updates[0]
-    assert updates[-1] == ""

@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import itertools
 import json
 import os
 import pickle
@@ -23,7 +22,6 @@ import dagprofiler
 from dagprofiler import DAG, Hook, Profile, Rounds, RunError, Task, TaskMetrics, ValidationError
 from dagprofiler.errors import describe
 from dagprofiler.schema import PROFILE_SCHEMA, validate_profile
-from dagprofiler.stats import FLAGS
 
 
 def chain():
@@ -122,16 +120,6 @@ def test_a_dag_without_tasks_has_rounds_too(rounds):
     assert profile.sections["run"]["rounds"] == 6
     assert profile.sections["samples"]["tasks"] == {}
     assert Profile.loads(profile.dumps()) == profile
-
-
-def test_flags_are_shown_and_explained_in_words(clock):
-    drifts = Timed(clock, [1, 1, 10, 10, 10, 20, 20, 20])
-    profile = DAG({"drifts": drifts, "steady": Timed(clock)}).run(rounds=6, meters="wall")
-    assert profile.sections["statistics"]["flags"] == {"drifts": ["wide_interval", "drifting"]}
-    text = " ".join(str(profile).split())
-    for name in ("wide_interval", "drifting"):
-        assert name in text
-        assert FLAGS[name].split(":")[0].rstrip(".") in text
 
 
 LIMITED = {"max_rounds": 50, "max_time_s": 85.0}
@@ -236,7 +224,6 @@ def no_collector():
     gc.collect()
 
 
-@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
 @pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
 def test_objects_are_frozen_only_while_a_task_runs(error, thawed):
     counts = []
@@ -310,25 +297,6 @@ def test_outputs_that_differ_between_rounds_are_flagged():
     for rounds in (Rounds(3, check_outputs=True), Rounds(1, warmup=1, check_outputs=True)):
         assert differing(dag.run(rounds=rounds)) == {"a"}
     assert differing(dag.run(rounds=3)) == set()
-
-
-def test_a_meter_of_ones_own_has_a_column():
-    meter = Meter("calls", "1", itertools.count().__next__)
-    profile = chain().run(rounds=2, meters=["default", meter])
-    tasks = profile.sections["samples"]["tasks"]
-    assert [tasks[name]["calls"] for name in "abc"] == [[*range(i, 24, 6)] for i in (1, 3, 5)]
-    assert profile.sections["statistics"]["tasks"]["c"]["calls"]["median"] == 20
-    assert "cpu_ms" in tasks["a"]
-    assert Profile.loads(profile.dumps()) == profile
-
-
-def test_the_full_set_measures_or_says_why_not():
-    sections = chain().run(rounds=2, meters="full").sections
-    for columns in sections["samples"]["tasks"].values():
-        for column, values in columns.items():
-            if None in values and column != "corrected_ms":
-                assert sections["environment"]["not_measured"][column]
-    assert {"process_cpu_ms", "gc_ms", "instructions"} <= set(sections["samples"]["tasks"]["a"])
 
 
 def test_allocations_are_counted_in_their_own_round():
@@ -470,20 +438,19 @@ def test_a_failure_in_round_3_leaves_rounds_1_and_2(clock, error, on_error, reas
     assert (run["state"], run["reason"]) == ("partial", reason)
     assert "ended_by" not in run
     del run["tasks"]["b"]["traceback"]
-    finishes = error is BOOM and on_error == "finish"
     assert run["tasks"] == {
         "b": {"state": "failed", "error": describe(error), "round": 4},
         "c": {"state": "skipped", "round": 4},
-        **({} if finishes else {"d": {"state": "cancelled", "round": 4}}),
+        "d": {"state": "cancelled", "round": 4},
     }
     samples = profile.sections["samples"]
-    # No further round begins; what is independent of the failure finishes this one.
+    # Neither a further task begins nor a further round.
     assert samples["rounds"] == kinds(3)
     assert {name: columns["wall_ms"] for name, columns in samples["tasks"].items()} == {
         "a": [1000.0, 2000.0, 3000.0, 4000.0, 50000.0],
         "b": [5000.0, 6000.0, 7000.0, 9000.0, None],
         "c": [2000.0] * 4 + [None],
-        "d": [2000.0] * 4 + [2000.0 if finishes else None],
+        "d": [2000.0] * 4 + [None],
     }
     assert edge(profile, "a->b", "serialize_ms") == [1000.0] * 5
     assert edge(profile, "a->b", "deserialize_ms") == [4000.0] * 4 + [None]
@@ -541,7 +508,7 @@ def test_nothing_that_measures_is_left_behind(clock, error):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"executor": "threads:2"}, r"'threads:2'; give ThreadPoolExecutor\(2\), which only"),
+        ({"executor": "threads:2"}, r"as ThreadPoolExecutor\(2\), .* got 'threads:2'"),
         ({"rounds": 0}, "Rounds: n must be .* at least 1 or 'auto', got 0"),
         ({"rounds": "six"}, "got 'six'"),
         ({"rounds": Rounds(1, busy_cores=10_000)}, "busy_cores=10000: this process may use"),

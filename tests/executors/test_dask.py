@@ -14,7 +14,6 @@ from processes import alive_in, until
 from relay import Relay
 
 from dagprofiler import DAG, Hook, RunError, ValidationError, WorkerError
-from dagprofiler.executors.dask import DaskExecutor
 from dagprofiler.executors.pools import PoolExecutor
 
 if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
@@ -22,7 +21,7 @@ if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
 import dask
 import distributed
 
-from dagprofiler.executors._dask_worker import TOPIC
+from dagprofiler.executors.dask import TOPIC, DaskExecutor
 
 pytestmark = of_engine
 #: What nothing here takes as long as; a test that waits for it has failed.
@@ -138,7 +137,7 @@ def test_outputs_that_died_with_their_worker_are_made_again(alone, tmp_path):
 
 def test_outputs_that_cannot_be_made_again_are_an_error(alone, tmp_path):
     first = programs.Act("raise_again", str(tmp_path / "first"))
-    with pytest.raises(RunError, match="'first'") as caught:
+    with pytest.raises(RunError, match="could not be computed again") as caught:
         dying(first, tmp_path / "once").run(executor=DaskExecutor(alone, retries=1))
     assert isinstance(caught.value.failures["last"], WorkerError)
 
@@ -216,7 +215,7 @@ def test_workers_without_this_library_are_refused(processes, tmp_path):
     (tmp_path / "dagprofiler.py").write_text("raise ImportError('not installed')")
     address = processes.scheduler()
     processes.worker(PYTHONPATH=str(tmp_path))
-    with pytest.raises(ValidationError, match=r"ImportError: .* tcp://"):
+    with pytest.raises(ValidationError, match=r"ImportError\(.* tcp://"):
         programs.failing("nothing").run(executor=DaskExecutor(address))
 
 

@@ -47,7 +47,7 @@ class TestRay(Conformance):
         profile = dag.run(executor=RayExecutor(retries=2))
         assert profile.outputs["behind"] == {"y": "the second time"}
         assert profile.sections["run"]["attempts"] == {
-            "bad": [{"round": 0, "error": "its worker died (attempt 1 of 3)"}]
+            "bad": [{"round": 0, "error": "its worker died"}]
         }
 
     def test_a_task_whose_workers_always_die_fails_after_its_retries(self):
@@ -104,12 +104,11 @@ def views():
     ("arguments", "words"),
     [
         *(({"retries": retries}, "retries must") for retries in (-1, True)),
-        ({"address": 3}, "address must be a string"),
-        ({"address": "ray://head:10001"}, r"Ray Client .* got 'ray://head:10001'; run the"),
-        *(
-            ({"options": options}, r"options .*ray\.remote")
-            for options in ({"cpus": 2}, {"num_cpus": -1}, 3)
-        ),
+        ({"address": 3}, "address must be .* got 3"),
+        ({"address": "ray://head:10001"}, r"got 'ray://head:10001'; Ray Client .* run the"),
+        ({"options": {"cpus": 2}}, "options: .* cpus"),
+        ({"options": {"num_cpus": -1}}, "options: .* num_cpus"),
+        ({"options": 3}, "options: .* 'int'"),
         *(
             ({"options": {name: value}}, f"options: '{name}' is set by")
             for name, value in {"max_retries": 1, "num_returns": 1, "name": "x"}.items()

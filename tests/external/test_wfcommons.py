@@ -43,10 +43,10 @@ def agrees(profile, seen):
     names = profile.dag_structure["nodes"]
     times = profile.weights("wall_time").values
     kept = profile.sections.get("imported", {}).get("document")
-    references = names
+    ids = identifiers(names)
     if kept is not None:
-        references = [task["id"] for task in kept["workflow"]["specification"]["tasks"]]
-    ids = dict(zip(names, identifiers(references).values()))
+        tasks = kept["workflow"]["specification"]["tasks"]
+        ids = dict(zip(names, [task["id"] for task in tasks]))
     for version, read in seen.items():
         # SAGA takes neither a time nor a size of 0.
         least = 1e-9 if version == "1.4.json" else 0

@@ -1,20 +1,9 @@
-"""What all tests of journals share: sources are read once."""
-
-import functools
-import inspect
+"""What all tests of journals share."""
 
 import pytest
 from journal_tasks import ran
 
 from dagprofiler import Journal
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _sources_read_once():
-    """Before Python 3.13 the source of a class is found by parsing its whole file."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inspect, "getsource", functools.cache(inspect.getsource))
-        yield
 
 
 @pytest.fixture(autouse=True)

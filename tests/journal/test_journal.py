@@ -1,3 +1,4 @@
+import json
 import os
 import random
 import re
@@ -69,7 +70,7 @@ def test_resuming_a_complete_journal_runs_nothing(tmp_path):
     assert lines(tmp_path) == before
 
 
-OPENS = "import sys; from dagprofiler import Journal; Journal.reopened(sys.argv[1])"
+OPENS = "import sys; from dagprofiler import Journal; Journal(sys.argv[1]).reopen()"
 
 
 def test_a_journal_is_not_resumed_while_its_run_goes_on(tmp_path):
@@ -230,7 +231,7 @@ def test_a_plain_run_with_a_journal_has_no_samples(tmp_path):
     ("change", "says"),
     [
         ({"seed": 4}, "seed: 4, in the journal 3"),
-        ({"inputs": {"twice": {"offset": 6}}}, "inputs.twice.offset differs"),
+        ({"inputs": {"twice": {"offset": 6}}}, "inputs.twice.offset: .*, in the journal"),
         ({"inputs": {}}, "inputs.twice.offset .* journal only"),
         ({"inputs": {"twice": {"offset": 5, "x": 1}}}, "inputs.twice.x is not"),
     ],
@@ -257,10 +258,9 @@ def test_all_that_differs_is_said_at_once(journal):
     from_source = [["data", "source", "data"]]
     assert caught.value.path == str(journal)
     assert caught.value.problems == [
-        "the DAG lacks task 'source'",
-        "the journal lacks task 'more'",
         "task 'last': outputs: ['finished'], in the journal ['done']",
         "task 'last': after: [], in the journal ['total']",
+        "task 'source' is in the journal only",
         "task 'total': serializer: 'pickle', in the journal 'msgpack'",
         f"task 'total': fed with: [], in the journal {fed}",
         "task 'total': after: [], in the journal ['source', 'twice']",
@@ -268,9 +268,10 @@ def test_all_that_differs_is_said_at_once(journal):
         "task 'twice': after: ['more'], in the journal ['source']",
         "seed: 1, in the journal 3",
         "config.N: 5, in the journal 4",
+        "task 'more' is not in the journal",
         "config.M is not in the journal",
     ]
-    assert str(caught.value).startswith(f"journal {str(journal)!r}: 12 problems:\n  - the DAG")
+    assert str(caught.value).startswith(f"journal {str(journal)!r}: 12 problems:\n  - task")
 
 
 STEP = "from dagprofiler import task\n@task(outputs=['x'])\ndef step():\n    return {'x': %d}\n"
@@ -453,10 +454,7 @@ def test_outputs_that_are_gone_are_made_again_for_good(journal):
 def test_a_journal_of_another_format_is_refused(journal):
     header, *others = parsed(journal)
     rewrite(journal, [{**header, "format": 99}, *others])
-    with pytest.raises(JournalError, match="format is 99, this version reads 5"):
-        program().resume(journal)
-    (journal / "journal.jsonl").rename(journal / "journal")
-    with pytest.raises(JournalError, match=r"another version .* resume it with that version"):
+    with pytest.raises(JournalError, match="format is 99, this version reads 6"):
         program().resume(journal)
 
 
@@ -467,7 +465,7 @@ def finished(directory):
         return Counter()
     file = LineFile(str(path))
     file.close()
-    return Counter(line["task"] for line in file.lines if "task" in line)
+    return Counter(line["task"] for line in map(json.loads, file.lines) if "task" in line)
 
 
 def marks(directory):

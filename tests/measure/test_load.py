@@ -166,17 +166,10 @@ def test_a_core_that_cannot_be_had_is_an_error(monkeypatch):
     assert os.sched_getaffinity(0) == own
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "value", "told"),
-    [
-        *((sys, "executable", path, "no path of this Python is known") for path in (None, "")),
-        (load, "_BURN", "", "ended without output"),
-    ],
-)
-def test_a_burner_that_does_not_begin_is_an_error(monkeypatch, owner, name, value, told):
-    monkeypatch.setattr(owner, name, value)
+def test_a_burner_that_does_not_begin_is_an_error(monkeypatch):
+    monkeypatch.setattr(load, "_BURN", "")
     monkeypatch.setattr(load, "_usable_cores", lambda: [0, 1])
-    with pytest.raises(DagProfilerError, match=told), busy(1):
+    with pytest.raises(DagProfilerError, match="ended without output"), busy(1):
         pytest.fail("the body must not run")
 
 

@@ -156,7 +156,7 @@ def test_costs_are_wall_times_or_those_asked_for_and_without_any_the_report_says
     assert reference["unit"] == "reference ms"
     assert data_of(golden_profile())["summary"]["with_communication"] is False
     without = data_of(profile_of(["a"], {"a": 0}))
-    assert "weight_sources" in without["summary"]["why_not"]
+    assert "it has no wall_time_ms" in without["summary"]["why_not"]
     assert "cost" not in without["tasks"]
     for options in ({"cost": "counted"}, {"cost": "no"}, {"cost": "estimated", "statistic": "no"}):
         with pytest.raises(WeightError):

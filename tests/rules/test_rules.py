@@ -103,7 +103,7 @@ def test_a_map_over_items_in_order_and_its_merge_take_three_lines(items):
         assert edge.size_bytes == (len(item) if type(item) is bytes else edge.wire_bytes)
 
 
-@pytest.mark.parametrize("items", ["text", b"bytes", {"a": 1}, {"a"}, 3, None, np.array(3)])
+@pytest.mark.parametrize("items", ["text", b"bytes", {"a": 1}, {"a"}, 3, None])
 def test_what_has_no_items_in_order_cannot_be_mapped(items):
     found = failures(map_reduce(items))
     assert found == {
@@ -166,11 +166,11 @@ IN_VAIN = {
     ),
     "a merge of a tag that no task can have": (
         [map_over("list", "files", process), reduce("proces", total)],
-        r"reduce total: .*'proces', .*\(tags: 'pdf', 'process'\); .*'process'",
+        "reduce total: .*'proces', .*; did you mean 'process'",
     ),
     "rules that wait for each other": (
         [Rule(complete("pdf"), print, name, adds=["pdf"]) for name in ("first", "second")],
-        "first: waits until no more tasks tagged 'pdf' .* rule 'second', .*, never fired",
+        "first: another rule that may add tasks tagged 'pdf' did not fire",
     ),
     "strict rules of which one does not fire": (
         Rules([branch("small", lambda n: n < 3), branch("large", lambda n: n >= 3)], strict=True),
@@ -178,7 +178,7 @@ IN_VAIN = {
     ),
     "a rule that is too late for an output": (
         [Rule(after("a"), lambda g: g.add_rule(Rule(after("0"), adds_double, "late")))],
-        "late: '0' are no longer kept.*reads=",
+        "late: 'late': outputs of task '0' are not kept for it; .*reads=",
     ),
     "a predicate that adds": (
         [Rule(lambda g: g.add_task("b", Number()), print, "r")],
@@ -317,12 +317,10 @@ def adding(*steps):
     [
         ([("add_task", "a", double)], "task 'a' exists already"),
         ([("add_task", "new", double)], "task 'new' exists already"),
-        ([("add_task", "x->y", double)], "task name 'x->y' holds '->', which joins names"),
+        ([("add_task", "x->y", double)], "task name 'x->y': expected printable characters"),
         ([("add_task", "x", 3)], "task 'x': expected a Task or a class of them, got 3"),
-        ([("add_edge", "new", "z")], "edge 'new' -> 'z': 'z' existed before"),
-        ([("add_edge", "a", "nw")], "edge 'a' -> 'nw': there is no task 'nw'"),
+        ([("add_edge", "new", "z")], "edge 'new' -> 'z': the target must be a task that the same"),
         ([("add_edge", "nn", "new")], "edge 'nn' -> 'new': there is no task 'nn'"),
-        ([("add_edge", "new", "new")], "edge 'new' -> 'new': a task cannot feed itself"),
         ([("add_edge", "a", "new")], "edge 'a' -> 'new' is given twice"),
         (
             [("add_task", "other", double, [("a", ["m"])])],
@@ -331,24 +329,21 @@ def adding(*steps):
         ([("add_task", "other", double)], "task 'other': compute() needs 'n', and nobody provides"),
         (
             [("add_task", "x", double, ["y"]), ("add_task", "y", double, ["x"])],
-            "edge 'y' -> 'x': 'y' is added after 'x'; add the source of an edge first",
+            "edge 'y' -> 'x': the source must be added before the target",
         ),
         ([("add_task", "x", double, "a", ["t"])], "declare adds=['t']"),
-        ([("add_task", "x", double, "a", "t")], "tags of task 'x' must be a list of words"),
-        ([("add_task", "x", double, [3])], "task 'x': after holds 3, expected a task or"),
-        ([("add_task", "x", double, 3)], "task 'x': after must be a list of tasks, got 3"),
+        ([("add_task", "x", double, "a", "t")], "tags of task 'x' must be a list of names"),
+        ([("add_task", "x", double, [3])], "task 'x': after must be a list of tasks and pairs"),
         ([("add_rule", 3)], "expected a Rule, got 3"),
         (
             [("add_rule", Rule(after("a"), print, "s", adds=["t"]))],
             "tag 't' is not one that the rule may add: declare adds=['t']",
         ),
-        ([("map", "0z", "n", process, "p")], "rule 'r': it reads output 'n' of task '0z'"),
         ([("map", "nn", "n", process, "p")], "there is no task 'nn'"),
     ],
 )
 def test_a_body_is_refused_with_names(steps, message):
-    tasks = {"a": Number(1), "0z": Number()} if steps[0][0] == "map" else None
-    assert message in body_fails(adding(*steps), tasks)
+    assert message in body_fails(adding(*steps))
 
 
 def test_all_problems_of_new_tasks_are_told():
@@ -380,6 +375,8 @@ def test_a_predicate_that_raises_ends_the_run_as_a_failing_task_does():
     assert isinstance(error.__cause__, ZeroDivisionError)
     run = error.profile.sections["run"]
     assert run["reason"] == "rule 'r' failed: ZeroDivisionError: division by zero"
+    (never, _) = error.profile.sections["origins"]["never_fired"]
+    assert re.search(r"ZeroDivisionError: .* \(.*test_rules.py:\d+\)$", never["reason"])
     assert run["tasks"] == {"b": {"state": "cancelled"}}
     error = failure(dag, on_error="finish")
     assert list(error.failures) == ["rule 'r'"]
@@ -389,15 +386,9 @@ def test_a_predicate_that_raises_ends_the_run_as_a_failing_task_does():
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (lambda g: g["z"].output("n"), "^task 'z' has not succeeded, so it has no output 'n'"),
-        (
-            lambda g: g["0"].output("n"),
-            r"^rule 'r': it reads output 'n' of task '0'; .* reads=\['0'\], or a tag of that task$",
-        ),
-        (
-            lambda g: g.add_task("x", double, after="0") and None,
-            r"edge carries outputs of task '0'.*reads=",
-        ),
+        (lambda g: g["z"].output("n"), "^task 'z' has not succeeded: no output 'n'"),
+        (lambda g: g["0"].output("n"), r"^rule 'r': .* '0' .* not kept .* reads=\['0'\], or a tag"),
+        (lambda g: g.add_task("x", double, after="0") and None, r"not kept .* reads=\['0'\]"),
     ],
 )
 def test_outputs_that_a_rule_does_not_declare_are_not_read(body, message):
@@ -440,7 +431,6 @@ def test_merges_go_on_when_rules_before_them_wait_in_vain():
         (lambda: Rule(print, print, "r", "tag"), "'r': adds must .*got 'tag'"),
         (lambda: Rule(print, print, "r", [], "a"), r"'r': reads must .*got 'a'"),
         (lambda: after(["a"]), r"after\(\) holds \['a'\], expected .*string"),
-        (lambda: when_output("a", "n", 3), r"when_output\(\): condition .*got 3"),
         (lambda: count("tag", "3"), r"count\(\): n .*got '3'"),
         *((lambda value=value: DAG({}, rules=value), "rules") for value in (3, "rule", [print])),
         (lambda: Rules([], max_tasks=-1), "integer of at least 0"),

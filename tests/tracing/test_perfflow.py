@@ -10,7 +10,7 @@ from trace_files import events_of, read
 
 from dagprofiler import TraceError
 from dagprofiler.tracing import async_event, configure, critical_path, sync_event
-from dagprofiler.tracing._perfflow import _open
+from dagprofiler.tracing._perfflow import _finish
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_marked_functions_keep_their_kind(traced, pointcut):
     assert inspect.iscoroutinefunction(coroutine)
     assert inspect.isgeneratorfunction(generator)
     assert (asyncio.run(coroutine(1)), list(generator(2))) == (1, [2])
-    _open.finish()
+    _finish()
     assert len([e for e in traced.events() if e["ph"] in "bi"]) == 2
 
 
@@ -115,7 +115,7 @@ def test_an_end_without_a_begin_is_an_instant(traced):
 def test_work_that_never_ends_is_marked_unfinished(traced):
     sync_event("before", "a", "m")
     async_event("before", "b", "m", scope="s")
-    _open.finish()
+    _finish()
     events = traced.events()
     assert ["".join((e["ph"], e["name"])) for e in events] == ["ba", "ea", "bb", "eb"]
     assert all(e["args"] == {"unfinished": True} for e in events if e["ph"] == "b")

@@ -1,5 +1,3 @@
-import sys
-
 import pytest
 
 from dagprofiler._util.text import quantity, share
@@ -17,15 +15,12 @@ from dagprofiler._util.text import quantity, share
         (160_000, "B", "160 kB"),
         (0.00012, "ms", "0.00012 ms"),
         (1234567.8, "reference ms", "1,234,568 reference ms"),
-        (10**400, "instructions", "1.798e+290 E instructions"),
     ],
 )
 def test_quantities_read_well(value, unit, text):
     assert quantity(value, unit) == text
 
 
-def test_shares_are_between_0_and_1_even_of_what_no_float_holds():
+def test_shares_are_between_0_and_1():
     assert share(0, 0) == 0
     assert share(1, 4) == 0.25
-    assert share(10**400, 10**401) == 1
-    assert share(3, sys.float_info.max) < 1e-300
