@@ -179,7 +179,6 @@ def _of_files(arguments: argparse.Namespace, difference: float) -> list[ProfileC
 
 def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileComparison]:
     """Measure two targets with interleaved rounds, and compare them."""
-    from dagprofiler._document.rounds import Rounds
     from dagprofiler.cli._run import conditions, measuring, meters, save_each
     from dagprofiler.cli._targets import load_dag
     from dagprofiler.experiments import RunComparison, compare_runs
@@ -189,10 +188,8 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
         raise CommandError("compare --run measures two targets: give BASE and one NEW")
     names = arguments.base, arguments.new[0]
     written = list(arguments.output or ())
-    _output.check_outputs(*written, arguments.report)
-    for path in written:
-        _output.check_profile_suffix(path)
-    rounds = conditions(arguments, Rounds(30))
+    _output.check_results(*written, report=arguments.report)
+    rounds = conditions(arguments, 30)
     ask_git()
     files = written or ["base.json", "new.json"]
     with measuring(arguments, partial(save_each, lambda profiles: zip(profiles, files))):

@@ -101,8 +101,6 @@ def load_profile(path: str) -> Profile:
     CommandError
         If it cannot be read or is not a profile.
     """
-    from dagprofiler.profile import Profile
-
     name = source_name(path)
     try:
         return Profile.load(sys.stdin.buffer if path == "-" else path)
@@ -142,12 +140,16 @@ def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
             raise CommandError(f"output {path!r}: {problem}")
 
 
-def check_profile_suffix(path: str | None) -> None:
-    """Raise a CommandError if a profile would be written to a file for a page or an export."""
-    if path is not None and path.lower().endswith(FOREIGN):
-        page = f"--report {path} writes the page"
-        how = page if ".htm" in path.lower() else "dagprofiler export writes other formats"
-        raise CommandError(f"-o {path}: -o writes the profile, which is JSON; {how}")
+def check_results(
+    *profiles: str | None, report: str | None = None, read: Sequence[str] = ()
+) -> None:
+    """Raise a CommandError unless profiles and a report can be written to these files."""
+    check_outputs(*profiles, report, read=read)
+    for path in profiles:
+        if path is not None and path.lower().endswith(FOREIGN):
+            page = f"--report {path} writes the page"
+            how = page if ".htm" in path.lower() else "dagprofiler export writes other formats"
+            raise CommandError(f"-o {path}: -o writes the profile, which is JSON; {how}")
 
 
 def note_left_out(losses: Sequence[str]) -> None:

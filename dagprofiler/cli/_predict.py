@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from dagprofiler._document.rounds import Rounds
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import aligned, number, quantity, shortened
 from dagprofiler.cli import _output, _targets
@@ -39,7 +38,7 @@ def sweep(arguments: argparse.Namespace) -> int:
         raise CommandError(f"-o {folder}: expected a directory, for one profile each")
     os.makedirs(folder, exist_ok=True)
     _output.check_outputs(os.path.join(folder, "profile.json"))
-    rounds = conditions(arguments, Rounds(5))
+    rounds = conditions(arguments, 5)
 
     def named(profiles: Iterable[Profile]) -> Iterator[tuple[Profile, str]]:
         for profile in profiles:
@@ -119,8 +118,7 @@ def _models(command: str, paths: Sequence[str]) -> CostModels:
 
 def predict(arguments: argparse.Namespace) -> int:
     """Write the profile that another configuration would have, and print a summary."""
-    _output.check_outputs(arguments.output, arguments.report, read=arguments.profile)
-    _output.check_profile_suffix(arguments.output)
+    _output.check_results(arguments.output, report=arguments.report, read=arguments.profile)
     models = _models("predict", arguments.profile)
     known = models.profiles[-1].config
     config = {
@@ -138,8 +136,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     from dagprofiler.predict import simulate as simulated
 
     read = [*filter(None, [arguments.profile, arguments.engine])]
-    _output.check_outputs(arguments.output, arguments.report, read=read)
-    _output.check_profile_suffix(arguments.output)
+    _output.check_results(arguments.output, report=arguments.report, read=read)
     schedule = _targets.schedule_in(arguments.schedule)
     profile, engine = _output.load_profile(arguments.profile), None
     if arguments.executor is not None:

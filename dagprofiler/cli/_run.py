@@ -29,22 +29,16 @@ _MOST_FAILURES = 5
 
 _NOTHING = "; nothing was measured yet"
 
-#: Fields of Rounds that are options, which lack the unit.
-_CONDITIONS = ("warmup", "precision", "max_time_s", "busy_cores")
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a DAG, write its profile, and print a summary."""
-    target = arguments.target
-    _output.check_outputs(
-        arguments.output, arguments.report, read=[target, target.rpartition(":")[0]]
-    )
-    _output.check_profile_suffix(arguments.output)
+    read = [arguments.target, arguments.target.rpartition(":")[0]]
+    _output.check_results(arguments.output, report=arguments.report, read=read)
     shown = _progress(arguments)
     schedule = schedule_in(arguments.schedule)
     if schedule and arguments.journal is not None:
         raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
-    rounds = conditions(arguments, Rounds(1))
+    rounds = conditions(arguments, 1)
     hooks = [*_journal(arguments), *shown]
     with measuring(arguments, _left):
         dag = load_dag(arguments.target, arguments.config)
@@ -66,8 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def resume(arguments: argparse.Namespace) -> int:
     """Resume a run that has a journal."""
-    _output.check_outputs(arguments.output, arguments.report)
-    _output.check_profile_suffix(arguments.output)
+    _output.check_results(arguments.output, report=arguments.report)
     hooks = _progress(arguments)
     with measuring(arguments, _left):
         dag = load_dag(arguments.target, arguments.config)
@@ -108,17 +101,18 @@ def _resuming(arguments: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def conditions(arguments: argparse.Namespace, default: Rounds) -> Rounds:
-    """Return the requested rounds."""
-    fields = {
-        field: value
-        for field in _CONDITIONS
-        if (value := getattr(arguments, field.removesuffix("_s"))) is not None
+def conditions(arguments: argparse.Namespace, default: int) -> Rounds:
+    """Return the requested rounds; `default` is their number."""
+    asked: dict[str, Any] = {
+        "n": arguments.rounds,
+        "warmup": arguments.warmup,
+        "precision": arguments.precision,
+        "max_time_s": arguments.max_time,
+        "fresh_process": arguments.fresh_process or None,
+        "busy_cores": arguments.busy_cores,
     }
-    if arguments.rounds is None and not fields and not arguments.fresh_process:
-        return default
-    number = default.n if arguments.rounds is None else arguments.rounds
-    return Rounds(number, fresh_process=arguments.fresh_process, **fields)
+    given = {name: value for name, value in asked.items() if value is not None}
+    return Rounds(**{"n": default, **given})
 
 
 def meters(arguments: argparse.Namespace) -> Any:
@@ -208,7 +202,9 @@ def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dic
         message = "; what was measured is lost" if ENDING.gave_up else _NOTHING
     else:
         path, words = _saved(profile, arguments.output)
-        message = f"; the partial profile{_extent(profile)} is {words}"
+        rounds = counted(profile.run.rounds or 0, "complete round")
+        extent = f" of {rounds}" if profile.samples.rounds else ""
+        message = f"; the partial profile{extent} is {words}"
         if path is not None:
             written["profile"] = path
     if arguments.report is not None and profile is not None:
@@ -223,14 +219,6 @@ def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dic
         message += "; a run with --journal DIR can be resumed"
     shown = {} if profile is None else figures(profile)
     return message, {"written": written, **shown}
-
-
-def _extent(profile: Profile) -> str:
-    """Return which rounds of several a partial profile is of, in words."""
-    if "samples" not in profile.sections:
-        return ""
-    rounds = profile.sections["run"]["rounds"]
-    return f" of {counted(rounds, 'complete round')}" if rounds else " of the warm-up"
 
 
 def _saved(profile: Profile, output: str | None) -> tuple[str | None, str]:
