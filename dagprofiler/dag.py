@@ -604,8 +604,7 @@ class DAG(Shown):
         Raises
         ------
         GraphError
-            If a parameter without a default has no value, a name has two meanings, or the
-            classes in the annotations of both ends of an edge do not fit.
+            If a parameter without a default has no value, or a name has two meanings.
         DeclarationError
             If `functions` are not functions.
 

@@ -17,6 +17,7 @@ from dagprofiler.measure.machine import versions
 from dagprofiler.measure.meters import ALLOCATION, MeterSet, Selection
 
 if TYPE_CHECKING:
+    from dagprofiler._util.interpreter import Collection
     from dagprofiler.tracing.functions import Tracing
 
 Codec = Callable[[Any], Any]
@@ -105,7 +106,9 @@ class Instruments:
 
     def __init__(self, instrumentation: Instrumentation, *, alone: bool = True) -> None:
         self._store = instrumentation.store and instrumentation.store()
-        self._tracing = instrumentation.tracing and instrumentation.tracing.open()
+        self._tracing = instrumentation.tracing
+        #: The task that is traced.
+        self._traced: Collection | None = None
         self._meters = MeterSet(instrumentation.meters, alone=alone)
         self._metering = False
         self._asked = instrumentation
@@ -130,7 +133,7 @@ class Instruments:
     def start(self) -> None:
         """Start tracing and the meters; called just before ``compute()``."""
         if self._tracing is not None:
-            self._tracing.start()
+            self._traced = self._tracing.start()
         # Without meters, the cost of the call would count nowhere.
         if self._meters.columns:
             self._metering = True
@@ -141,8 +144,9 @@ class Instruments:
         if self._metering:
             self._metering = False
             self._read = self._meters.stop(task)
-        if self._tracing is not None:
-            self._tracing.stop()
+        if self._tracing is not None and self._traced is not None:
+            self._tracing.stop(self._traced)
+            self._traced = None
 
     def readings(
         self, encoded: Mapping[str, Any], declared: Sequence[str], why: str | None = None
