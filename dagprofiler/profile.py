@@ -551,6 +551,7 @@ class Profile(ProfileData, Shown):
             :func:`dagprofiler.analysis.compare.prediction_error`; with its ``interval_ms``, or
             None. ``in_intervals``: how many ``tasks`` of how many (``of``) took times in their
             predicted intervals, in ``compute()`` and, where it matters, to move values.
+            ``obstacles``: code to sentence, why nothing can be judged.
 
         Raises
         ------
