@@ -138,8 +138,7 @@ def compare_profiles(
     tasks' kernels, and is neither faster nor slower if no task and no edge has a verdict. Waits
     for a core are measured in ``compute()`` alone, so the DAG and its edges have no verdict if the
     share of them differs by over 5 % between profiles that were taken apart.
-    ``ratio`` is present in any case. Ratio and interval are
-    None if a sample is 0, or so far from 1 that its ratios overflow a float.
+    ``ratio`` is present in any case. Ratio and interval are None if a sample is 0.
     """
     sides = _Side(new), _Side(base)
     obstacles = _obstacles(*sides, paired=paired)
@@ -198,25 +197,23 @@ def _prediction(
         real, predicted, time = mine, theirs, "new_ms"
     section, found = predicted.sections["prediction"], {}
     entries, held = entries_of_tasks(real), []
-    for name in tasks.keys() & section.get("intervals_ms", {}):
+    for name in tasks.keys() & section.get("intervals_ms", {}).keys():
         phases = {
             "intervals_ms": tasks[name][time],
             "serialize_intervals_ms": entries[name].serialize_time_ms or 0.0,
             "deserialize_intervals_ms": entries[name].deserialize_time_ms or 0.0,
         }
         least = _PHASE_SHARE * sum(phases.values())
-        matter = [key for key, ms in phases.items() if ms > least and name in section.get(key, {})]
-        held.append(all(_is_within(phases[key], section[key][name]) for key in matter))
+        ends = {key: section[key][name] for key in phases if name in section.get(key, ())}
+        held.append(
+            all(low <= phases[k] <= high or phases[k] <= least for k, (low, high) in ends.items())
+        )
     if held:
         found["in_intervals"] = {"tasks": sum(held), "of": len(held)}
     error = prediction_error(real, predicted)
     if error is not None:
         found["prediction"] = {**error, "interval_ms": section.get("interval_ms")}
     return found
-
-
-def _is_within(value: float, interval: Sequence[float]) -> bool:
-    return interval[0] <= value <= interval[1]
 
 
 def _called(base: ProfileData, new: ProfileData) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -29,6 +30,10 @@ _workers = partial(integer, "workers", least=1, error=ValueError)
 #: Paths whose lengths differ by less than this share of the longest are equally long: sums of
 #: floats are not exact.
 _NEAR = 1e-9
+_LESS = 1 - _NEAR
+
+#: Source and target of an edge.
+Pair = tuple[str, str]
 
 #: Tasks and edges of the critical path whose gains are computed.
 _COSTLIEST = 10
@@ -73,7 +78,7 @@ class Analysis(ShownInBlocks):
     def levels(self) -> dict[str, int]:
         """For each task the largest number of edges on a path to it."""
         graph = self.without_communication.graph
-        steps = dict.fromkeys([edge[-1] for edge in graph.edges], 1)
+        steps = dict.fromkeys([edge[2:] for edge in graph.edges], 1)
         levels = graph.starts(dict.fromkeys(self.weights.values, 0), steps)
         return {name: int(level) for name, level in levels.items()}
 
@@ -268,7 +273,7 @@ def analyze(
         positive("bandwidth_bits_per_s", bandwidth_bits_per_s, error=error)
     choice("size", size, ("spec", "wire"), error=error)
     weights = _at_speed(weights_of(profile, cost, statistic, fill=fill), instructions_per_s)
-    pairs = {(source, target): f"{source}->{target}" for source, target in edges_of(profile)}
+    pairs = dict.fromkeys(edges_of(profile))
     times, note, unknown = _communication(profile, pairs, weights, bandwidth_bits_per_s, size)
     with collector_paused():
         graph = _Graph(weights.values, profile.dag_structure["execution_order"], pairs)
@@ -277,7 +282,7 @@ def analyze(
             paths = Paths.of(graph, weights.values, times)
     return Analysis(
         weights=weights,
-        communication=times,
+        communication=None if times is None else {"->".join(p): t for p, t in times.items()},
         communication_note=note,
         unknown_edges=unknown,
         work=sum(weights.values.values()),
@@ -358,35 +363,31 @@ class _Graph:
     place
         Task name to its place in the order.
     edges
-        Places of source and target, their names, and key of each edge; by the source's place.
-    edges_from
-        Those of each task that has any.
+        Places of source and target of each edge, and their names; by the source's place.
     entries, exits
         Tasks without predecessors, and without successors.
     """
 
-    def __init__(
-        self, nodes: Iterable[str], order: Sequence[str], pairs: Mapping[tuple[str, str], str]
-    ) -> None:
+    def __init__(self, nodes: Iterable[str], order: Sequence[str], pairs: Iterable[Pair]) -> None:
         place = {name: i for i, name in enumerate(order)}
         # A profile that was edited, or whose run ended early, may have no order of all tasks.
         if place.keys() != {*nodes} or any(place[a] >= place[b] for a, b in pairs):
             place = {name: i for i, name in enumerate(kahn_order(nodes, pairs))}
         self.place = place
-        self.edges = sorted([(place[a], place[b], a, b, key) for (a, b), key in pairs.items()])
-        self.edges_from = grouped([(edge[2], edge) for edge in self.edges])
-        targets = {target for _, target in pairs}
+        self.edges = sorted([(place[a], place[b], a, b) for a, b in pairs])
+        sources, targets = {edge[2] for edge in self.edges}, {edge[3] for edge in self.edges}
         self.entries = [name for name in place if name not in targets]
-        self.exits = [name for name in place if name not in self.edges_from]
+        self.exits = [name for name in place if name not in sources]
 
     def starts(
-        self, costs: Mapping[str, Number], delays: Mapping[str, Number]
+        self, costs: Mapping[str, Number], delays: Mapping[Pair, Number]
     ) -> dict[str, Number]:
         """Return for each task the longest path to it, without its own cost."""
         # Zeros of the type of the costs.
         starts = {name: 0 * cost for name, cost in costs.items()}
-        for _, _, source, target, key in self.edges:
-            arrival = starts[source] + costs[source] + delays.get(key, 0)
+        for _, _, source, target in self.edges:
+            delay = delays[source, target] if delays else 0
+            arrival = starts[source] + costs[source] + delay
             starts[target] = max(starts[target], arrival)
         return starts
 
@@ -401,6 +402,9 @@ class Paths:
     ----------
     span
         Length of the critical path: no schedule in this model is shorter.
+    critical_path
+        The tasks of the longest path, from an entry to an exit task; on a tie, the path whose
+        names sort first.
     earliest_start
         Top level: the longest path from an entry to the task, without the task's own cost.
     bottom_level
@@ -408,64 +412,54 @@ class Paths:
     """
 
     span: Number
+    critical_path: tuple[str, ...]
     earliest_start: dict[str, Number]
     bottom_level: dict[str, Number]
     graph: _Graph = field(repr=False, compare=False)
-    #: Of the tasks, and of the edges that cost anything.
+    #: Of the tasks, and of all edges; empty if none costs anything.
     _costs: Mapping[str, Number] = field(repr=False)
-    _delays: Mapping[str, Number] = field(repr=False)
+    _delays: Mapping[Pair, Number] = field(repr=False)
 
     @classmethod
-    def of(cls, graph: _Graph, costs: Mapping[str, Number], delays: Mapping[str, Number]) -> Paths:
+    def of(cls, graph: _Graph, costs: Mapping[str, Number], delays: Mapping[Pair, Number]) -> Paths:
         """Return the paths of a graph with these costs of tasks and edges."""
         bottom = dict(costs)
-        for _, _, source, target, key in reversed(graph.edges):
-            remaining = costs[source] + delays.get(key, 0) + bottom[target]
-            bottom[source] = max(bottom[source], remaining)
+        #: The next task of the longest path from each; on a tie the first name.
+        following: dict[str, str] = {}
+        for _, _, source, target in reversed(graph.edges):
+            longest, after = bottom[source], following.get(source)
+            delay = delays[source, target] if delays else 0
+            length = costs[source] + delay + bottom[target]
+            is_longer, is_near = length * _LESS > longest, length >= longest * _LESS
+            if after is None or is_longer or (is_near and target < after):
+                following[source] = target
+            bottom[source] = max(longest, length)
         span = max(bottom.values(), default=0)
-        return cls(span, graph.starts(costs, delays), bottom, graph, costs, delays)
-
-    @cached_property
-    def critical_path(self) -> tuple[str, ...]:
-        """The tasks of the longest path, from an entry to an exit task.
-
-        On a tie, the path whose names sort first.
-        """
-        bottom, near = self.bottom_level, _NEAR * self.span
-        options, path = [(bottom[name], name) for name in self.graph.entries], []
-        by_name = itemgetter(1)
-        while options:
-            if len(options) > 1:
-                least = max(options)[0] - near
-                options = [min([option for option in options if option[0] >= least], key=by_name)]
-            path.append(options[0][1])
-            options = [
-                (self._delays.get(key, 0) + bottom[target], target)
-                for _, _, _, target, key in self.graph.edges_from.get(path[-1], ())
-            ]
-        return tuple(path)
+        path = sorted(name for name in graph.entries if bottom[name] >= span * _LESS)[:1]
+        while path and path[-1] in following:
+            path.append(following[path[-1]])
+        starts = graph.starts(costs, delays)
+        return cls(span, tuple(path), starts, bottom, graph, costs, delays)
 
     @cached_property
     def bottlenecks(self) -> tuple[Bottleneck, ...]:
         """The ten costliest tasks and edges on the critical path, of those that cost anything.
 
-        By `gain`, then by `cost`, largest first, then in the order of the path.
+        By `gain`, then by `cost`, largest first, then tasks before edges.
         """
-        path, place = self.critical_path, self.graph.place
-        items = [(self._costs[name], place[name], "") for name in path]
-        for source, target in zip(path, path[1:]) if self._delays else ():
-            key = f"{source}->{target}"
-            items.append((self._delays[key], place[source], key))
-        costliest = nlargest(_COSTLIEST, items, key=itemgetter(0))
-        names = [*place]
-        bottlenecks = [
-            Bottleneck(key, "edge", cost, min(cost, self._loss(here, here + 1, key)))
-            if key
-            else Bottleneck(names[here], "task", cost, self.gain([names[here]]))
-            for cost, here, key in sorted(costliest, key=itemgetter(1, 2))
-            if cost
-        ]
-        # On a tie, sorting keeps the order of the path.
+        costs, delays, path = self._costs, self._delays, self.critical_path
+        pairs = zip(path, path[1:]) if delays else ()
+        items: list[tuple[Number, Any]]
+        items = [(costs[n], n) for n in nlargest(_COSTLIEST, path, key=costs.__getitem__)]
+        items += [(delays[k], k) for k in nlargest(_COSTLIEST, pairs, key=delays.__getitem__)]
+        bottlenecks = []
+        for cost, item in nlargest(_COSTLIEST, items, key=itemgetter(0)):
+            if cost and isinstance(item, tuple):
+                place = self.graph.place[item[0]]
+                gain = min(cost, self._loss(place, place + 1, item))
+                bottlenecks.append(Bottleneck("->".join(item), "edge", cost, gain))
+            elif cost:
+                bottlenecks.append(Bottleneck(item, "task", cost, self.gain([item])))
         return tuple(sorted(bottlenecks, key=lambda item: (-item.gain, -item.cost)))
 
     def gain(self, tasks: Sequence[str]) -> Number:
@@ -477,25 +471,21 @@ class Paths:
         starts = self.graph.starts(costs, self._delays)
         return self.span - max([start + costs[name] for name, start in starts.items()])
 
-    def _loss(self, last: int, first: int, edge: str = "") -> Number:
+    def _loss(self, last: int, first: int, edge: Pair | None = None) -> Number:
         """Return how much shorter the longest path is that avoids a task, or an edge.
 
         In topological order, every other path goes over another edge from a task up to `last` to
         one from `first` on, or begins or ends there.
         """
-        graph, starts, costs, bottom = (
-            self.graph,
-            self.earliest_start,
-            self._costs,
-            self.bottom_level,
-        )
+        edges, place = self.graph.edges, self.graph.place
+        starts, costs, bottom = self.earliest_start, self._costs, self.bottom_level
         lengths = [
-            starts[source] + costs[source] + self._delays.get(key, 0) + bottom[target]
-            for source_place, target_place, source, target, key in graph.edges
-            if source_place <= last and target_place >= first and key != edge
+            starts[source] + costs[source] + self._delays.get((source, target), 0) + bottom[target]
+            for _, target_place, source, target in edges[: bisect_left(edges, (last + 1,))]
+            if target_place >= first and (source, target) != edge
         ]
-        lengths += [bottom[name] for name in graph.entries if graph.place[name] >= first]
-        lengths += [starts[name] + costs[name] for name in graph.exits if graph.place[name] <= last]
+        lengths += [bottom[name] for name in self.graph.entries if place[name] >= first]
+        lengths += [starts[name] + costs[name] for name in self.graph.exits if place[name] <= last]
         return _positive(self.span - max(lengths, default=0), self.span)
 
     @cached_property
@@ -530,11 +520,11 @@ def _positive(difference: Number, span: Number) -> Number:
 
 def _communication(
     profile: ProfileData,
-    pairs: Mapping[tuple[str, str], str],
+    pairs: Iterable[Pair],
     weights: Weights,
     bandwidth_bits_per_s: float | None,
     size: str,
-) -> tuple[dict[str, Number] | None, str, tuple[str, ...]]:
+) -> tuple[dict[Pair, Number] | None, str, tuple[str, ...]]:
     """Return the time of each edge, what it consists of, and the edges without a known time.
 
     In the unit of the weights; edges without a time cost 0 if others have one. None, and why, if
@@ -549,13 +539,13 @@ def _communication(
     carried, column = profile.metrics.edge_metrics, f"{'size' if size == 'spec' else size}_bytes"
     # An order-only edge is known to cost nothing.
     free = {(e.source, e.target) for e in carried if not (e.data_fields or e.size_bytes)}
-    loaded = {pair: key for pair, key in pairs.items() if pair not in free}
+    loaded = [pair for pair in pairs if pair not in free]
     if not loaded:
-        return dict.fromkeys(pairs.values(), 0), "none, since no edge carries anything", ()
+        return dict.fromkeys(pairs, 0), "none, since no edge carries anything", ()
     times, words = {}, []
     # Samples are times of this machine, and instructions_per_s may be of another.
     if weights.source not in ("counted", "estimated"):
-        times = _measured(profile, weights, loaded.values())
+        times = _measured(profile, weights, loaded)
     if times:
         scale = " x calibration score" if weights.source == "reference_time" else ""
         words.append(f"measured serialize + deserialize{scale}")
@@ -563,16 +553,16 @@ def _communication(
         sizes = {(e.source, e.target): getattr(e, column) for e in carried}
         # A measured time without a transfer time is incomplete, so it is left out.
         times = {
-            key: 8 * count / bandwidth_bits_per_s * 1e3 + times.get(key, 0)
-            for pair, key in loaded.items()
+            pair: 8 * count / bandwidth_bits_per_s * 1e3 + times.get(pair, 0)
+            for pair in loaded
             if (count := sizes.get(pair)) is not None
         }
         words.append(f"{size} bits / {bandwidth_bits_per_s:,.12g} a second")
     if not times:
         missing = f"unknown: the profile has no {size} sizes of its edges"
         return None, _UNKNOWN_TIMES if bandwidth_bits_per_s is None else missing, ()
-    unknown = tuple(key for key in loaded.values() if key not in times)
-    return {key: times.get(key, 0) for key in pairs.values()}, " + ".join(words), unknown
+    unknown = tuple("->".join(pair) for pair in loaded if pair not in times)
+    return {pair: times.get(pair, 0) for pair in pairs}, " + ".join(words), unknown
 
 
 _UNKNOWN_TIMES = (
@@ -581,23 +571,23 @@ _UNKNOWN_TIMES = (
 )
 
 
-def _measured(profile: ProfileData, weights: Weights, keys: Iterable[str]) -> dict[str, Number]:
+def _measured(profile: ProfileData, weights: Weights, pairs: Iterable[Pair]) -> dict[Pair, Number]:
     """Return the times to serialize and deserialize of the edges that have samples of both."""
     factor = 1.0
     if weights.source == "reference_time":
         factor = profile.sections["environment"]["calibration"]["score"]
     samples, times = profile.samples, {}
-    for key in keys if samples.edges else ():
-        row = samples.edges.get(key, {})
+    for pair in pairs if samples.edges else ():
+        row = samples.edges.get("->".join(pair), {})
         both = zip(row.get("serialize_ms", ()), row.get("deserialize_ms", ()))
-        sums = [None if None in pair else sum(pair) for pair in both]
+        sums = [None if None in times_ms else sum(times_ms) for times_ms in both]
         values = measured_of(samples.rounds, sums)
         if values:
-            times[key] = factor * STATISTICS[weights.statistic](values)
+            times[pair] = factor * STATISTICS[weights.statistic](values)
     return times
 
 
-@dataclass(frozen=True)
+@dataclass
 class CriticalSpan:
     """All spans of one name in the tasks on the critical path; times are per round, in ms.
 
@@ -618,10 +608,10 @@ class CriticalSpan:
 
     name: str
     category: str
-    tasks: tuple[str, ...]
-    calls: float
-    total_ms: float
-    self_ms: float | None
+    tasks: tuple[str, ...] = ()
+    calls: float = 0.0
+    total_ms: float = 0.0
+    self_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -666,6 +656,7 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
     }
     if not computed:
         return None
+    rounds = len({number for _, number in computed})
     spans_of: dict[tuple[str, int], list[SpanRow]] = {key: [] for key in computed}
     for span in profile.spans.rows():
         key = span.task, span.round
@@ -674,25 +665,20 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
             start_ms, end_ms = max(span.start_ms, first_ms), min(span.end_ms, last_ms)
             if start_ms <= end_ms:
                 spans_of[key].append(span._replace(start_ms=start_ms, end_ms=end_ms))
-    totals: dict[_Label, _Total] = {}
+    totals: dict[_Label, CriticalSpan] = {}
     compute_ms = uncovered_ms = sum(end_ms - start_ms for start_ms, end_ms in computed.values())
-    for spans in spans_of.values():
-        spans.sort(key=lambda span: (span.start_ms, -span.end_ms))
+    for key in sorted(computed, key=lambda key: place[key[0]]):
+        spans = sorted(spans_of[key], key=lambda span: (span.start_ms, -span.end_ms))
         uncovered_ms -= _union_ms(spans)
-        _add(spans, totals)
-    rounds = len({number for _, number in computed})
-    critical = [
-        CriticalSpan(
-            name,
-            category,
-            tuple(sorted(total.tasks, key=place.__getitem__)),
-            total.calls / rounds,
-            total.total_ms / rounds,
-            total.self_ms / rounds if kind == "span" else None,
-        )
-        for (kind, name, category), total in totals.items()
-    ]
-    critical.sort(key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms))
+        _add(key[0], spans, totals)
+    for total in totals.values():
+        total.calls /= rounds
+        total.total_ms /= rounds
+        total.self_ms = None if total.self_ms is None else total.self_ms / rounds
+    critical = sorted(
+        totals.values(),
+        key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms),
+    )
     times_ms = compute_ms / rounds, max(0.0, uncovered_ms) / rounds
     dropped = sum(n for task, n in profile.spans.dropped.items() if task in place)
     return CriticalSpans(tuple(critical), *times_ms, rounds=rounds, dropped=dropped)
@@ -700,16 +686,6 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
 
 #: Kind, name and category.
 _Label = tuple[str, str, str]
-
-
-@dataclass
-class _Total:
-    """Totals of all spans with one label."""
-
-    tasks: set[str] = field(default_factory=set)
-    calls: int = 0
-    total_ms: float = 0.0
-    self_ms: float = 0.0
 
 
 def _union_ms(spans: Iterable[SpanRow]) -> float:
@@ -721,12 +697,12 @@ def _union_ms(spans: Iterable[SpanRow]) -> float:
     return covered_ms
 
 
-def _add(spans: Sequence[SpanRow], totals: dict[_Label, _Total]) -> None:
+def _add(task: str, spans: Sequence[SpanRow], totals: dict[_Label, CriticalSpan]) -> None:
     """Add a task's spans in a round to the totals; they are sorted by start, longest first."""
     by_label = grouped(((span.kind, span.name, span.category), span) for span in spans)
     for label, alike in by_label.items():
-        total = totals.setdefault(label, _Total())
-        total.tasks.add(alike[0].task)
+        total = totals.setdefault(label, CriticalSpan(*label[1:]))
+        total.tasks += () if task in total.tasks else (task,)
         total.calls += len(alike)
         # Overlapping spans of one name count once.
         total.total_ms += _union_ms(alike)
@@ -737,12 +713,16 @@ def _add(spans: Sequence[SpanRow], totals: dict[_Label, _Total]) -> None:
             around = open_in.setdefault(span.thread_index, [])
             while around and around[-1].end_ms <= span.start_ms:
                 around.pop()
-            totals[span.kind, span.name, span.category].self_ms += span.end_ms - span.start_ms
+            _add_self_ms(totals, span, span.end_ms - span.start_ms)
             if around:
-                outer = around[-1]
-                nested_ms = min(span.end_ms, outer.end_ms) - span.start_ms
-                totals[outer.kind, outer.name, outer.category].self_ms -= nested_ms
+                nested_ms = min(span.end_ms, around[-1].end_ms) - span.start_ms
+                _add_self_ms(totals, around[-1], -nested_ms)
             around.append(span)
+
+
+def _add_self_ms(totals: Mapping[_Label, CriticalSpan], span: SpanRow, ms: float) -> None:
+    total = totals[span.kind, span.name, span.category]
+    total.self_ms = (total.self_ms or 0.0) + ms
 
 
 def bounds_of(found: Analysis) -> Iterator[tuple[int, Number, Number, float | None]]:

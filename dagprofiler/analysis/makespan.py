@@ -7,12 +7,12 @@ from functools import cached_property
 from heapq import nlargest
 from itertools import chain
 from math import ceil, inf, log2
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from dagprofiler._document import ProfileData, TimelineRow
 from dagprofiler._document.table import edges_of
 from dagprofiler._util import grouped
-from dagprofiler._util.text import BYTES, Block, class_of, number, printable, quantity
+from dagprofiler._util.text import BYTES, Block, class_of, printable, quantity, table_of
 from dagprofiler.analysis.critical_path import Analysis
 from dagprofiler.errors import counted
 from dagprofiler.graph.replay import Demands, replay
@@ -78,16 +78,19 @@ def _median_round(profile: ProfileData) -> _Round | None:
         [
             (row.round, row)
             for row in profile.timeline.rows()
-            if None not in (row[3], row[4], row[6], row[7])
-            and (not samples.rounds or row.round in measured)
+            if row[3] is not None and row[4] is not None
+            if row[6] is not None and row[7] is not None
+            if not samples.rounds or row.round in measured
         ]
     )
     if not rounds:
         return None
     totals, tasks = dict(enumerate(samples.total_ms)), samples.tasks
-    times: dict[int, float] = {n: totals.get(n) or _makespan_ms(rows) for n, rows in rounds.items()}
-    middle = median([*times.values()])
-    n = min(times, key=lambda n: abs(times[n] - middle))
+    n = next(iter(rounds))
+    if len(rounds) > 1:
+        times = {n: totals.get(n) or _makespan_ms(rows) for n, rows in rounds.items()}
+        middle = median([*times.values()])
+        n = min(times, key=lambda n: abs(times[n] - middle))
     waited_ms = sum([_waited_ms(tasks[row.task], n, row) for row in rounds[n] if row.task in tasks])
     # A simulated task can end at 0; each resumption has workers of its own.
     begun_ms = [-inf, *(entry["at_ms"] for entry in profile.run.resumed)]
@@ -118,8 +121,8 @@ def _waited_ms(columns: Mapping[str, Sequence[Any]], n: int, row: Any) -> float:
 
 def _split(typical: _Round, workers: int) -> dict[str, float]:
     """Return the parts of one round: the time of all workers, divided by their number."""
-    moments: Any = zip(*[row[3:] for row in typical.rows])
-    ready, begun, received, started, computed, sending, _ = moments
+    columns: Any = zip(*typical.rows)
+    _, _, _, ready, begun, received, started, computed, sending, _ = columns
     ended = _ends_ms(typical.rows)
     computing = sum([end - start for start, end in zip(started, computed)])
     whole = sum([end - start for start, end in zip(begun, ended)])
@@ -248,7 +251,8 @@ class _TimedRun:
             longest = nlargest(most, range(len(names)), key=computing.__getitem__)
             members = {names[i]: [i] for i in longest}
         costs = {name: sum([computing[i] for i in tasks]) for name, tasks in members.items()}
-        on_path = {*self.paths.critical_path}
+        on_path, bottlenecks = {*self.paths.critical_path}, self.paths.bottlenecks
+        gains = {item.name: float(item.gain) for item in bottlenecks if item.kind == "task"}
         rows = []
         for name in nlargest(most, costs, key=costs.__getitem__):
             tasks, without_ms, enough_ms = members[name], self.makespan_ms - costs[name], 0.0
@@ -260,7 +264,9 @@ class _TimedRun:
                 left = [without.get(i, ms) for i, ms in enumerate(computing)]
                 without_ms = self.replayed_ms(left, self.moving, workers)
             free = [names[i] for i in tasks]
-            if not on_path.isdisjoint(free):
+            if len(free) == 1 and free[0] in gains:
+                enough_ms = gains[free[0]]
+            elif not on_path.isdisjoint(free):
                 enough_ms = float(self.paths.gain(free))
             called = free[0] if len(free) == 1 else name
             rows.append(self._gain(called, len(free), costs[name], without_ms, enough_ms))
@@ -293,8 +299,13 @@ def _on(workers: int) -> str:
     return f"on {counted(workers, 'worker')}"
 
 
-#: By how much the makespan would shrink, what to do, why, and the task that it is done to.
-_Advice = tuple[float, str, str, Optional[str]]
+class _Advice(NamedTuple):
+    """By how much the makespan would shrink, what to do, why, and the task that it is done to."""
+
+    gain_ms: float
+    what: str
+    why: str
+    name: str | None = None
 
 
 class _Adviser:
@@ -315,17 +326,8 @@ class _Adviser:
         """Return one advice for each cause that is worth one, the largest gain first."""
         causes = self._tasks, self._transfers, self._cores, self._workers, self._waiting
         advice = [one for cause in (*causes, self._engine) for one in cause()]
-        advice.sort(key=lambda one: -one[0])
-        return [
-            {
-                "what": what,
-                "name": name,
-                "why": why,
-                "gain_ms": gain_ms,
-                "share": round(self._share(gain_ms), 6),
-            }
-            for gain_ms, what, why, name in advice
-        ]
+        advice.sort(key=lambda one: -one.gain_ms)
+        return [{**one._asdict(), "share": round(self._share(one.gain_ms), 6)} for one in advice]
 
     def _share(self, ms: float) -> float:
         return ms / float(self.shown["makespan_ms"] or 1.0)
@@ -342,7 +344,7 @@ class _Adviser:
             gain_ms = simulated[name] * self.shown["makespan_ms"]
             if gain_ms > 0:
                 why = f"the whole would be {self._in_words(gain_ms)} shorter, by simulation"
-                yield gain_ms, "make {} twice as fast", why, name
+                yield _Advice(gain_ms, "make {} twice as fast", why, name)
             return
         for row in [row for row in self.shown["gains"] if row["tasks"] and row["gain_ms"]][:1]:
             gain, enough = self._in_words(row["gain_ms"]), quantity(row["gain_enough_ms"], "ms")
@@ -350,7 +352,7 @@ class _Adviser:
                 f"without it the run {self.on} would be {gain} shorter; "
                 f"with enough workers {enough}"
             )
-            yield row["gain_ms"], "make {} cheaper", why, row["name"]
+            yield _Advice(row["gain_ms"], "make {} cheaper", why, row["name"])
 
     def _transfers(self) -> Iterator[_Advice]:
         for row in self.shown["gains"]:
@@ -362,21 +364,17 @@ class _Adviser:
                     edge = max(edges, key=lambda edge: edge.size_bytes)
                     most = f"{quantity(edge.size_bytes, BYTES)} on {edge.source} -> {edge.target}"
                     why += f"; the most is {printable(most)}"
-                yield row["gain_ms"], "move less data between tasks", why, None
+                yield _Advice(row["gain_ms"], "move less data between tasks", why)
 
     def _cores(self) -> Iterator[_Advice]:
         waited_ms, what = self.shown["parts"]["cores"], "end what else runs on the machine"
-        if self._share(waited_ms) <= _WORTH:
-            return
-        why = f"tasks waited {self._in_words(waited_ms)} for a core"
-        if self.cores is not None:
-            cores = counted(self.cores, "core")
-            if self.workers > self.cores:
-                what = f"take {counted(self.cores, 'worker')}"
-                why += f"; {counted(self.workers, 'worker')} share {cores}"
-            else:
-                why += f"; it has {cores}"
-        yield waited_ms, what, why, None
+        if self._share(waited_ms) > _WORTH:
+            why = f"tasks waited {self._in_words(waited_ms)} for a core"
+            if self.cores is not None:
+                why += f"; {counted(self.workers, 'worker')}, {counted(self.cores, 'core')}"
+                if self.workers > self.cores:
+                    what = f"take {counted(self.cores, 'worker')}"
+            yield _Advice(waited_ms, what, why)
 
     def _workers(self) -> Iterator[_Advice]:
         sections, found = self.profile.sections, self.case.found
@@ -400,7 +398,7 @@ class _Adviser:
                 f"{quantity(then_ms, 'ms')} instead of {quantity(now_ms, 'ms')}, "
                 f"{self._in_words(now_ms - then_ms)} less; {where}"
             )
-            yield now_ms - then_ms, f"use {counted(more, 'worker')}", why, None
+            yield _Advice(now_ms - then_ms, f"use {counted(more, 'worker')}", why)
 
     def _waiting(self) -> Iterator[_Advice]:
         idle_ms, found = self.shown["parts"]["waiting"], self.case.found
@@ -411,7 +409,7 @@ class _Adviser:
             why = (
                 f"workers were idle for {idle}, since no task was ready: the most that it can gain"
             )
-            yield idle_ms, "split {} into tasks that run at once", why, longest
+            yield _Advice(idle_ms, "split {} into tasks that run at once", why, longest)
 
     def _engine(self) -> Iterator[_Advice]:
         outside_ms = self.shown["parts"]["engine"]
@@ -419,35 +417,36 @@ class _Adviser:
             is_short = self.case.found.work < len(self.case.names)
             what = "make tasks larger" if is_short else "look outside of the tasks"
             why = f"starting and measuring tasks takes {self._in_words(outside_ms)}"
-            yield outside_ms, what, why, None
+            yield _Advice(outside_ms, what, why)
 
 
 def makespan_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
     """Yield what :func:`makespan_of` returned: parts, advice, gains."""
-    workers, whole_ms = shown["workers"], shown["makespan_ms"]
+    workers, whole_ms, parts = shown["workers"], shown["makespan_ms"] or 1.0, shown["parts"]
     of = "" if shown["round"] is None else ", in the round nearest the median"
-    title = f"where {quantity(whole_ms, 'ms')} went {_on(workers)}{of}"
-    rows: list[Sequence[str]] = [("", "ms", "share", "")]
-    longest = max(shown["parts"].values()) or 1.0
-    for part, ms in shown["parts"].items():
-        if not ms:
-            # Nothing of it, or nothing known: then it is in the others.
-            continue
-        share = f"{ms / (whole_ms or 1.0):.1%}"
-        rows.append((LABELS[part], number(ms), share, "#" * round(_BAR * ms / longest)))
-    yield Block(title, rows, (0, 3), "parts")
-    if shown["advice"]:
-        yield Block(
-            "what to do first",
-            notes=[
-                f"{i}. {one['what'].format(printable(one.get('name')))}: {one['why']}"
-                for i, one in enumerate(shown["advice"], 1)
-            ],
+    title = f"where {quantity(shown['makespan_ms'], 'ms')} went {_on(workers)}{of}"
+    longest = max(parts.values()) or 1.0
+    rows = [
+        (LABELS[part], ms, f"{ms / whole_ms:.1%}", "#" * round(_BAR * ms / longest))
+        # Nothing of one, or nothing known: then it is in the others.
+        for part, ms in parts.items()
+        if ms
+    ]
+    yield Block(title, table_of(("", "ms", "share", ""), rows), (0, 3), "parts")
+    advice = [
+        f"{i}. {one['what'].format(printable(one.get('name')))}: {one['why']}"
+        for i, one in enumerate(shown["advice"], 1)
+    ]
+    yield Block("what to do first" if advice else "", notes=advice)
+    gains = [
+        (
+            f"{row['name']} ({row['tasks']:,} tasks)" if row["tasks"] > 1 else row["name"],
+            row["cost_ms"],
+            row["gain_ms"],
+            f"{row['gain_ms'] / whole_ms:.1%}",
+            row["gain_enough_ms"],
         )
-    gains: list[Sequence[str]] = [("", "cost", _on(workers), "share", "with enough workers")]
-    for row in shown["gains"]:
-        tasks = f" ({row['tasks']:,} tasks)" if row["tasks"] > 1 else ""
-        cost, here, enough = (number(row[key]) for key in ("cost_ms", "gain_ms", "gain_enough_ms"))
-        share = f"{row['gain_ms'] / (whole_ms or 1.0):.1%}"
-        gains.append((f"{printable(row['name'])}{tasks}", cost, here, share, enough))
-    yield Block("gain if free, in ms", gains, what="gains")
+        for row in shown["gains"]
+    ]
+    head = ("", "cost", _on(workers), "share", "with enough workers")
+    yield Block("gain if free, in ms", table_of(head, gains), what="gains")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from heapq import nsmallest
-from operator import itemgetter
 from typing import Any
 
 from dagprofiler._document import ProfileData
@@ -61,7 +60,8 @@ _NAMED = 5
 
 def summary(profile: ProfileData) -> str:
     """Return what terminals show of a profile."""
-    return render(profile_blocks(profile))
+    with collector_paused():
+        return render(profile_blocks(profile))
 
 
 def profile_blocks(profile: ProfileData) -> list[Block]:
@@ -158,22 +158,20 @@ _PREDICTED = "PREDICTED, not measured"
 
 def _origin(profile: ProfileData) -> str:
     """Return version, host, time, commit and seed of a profile, as far as known."""
+    environment, imported = profile.environment, mapping_in(profile.sections, "imported")
     words = f"dagprofiler {printable(profile.metadata.get('dagprofiler_version'))}"
-    imported = mapping_in(profile.sections, "imported")
     if imported:
         source = f"{imported.get('format', '')} {imported.get('version', '')}".strip()
         words += f" (imported{f' from {printable(source)}' if source else ''})"
-    environment = profile.environment
     if environment.python is not None:
         words += f", Python {printable(environment.python)}"
     if profile.hostname is not None:
         words += f" on {printable(profile.hostname)}"
     if "timestamp" not in environment.not_measured:
         words += f", {printable(profile.timestamp)[:19].replace('T', ' ')}"
-    git = environment.git
-    if "commit" in git:
-        changed = " with changes" if git.get("clean") is False else ""
-        words += f", commit {printable(git['commit'])[:10]}{changed}"
+    if "commit" in environment.git:
+        changed = " with changes" if environment.git.get("clean") is False else ""
+        words += f", commit {printable(environment.git['commit'])[:10]}{changed}"
     if profile.seed is not None:
         return f"{words}, seed {profile.seed}"
     # Files of other tools don't record seeds.
@@ -341,25 +339,27 @@ def _task_block(tasks: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) ->
     """Return the table of tasks; columns that nothing is known of are left out."""
     is_time = about["cost"] in ("time", None)
     unit = "time ms" if is_time else f"{about['cost']} {about['unit']}"
-    columns: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-        "task": itemgetter("task"),
-        unit: itemgetter("cost"),
-        "+-": _half_width,
-        "share": lambda task: "-" if task["share"] is None else f"{task['share']:.1%}",
-        "in": lambda task: quantity(task["bytes_in"], BYTES),
-        "out": lambda task: quantity(task["bytes_out"], BYTES),
-        "instructions": itemgetter("node_weight"),
-        "state": lambda task: task["state"] or "-",
-    }
-    if not (is_time and any(task.get("low_ms") is not None for task in tasks)):
-        del columns["+-"]
-    if all(task["node_weight"] is None for task in tasks):
-        del columns["instructions"]
-    if all(task["state"] in ("succeeded", None) for task in tasks):
-        del columns["state"]
-    rows = [[of(task) for of in columns.values()] for task in tasks]
-    left = (0, len(columns) - 1) if "state" in columns else (0,)
-    return Block("tasks", table_of([*columns], rows), left, "tasks")
+    rows = [
+        (
+            task["task"],
+            task["cost"],
+            _half_width(task) if is_time else "-",
+            "-" if task["share"] is None else f"{task['share']:.1%}",
+            quantity(task["bytes_in"], BYTES),
+            quantity(task["bytes_out"], BYTES),
+            task["node_weight"],
+            task["state"],
+        )
+        for task in tasks
+    ]
+    known = {place for row in rows for place, cell in enumerate(row) if cell not in (None, "-")}
+    if all(row[-1] in ("succeeded", None) for row in rows):
+        known.discard(7)
+    head = ("task", unit, "+-", "share", "in", "out", "instructions", "state")
+    shown = sorted(known | {0, 1, 3, 4, 5})
+    table = table_of(head, rows)
+    left = (0, len(shown) - 1) if 7 in known else (0,)
+    return Block("tasks", [[row[place] for place in shown] for row in table], left, "tasks")
 
 
 def _half_width(task: Mapping[str, Any]) -> str:

@@ -7,9 +7,10 @@ each of the three on first access, so that running does not pay for reporting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 from dagprofiler._document.rounds import (
@@ -32,16 +33,13 @@ def origins_of(log: RunLog) -> dict[str, Any]:
     fired: list[dict[str, Any]] = []
     never_fired: list[dict[str, Any]] = []
     for number, round_log in enumerate(log.rounds):
-        growth = round_log.growth
-        if growth is None:
+        if round_log.growth is None:
             continue
-        for firing in growth.firings:
-            (at_ms,) = log.since_start_ms([firing.at_s])
-            names = [log.wiring.names[i] for i in firing.tasks]
-            records += [[name, number, firing.rule, at_ms] for name in names]
-            firing_entry = {"round": number, "rule": firing.rule, "at_ms": at_ms}
-            fired.append({**firing_entry, "tasks": len(names)})
-        for rule, why in growth.unfired.items():
+        for rule, at_s, tasks in round_log.growth.firings:
+            (at_ms,) = log.since_start_ms([at_s])
+            records += [[log.wiring.names[i], number, rule, at_ms] for i in tasks]
+            fired.append({"round": number, "rule": rule, "at_ms": at_ms, "tasks": len(tasks)})
+        for rule, why in round_log.growth.unfired.items():
             never_fired.append({"round": number, "rule": rule, "reason": why})
     columns = ["task", "round", "rule", "at_ms"]
     return {"columns": columns, "records": records, "fired": fired, "never_fired": never_fired}
@@ -108,10 +106,11 @@ class Tables:
 
     def dag_structure(self) -> dict[str, Any]:
         """Return the profile's section of that name."""
-        wiring, names = self.log.wiring, self.log.wiring.names
+        wiring, names, nodes = self.log.wiring, self.log.wiring.names, self.log.setup.workflow.nodes
         ends = [divmod(edge, len(names)) for edge in wiring.routes]
         return {
-            "nodes": list(self.log.nodes),
+            # In the order of the argument of the DAG, then those that rules added.
+            "nodes": [*nodes, *names[len(nodes) :]],
             "edges": [
                 {"source": names[source], "target": names[target]} for source, target in ends
             ],
@@ -175,29 +174,29 @@ class Tables:
         finished = [[s for s in row if s is not None] for row in times]
         return [duration_ms(median(row)) if row else None for row in finished]
 
-    def _sizes(self, tasks: Iterable[int], size: Callable[[RoundLog, int], int]) -> list[int]:
+    def _sizes(self, tasks: Iterable[int], columns: Sequence[list[int]]) -> list[int]:
         """Return a size at each place: the lower median, which is a whole number of bytes.
 
         Parameters
         ----------
         tasks
             For each place the task that must have succeeded in a round that counts.
-        size
-            Returns the size at a place in a round; 0 without such a round.
+        columns
+            For each of the rounds the sizes; 0 without a round that counts.
         """
-        rounds = self._rounds
-        if len(rounds) == 1:
-            return [size(rounds[0], place) for place, _ in enumerate(tasks)]
+        if len(columns) == 1:
+            return columns[0]
         medians = []
         for place, task in enumerate(tasks):
-            sizes = sorted(size(one, place) for one in rounds if one.succeeded(task))
+            rounds = zip(self._rounds, columns)
+            sizes = sorted(column[place] for one, column in rounds if one.succeeded(task))
             medians.append(sizes[(len(sizes) - 1) // 2] if sizes else 0)
         return medians
 
     @cached_property
     def _wire_bytes(self) -> list[int]:
         """The serialized length of the value in each slot."""
-        return self._sizes(self.log.wiring.owner, lambda one, slot: one.wire_bytes[slot])
+        return self._sizes(self.log.wiring.owner, [one.wire_bytes for one in self._rounds])
 
     def _total_time_ms(self) -> float:
         """Return the duration of the run; of several rounds the median."""
@@ -212,42 +211,51 @@ class Tables:
 
     def _tasks(self) -> list[TaskMetrics]:
         """Return the figures of the tasks that succeeded, in execution order."""
-        log, names, wire_bytes = self.log, self.log.wiring.names, self._wire_bytes
+        wiring, given, wire_bytes = self.log.wiring, self.log.given_bytes, self._wire_bytes
+        names = wiring.names
         compute_ms, serialize_ms, deserialize_ms = self._compute_ms, *map(self._phase_ms, (4, 0))
-        undeclared = self._sizes(range(len(names)), lambda one, i: one.note_of(i).undeclared_bytes)
+        tasks, notes = range(len(names)), [one.facts("undeclared_bytes") for one in self._rounds]
+        undeclared = self._sizes(tasks, [[noted.get(i, 0) for i in tasks] for noted in notes])
+        first_input, first_slot, outputs = wiring.first_input, wiring.first_slot, wiring.outputs
+        # The bytes of all inputs, and of all slots, before each.
+        arrived = [0, *accumulate([wire_bytes[slot] for slot in wiring.slots])]
+        left = [0, *accumulate(wire_bytes)]
         return [
             TaskMetrics(
                 names[i],
                 compute_ms[i],
                 serialize_ms[i],
                 deserialize_ms[i],
-                log.bytes_in(i, wire_bytes),
-                log.bytes_out(i, wire_bytes) + undeclared[i],
+                arrived[first_input[i + 1]] - arrived[first_input[i]] + given.get(i, 0),
+                left[first_slot[i] + len(outputs[i])] - left[first_slot[i]] + undeclared[i],
             )
-            for i in log.wiring.order
+            for i in wiring.order
             if compute_ms[i] is not None
         ]
 
     def _edges(self) -> list[EdgeMetrics]:
         """Return what each edge carried whose source succeeded, by source."""
         wiring, names, wire = self.log.wiring, self.log.wiring.names, self._wire_bytes
-        payload = self._sizes(wiring.owner, RoundLog.payload_of)
+        payloads = [
+            [one.payload_bytes.get(slot, length) for slot, length in enumerate(one.wire_bytes)]
+            for one in self._rounds
+        ]
+        payload, compute_ms = self._sizes(wiring.owner, payloads), self._compute_ms
         edges = []
         for source, target, routes in wiring.edges():
-            if self._compute_ms[source] is None:
+            if compute_ms[source] is None:
                 continue
-            slots = [wiring.first_slot[source] + position for position, _ in routes]
-            fields = [wiring.field(source, position) for position, _ in routes]
-            size_bytes = [payload[slot] for slot in slots]
-            wire_bytes = [wire[slot] for slot in slots]
-            by_field = None
-            if len(fields) > 1:
-                by_field = {
-                    field: {"size_bytes": size, "wire_bytes": length}
-                    for field, size, length in zip(fields, size_bytes, wire_bytes)
-                }
+            first, fields, size_bytes, wire_bytes = wiring.first_slot[source], [], 0, 0
+            sizes: dict[str, dict[str, int]] | None = {} if len(routes) > 1 else None
+            for position, _ in routes:
+                size, length = payload[first + position], wire[first + position]
+                fields.append(wiring.field(source, position))
+                size_bytes += size
+                wire_bytes += length
+                if sizes is not None:
+                    sizes[fields[-1]] = {"size_bytes": size, "wire_bytes": length}
             ends = names[source], names[target]
-            edges.append(EdgeMetrics(*ends, fields, sum(size_bytes), sum(wire_bytes), by_field))
+            edges.append(EdgeMetrics(*ends, fields, size_bytes, wire_bytes, sizes))
         return edges
 
     def _timeline(self, number: int, round_log: RoundLog) -> list[list[Any]]:
@@ -256,15 +264,15 @@ class Tables:
         below = wiring.below
         readings = log.since_start_ms(round_log.times)
         moments = [readings[k : k + 6] for k in range(0, len(readings), 6)]
-        ready_s = [round_log.started_s] * len(wiring.names)
+        ready = log.since_start_ms([round_log.started_s]) * len(wiring.names)
         if round_log.growth is not None:
-            ready_s = [max(round_log.started_s, added_s) for added_s in round_log.growth.added_s]
-        ready, errors = log.since_start_ms(ready_s), round_log.errors
-        for source, row in enumerate(moments):
-            end: Any = row[-1]
+            added_s = [max(round_log.started_s, added_s) for added_s in round_log.growth.added_s]
+            ready = log.since_start_ms(added_s)
+        errors = round_log.errors
+        for source, end in enumerate(readings[5::6]):
             if end is not None and source not in errors:
                 for target in below[source]:
-                    ready[target] = max(ready[target], end)
+                    ready[target] = max(ready[target], end)  # type: ignore[type-var]
         names, ran_on = wiring.names, round_log.ran_on
         return [
             [names[i], number, ran_on[i], ready[i], *moments[i]]
@@ -305,27 +313,31 @@ class Tables:
         costs, rounds = self.log.costs, self.log.rounds
         in_tasks_s = sum([_in_tasks_s(round_log) for round_log in rounds])
         # Where tasks run elsewhere, measuring them delays no loop.
-        here = [round_log for round_log in rounds if round_log.waited_s is None]
-        measuring_s = sum(one.spent_s("meters_s", "garbage_s", "store_s") for one in here)
-        spent_s = {"prepare_ms": costs.prepare_s, "loop_ms": 0.0, "hooks_ms": costs.hooks_s}
+        measuring_s = sum(
+            round_log.spent_s("meters_s", "garbage_s", "store_s")
+            for round_log in rounds
+            if round_log.waited_s is None
+        )
         growths = [round_log.growth for round_log in rounds if round_log.growth is not None]
-        if growths:
-            spent_s["rules_ms"] = sum(growth.rules_s for growth in growths)
+        rules_s = sum(growth.rules_s for growth in growths)
         # Tasks, measuring them and waiting for them are not overhead of the loop.
-        aside_s = in_tasks_s + measuring_s + costs.garbage_s + sum(spent_s.values())
-        spent_s["loop_ms"] = max(0.0, costs.total_s - aside_s)
-        if self._samples is not None:
-            spent_s["meters_ms"] = sum(round_log.spent_s("meters_s") for round_log in rounds)
-            garbage_s = sum(round_log.spent_s("garbage_s") for round_log in rounds)
-            spent_s["garbage_ms"] = costs.garbage_s + garbage_s
+        aside_s = in_tasks_s + measuring_s + costs.garbage_s
+        aside_s += costs.prepare_s + costs.hooks_s + rules_s
+        loop_s = max(0.0, costs.total_s - aside_s)
+        overhead_s = {"prepare_ms": costs.prepare_s, "loop_ms": loop_s, "hooks_ms": costs.hooks_s}
+        if growths:
+            overhead_s["rules_ms"] = rules_s
         store_s = sum(round_log.spent_s("store_s") for round_log in rounds)
         if store_s:
-            spent_s["journal_ms"] = store_s
+            overhead_s["journal_ms"] = store_s
         if self._samples is not None:
+            garbage_s = sum(round_log.spent_s("garbage_s") for round_log in rounds)
+            overhead_s["meters_ms"] = sum(round_log.spent_s("meters_s") for round_log in rounds)
+            overhead_s["garbage_ms"] = costs.garbage_s + garbage_s
             in_rounds_s = max(0.0, sum(round_log.total_s for round_log in rounds) - in_tasks_s)
-            spent_s["between_rounds_ms"] = max(0.0, spent_s["loop_ms"] - in_rounds_s)
-            spent_s["loop_ms"] -= spent_s["between_rounds_ms"]
-        return {kind: duration_ms(seconds) for kind, seconds in spent_s.items()}
+            overhead_s["between_rounds_ms"] = max(0.0, loop_s - in_rounds_s)
+            overhead_s["loop_ms"] -= overhead_s["between_rounds_ms"]
+        return {kind: duration_ms(seconds) for kind, seconds in overhead_s.items()}
 
     def _states(self) -> dict[str, Any]:
         """Return the tasks that did not succeed in the last round, and their states."""

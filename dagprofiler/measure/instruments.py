@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
 from dagprofiler.measure.machine import versions
-from dagprofiler.measure.meters import ALLOCATION, Selection
+from dagprofiler.measure.meters import ALLOCATION, MeterSet, Selection
 
 if TYPE_CHECKING:
     from dagprofiler._util.interpreter import Collection
@@ -86,11 +86,6 @@ class Instrumentation(NamedTuple):
     store: Any = None
     tracing: Tracing | None = None
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns of the meters."""
-        return self.meters.columns
-
     def open(self, *, alone: bool = True) -> Instruments:
         """Return the instruments of the calling thread.
 
@@ -114,10 +109,9 @@ class Instruments:
         self._tracing = instrumentation.tracing
         #: The task that is traced.
         self._traced: Collection | None = None
-        self._meters = instrumentation.meters.open(alone=alone)
+        self._meters = MeterSet(instrumentation.meters, alone=alone)
         self._metering = False
-        self._hashes = instrumentation.hash_outputs
-        self._collects = instrumentation.collect_garbage
+        self._asked = instrumentation
         self._decode_s: list[float] = []
         self._encode_s: list[float] = []
         self._read: list[Number] = []
@@ -130,7 +124,7 @@ class Instruments:
             begun = perf_counter()
             self._store.begin()
             self._store_s = perf_counter() - begun
-        self._garbage_s = _collect_garbage() if self._collects else 0.0
+        self._garbage_s = _collect_garbage() if self._asked.collect_garbage else 0.0
         self._meters.cost_s = 0.0
         self._decode_s, self._encode_s, self._read = [], [], []
         clocked = [_clocked(decode, self._decode_s) for decode in decoders]
@@ -172,7 +166,7 @@ class Instruments:
             tuple(self._decode_s),
             tuple([encode_s.get(field) for field in declared]),
             tuple(self._read),
-            _digest(encoded) if self._hashes else None,
+            _digest(encoded) if self._asked.hash_outputs else None,
             self._meters.reasons if why is None else dict.fromkeys(self._meters.columns, why),
             self._meters.cost_s,
             self._garbage_s,
@@ -183,7 +177,7 @@ class Instruments:
 
     def rest(self) -> None:
         """Unfreeze objects, since other code than tasks may run next in this process."""
-        if self._collects:
+        if self._asked.collect_garbage:
             gc.unfreeze()
 
     def close(self) -> None:

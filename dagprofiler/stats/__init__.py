@@ -89,6 +89,11 @@ class Summary(NamedTuple):
     n: int
 
     @property
+    def reach(self) -> float:
+        """How far the interval reaches from the median, to its longer side."""
+        return max(self.high - self.median, self.median - self.low)
+
+    @property
     def half_width(self) -> float:
         """How far the interval reaches from the median, as a share of it.
 
@@ -97,10 +102,9 @@ class Summary(NamedTuple):
         """
         if not self.coverage:
             return math.inf
-        longer = max(self.high - self.median, self.median - self.low)
-        if not longer:
+        if not self.reach:
             return 0.0
-        return longer / abs(self.median) if self.median else math.inf
+        return self.reach / abs(self.median) if self.median else math.inf
 
 
 def median(values: Sequence[float]) -> float:
@@ -234,8 +238,10 @@ def flags(
     times = _measured(corrected_ms) or walls
     summary = summarize(times)
     aside = max(ASIDE * median(walls), CPU_FLOOR_MS)
+    widest = max(PRECISION * summary.median, WALL_FLOOR_MS)
+    is_wide = summary.coverage < CONFIDENCE or summary.reach > widest
     raised = {
-        "wide_interval": _is_wide(summary),
+        "wide_interval": summary.n > 1 and is_wide,
         "contended": _is_contended(wall_ms, delay_ms),
         "drifting": _drifts(times, summary.median),
         "outliers": _has_outliers(times, summary),
@@ -249,15 +255,6 @@ def flags(
 
 def _measured(column: Column) -> list[float]:
     return [value for value in column if value is not None]
-
-
-def _is_wide(summary: Summary) -> bool:
-    if summary.n == 1:
-        return False
-    if summary.coverage < CONFIDENCE:
-        return True
-    longer = max(summary.high - summary.median, summary.median - summary.low)
-    return longer > max(PRECISION * summary.median, WALL_FLOOR_MS)
 
 
 def _is_contended(wall_ms: Column, delay_ms: Column) -> bool:

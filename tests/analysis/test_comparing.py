@@ -68,7 +68,9 @@ def test_tasks_and_edges_are_families_of_their_own():
     many = profile_of({f"t{i}": {"wall_ms": TEN[:6]} for i in range(60)})
     entry = compare_profiles(many, many)["task_times"]["t7"]
     assert entry["verdict"] == INCONCLUSIVE
-    assert entry["reason"].startswith("6 rounds are too few for 60 comparisons: at least")
+    assert entry["reason"].startswith(
+        "rounds of each: 6, and 7 are needed for a verdict on 60 comparisons"
+    )
 
 
 def test_times_without_delay_are_compared_if_both_have_them_and_edges_by_both_ends():
@@ -95,12 +97,6 @@ def test_only_what_has_measured_samples_on_both_sides_is_compared():
     theirs = profile_of({"a": one, "b": one, "d": one}, {"a->b": something})
     assert list(compare_profiles(mine, theirs)["task_times"]) == ["a"]
     assert compare_profiles(mine, theirs)["edge_times"] == {}
-    document = timed().to_dict()
-    del document["samples"]["edges"]
-    without = Profile.from_dict(document)
-    for mine, theirs in ((without, timed()), (timed(), without), (without, without)):
-        assert compare_profiles(mine, theirs)["edge_times"] == {}
-        assert task_a(mine, theirs)["verdict"] == NO_DIFFERENCE
 
 
 @pytest.mark.parametrize("paired", [False, True])
@@ -360,28 +356,12 @@ def test_different_machines_have_a_ratio_and_no_verdict():
     assert "hosts None and 'lab-7'" in task_a(mine, timed())["reason"]
 
 
-@pytest.mark.parametrize("paired", [False, True])
-@pytest.mark.parametrize("time", [1.7e308, 5e-324])
-def test_ratios_that_no_float_holds_are_none_and_say_why(time, paired):
-    def lasting(times):
-        edge = {"serialize_ms": times, "deserialize_ms": times}
-        return profile_of({"a": {"wall_ms": times}, "b": {}}, {"a->b": edge})
-
-    extreme, usual = lasting([time] * 10), lasting(TEN)
-    for mine, theirs in ((extreme, usual), (usual, extreme), (extreme, extreme)):
-        found = compare_profiles(mine, theirs, paired=paired)
-        for entry in (found["task_times"]["a"], found["edge_times"]["a->b"]):
-            assert (entry["ratio"], entry["low"], entry["high"]) == (None, None, None)
-            assert entry["verdict"] == INCONCLUSIVE
-            assert entry["reason"] == "a sample is outside 1e-150 to 1e+150"
-
-
 @pytest.mark.parametrize("kinds", [["measured"], ["measured", "allocation"]])
 def test_one_round_beside_another_has_a_ratio_and_no_verdict(kinds):
     row = {"wall_ms": [2.0, None][: len(kinds)]}
     profile = profile_of({"a": row}, kinds=kinds, conditions=None)
     figures = {"quantity": "wall_ms", "base_ms": 2.0, "new_ms": 2.0, "ratio": 1.0}
-    reason = "1 round is too few for 1 comparison: at least 5 of each are needed"
+    reason = "rounds of each: 1, and 5 are needed for a verdict on 1 comparison"
     figures.update(dict.fromkeys(("low", "high", "coverage")), rounds=1)
     figures.update(verdict=INCONCLUSIVE, comparable=False, reason=reason)
     assert task_a(profile, profile, paired=True) == figures

