@@ -140,11 +140,11 @@ def _instance_path() -> str:
 
     Each process appends its own part to that of the process which started it.
     """
-    jobs = [os.environ[name] for name in _JOBS if name in os.environ]
-    parts = [os.environ.get("PERFFLOW_INSTANCE_PATH"), jobs[0] if jobs else "1"]
-    path = os.environ["PERFFLOW_INSTANCE_PATH"] = ".".join(filter(None, parts))
+    own = ".".join(os.environ[name] for name in _JOBS if name in os.environ) or "1"
+    above = os.environ.get("PERFFLOW_INSTANCE_PATH")
+    path = os.environ["PERFFLOW_INSTANCE_PATH"] = own if above is None else f"{above}.{own}"
     return path
 
 
-#: Variables with the number of a job, of Flux, Slurm and LSF.
-_JOBS = ("FLUX_JOB_ID", "SLURM_STEP_ID", "SLURM_JOB_ID", "LS_JOBPID", "LSB_JOBID")
+#: Variables with the numbers of a job and of its step, of Flux, Slurm and LSF.
+_JOBS = ("FLUX_JOB_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "LSB_JOBID", "LS_JOBPID")
