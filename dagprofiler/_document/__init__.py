@@ -178,9 +178,12 @@ class Timeline:
         records = self.records
         if round is not None:
             records = [record for record in records if record[1] == round]
-        if tuple(self.columns) == TimelineRow._fields:
+        fields = TimelineRow._fields
+        if tuple(self.columns) == fields:
             return [TimelineRow._make(record) for record in records]
-        return [TimelineRow(**dict(zip(self.columns, record))) for record in records]
+        rows = [dict(zip(self.columns, record)) for record in records]
+        # A newer version may write further columns.
+        return [TimelineRow(**{key: row[key] for key in row.keys() & fields}) for row in rows]
 
 
 class SpanRow(NamedTuple):
