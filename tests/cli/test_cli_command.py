@@ -27,13 +27,6 @@ def test_help_loads_nothing_that_takes_long():
     assert all(f"\n    {name} " in done.stdout for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_json_and_help(capsys, name):
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main([name, "--help"])
-    assert "--json" in capsys.readouterr().out
-
-
 def test_the_version_is_that_of_the_package_and_python_warnings_are_lines(shelf, written):
     done = command("--version", cwd=shelf.folder, code=0)
     assert done.stdout == f"dagprofiler {dagprofiler.__version__}\n"
@@ -64,17 +57,9 @@ def test_a_standard_output_that_is_full_is_named(shelf, words):
 @pytest.mark.skipif(os.name != "posix", reason="its shell closes no streams")
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
 def test_a_run_whose_standard_streams_are_closed_is_as_if_they_went_nowhere(shelf, folder, closed):
-    words = [
-        sys.executable,
-        "-m",
-        "dagprofiler",
-        "run",
-        shelf.target,
-        "-q",
-        "-o",
-        f"{folder}/p.json",
-    ]
-    line = f"{shlex.join([*words, '--rounds', '2', '--fresh-process'])} {closed}"
+    options = ["-q", "-o", f"{folder}/p.json", "--rounds", "2", "--fresh-process"]
+    words = [sys.executable, "-m", "dagprofiler", "run", shelf.target, *options]
+    line = f"{shlex.join(words)} {closed}"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": shelf.folder}
     done = subprocess.run(line, shell=True, check=False, env=environment(), **pipes)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
