@@ -44,8 +44,6 @@ class Config(Mapping[str, Any]):
                 f"Config takes parameters by name, got {short_repr(positional[0])}; "
                 "write Config(N=3), or Config(**mapping)"
             )
-        if hasattr(self, "_params"):
-            raise AttributeError("a Config never changes; use config.copy(...)")
         object.__setattr__(self, "_params", parameters)
 
     def __getattr__(self, name: str) -> Any:
@@ -91,9 +89,6 @@ class Config(Mapping[str, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), dict(self._params))
 
-    def __copy__(self) -> Config:
-        return self
-
     def get(self, name: str, default: Any = None) -> Any:
         """Return the parameter `name`, or `default` if it does not exist."""
         return self._params.get(name, default)
@@ -137,7 +132,11 @@ def same_value(left: Any, right: Any) -> bool:
         return True
     numpy = imported("numpy")
     if numpy is not None and (isinstance(left, numpy.ndarray) or isinstance(right, numpy.ndarray)):
-        return _same_array(left, right)
+        try:
+            return type(left) is type(right) and bool(numpy.array_equal(left, right))
+        except (TypeError, ValueError):
+            # Their types of elements cannot be compared, or elements are arrays.
+            return False
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(same_value(left[k], right[k]) for k in left)
     if isinstance(left, (list, tuple)) and type(left) is type(right):
@@ -149,16 +148,4 @@ def same_value(left: Any, right: Any) -> bool:
         return bool(left == right)
     except ValueError:
         # An elementwise comparison has no truth value: the types differ.
-        return False
-
-
-def _same_array(left: Any, right: Any) -> bool:
-    if type(left) is not type(right) or left.shape != right.shape:
-        return False
-    if left.dtype.hasobject or right.dtype.hasobject:
-        return all(map(same_value, left.flat, right.flat))
-    try:
-        return bool((left == right).all())
-    except TypeError:
-        # numpy has no == for a structured and a plain array.
         return False

@@ -15,14 +15,8 @@ from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config, no_parameter
 from dagprofiler.engine.contracts import ContractReader, check_names, check_task, problems_of
-from dagprofiler.engine.hooks import NO_HOOKS, Hook, hooks_of
-from dagprofiler.errors import (
-    DeclarationError,
-    GraphError,
-    counted,
-    refused,
-    short_repr,
-)
+from dagprofiler.engine.hooks import Hook, hooks_of
+from dagprofiler.errors import DeclarationError, GraphError, counted, refused, short_repr
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import Serializer, check_serializer
@@ -282,7 +276,7 @@ class DAG(Shown):
         priorities: Any = None,
         schedule: Mapping[str, Sequence[str]] | None = None,
         timeout: float | None = None,
-        hooks: Iterable[Hook] = NO_HOOKS,
+        hooks: Iterable[Hook] = (),
         keep: Iterable[str] = (),
         on_error: str = "stop",
     ) -> Profile:
@@ -349,7 +343,7 @@ class DAG(Shown):
         from dagprofiler.engine.run import HookCalls, Run
         from dagprofiler.engine.setup import RunOptions, prepare
 
-        calls = HookCalls([] if hooks is NO_HOOKS else hooks_of(hooks))
+        calls = HookCalls([] if hooks == () else hooks_of(hooks))
         try:
             workflow = self._workflow()
             options = RunOptions.of(
@@ -377,7 +371,7 @@ class DAG(Shown):
         executor: Any = None,
         priorities: Any = None,
         timeout: float | None = None,
-        hooks: Iterable[Hook] = NO_HOOKS,
+        hooks: Iterable[Hook] = (),
     ) -> Profile:
         """Resume a run that a :class:`~dagprofiler.Journal` recorded.
 
@@ -419,7 +413,7 @@ class DAG(Shown):
         from dagprofiler.engine.setup import RunOptions, as_seed, check_inputs, prepare
         from dagprofiler.journal import Journal
 
-        calls = HookCalls([] if hooks is NO_HOOKS else hooks_of(hooks))
+        calls = HookCalls([] if hooks == () else hooks_of(hooks))
         try:
             journal = Journal(path)
             calls.hooks.insert(0, journal)
@@ -610,8 +604,7 @@ class DAG(Shown):
         Raises
         ------
         GraphError
-            If a parameter without a default has no value, a name has two meanings, or the
-            classes in the annotations of both ends of an edge do not fit.
+            If a parameter without a default has no value, or a name has two meanings.
         DeclarationError
             If `functions` are not functions.
 
@@ -676,21 +669,20 @@ class DAG(Shown):
         Programs for version 0.1.0 replace tasks in ``dag.tasks``. The wiring
         does not change, so a replacement must declare the same outputs.
         """
-        names, has_new = self._wiring.names, False
-        for i, (name, wired) in enumerate(zip(names, self._wired)):
+        names = self._wiring.names
+        changed = [i for i, name in enumerate(names) if self.tasks.get(name) is not self._wired[i]]
+        for i in changed:
+            name, outputs = names[i], self._contracts[i].outputs
             if name not in self.tasks:
                 raise refused(f"task {name!r} was taken out of the DAG, which is wired with it")
-            if self.tasks[name] is wired:
-                continue
             task = self.tasks[name] = check_task(name, self.tasks[name])
             contract = ContractReader(self.serializer).read(name, task)
-            outputs = self._contracts[i].outputs
             if contract.outputs != outputs:
                 raise refused(
                     f"task {name!r} was replaced by one with other outputs: "
                     f"{short_repr(list(contract.outputs))}, wired are {short_repr(list(outputs))}"
                 )
-            self._contracts[i], self._wired[i], has_new = contract, task, True
-        if has_new:
+            self._contracts[i], self._wired[i] = contract, task
+        if changed:
             self._problems = problems_of(self._wiring, self._contracts, {})
         return self._wired

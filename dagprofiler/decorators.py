@@ -56,17 +56,11 @@ def task(
     >>> rectangle.inputs
     ['width', 'height']
     """
-    if callable(inputs):
-        raise DeclarationError(
-            f"@task needs the names of the outputs: @task(outputs=[...]) on {inputs.__name__!r}"
-        )
 
     def decorate(function: Callable[..., Mapping[str, Any]]) -> type[Task]:
         if outputs is None:
-            raise DeclarationError(
-                f"task {function.__name__!r}: @task needs the names of the outputs: "
-                "@task(outputs=[...])"
-            )
+            needs = "@task needs the names of the outputs: @task(outputs=[...])"
+            raise DeclarationError(f"task {function.__name__!r}: {needs}")
         body: dict[str, Any] = {
             "__module__": function.__module__,
             "__qualname__": function.__qualname__,
@@ -87,7 +81,8 @@ def task(
             body["estimate_instructions"] = staticmethod(estimate_fn)
         return cast("type[Task]", ABCMeta(function.__name__, (Task,), body))
 
-    return decorate
+    # Without parentheses: `inputs` is the function.
+    return decorate(inputs) if callable(inputs) else decorate
 
 
 def _listed(names: Sequence[str]) -> Any:

@@ -22,7 +22,7 @@ _MAX_CAUSES = 10
 _MAX_FRAMES = 20
 #: The code of dagprofiler, whose frames say nothing about a task.
 _OWN_CODE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-#: Tasks of a cycle that are named.
+#: Tasks that a message names.
 _MOST_NAMES = 20
 
 
@@ -42,6 +42,7 @@ class GraphError(DagProfilerError, ValueError):
     """Tasks and edges do not form a usable graph."""
 
 
+@dataclass(eq=False, repr=False)
 class CycleError(GraphError):
     """The edges form a cycle, so no execution order exists.
 
@@ -51,18 +52,14 @@ class CycleError(GraphError):
         Task names in edge order; the first and the last are the same.
     """
 
-    def __init__(self, cycle: Sequence[str]) -> None:
-        super().__init__(cycle)
-        self.cycle = tuple(cycle)
+    cycle: Sequence[str]
 
     def __str__(self) -> str:
-        names = [repr(name) for name in self.cycle]
-        if len(names) > _MOST_NAMES:
-            left_out = len(names) - _MOST_NAMES
-            names[_MOST_NAMES - 1 : -1] = [f"({left_out} more)"]
-        return f"tasks form a cycle: {' -> '.join(names)}"
+        cycle = " -> ".join([repr(name) for name in self.cycle])
+        return f"tasks form a cycle: {shorten(cycle, _MAX_MESSAGE)}"
 
 
+@dataclass(eq=False, repr=False)
 class ValidationError(GraphError):
     """The graph cannot be run.
 
@@ -72,9 +69,7 @@ class ValidationError(GraphError):
         All problems found, one error each; the message holds the first ten.
     """
 
-    def __init__(self, problems: Sequence[DagProfilerError]) -> None:
-        super().__init__(problems)
-        self.problems = tuple(problems)
+    problems: Sequence[DagProfilerError]
 
     def __str__(self) -> str:
         return _itemized(self.problems)
@@ -148,8 +143,7 @@ class RunError(DagProfilerError, RuntimeError):
             what = name if name.startswith("rule ") else f"hook {name}"
         of = f"{self.of}: " if self.of else ""
         text = f"{of}{what} failed: {describe(self.failures[name])}"
-        named = [repr(other) for other in others[:5]] + ["..."] * (len(others) > 5)
-        return f"{text} (and {len(others)} more: {', '.join(named)})" if others else text
+        return f"{text} (so did {listed(others)})" if others else text
 
 
 def portable(error: BaseException) -> BaseException:

@@ -436,15 +436,19 @@ class PastRun:
 
     def _lost_tasks(self) -> list[str]:
         """Return the tasks of the last round whose outputs are not all there, and what followed."""
+
+        @cache
+        def size_of(file: str) -> int:
+            path = os.path.join(self.directory, file)
+            return os.path.getsize(path) if os.path.exists(path) else 0
+
         whole = set[str]()
         tasks = self.rounds[-1].tasks if self.rounds else {}
         # The predecessors of a task finished before it.
         for name, line in tasks.items():
             declared = line.get("declared") or self._header["facts"][f"task {name!r}"]
             file, _, end = line["readings"]["stored"]
-            path = os.path.join(self.directory, file)
-            is_stored = os.path.exists(path) and os.path.getsize(path) >= end
-            if is_stored and whole.issuperset(declared["after"]):
+            if size_of(file) >= end and whole.issuperset(declared["after"]):
                 whole.add(name)
         return [name for name in tasks if name not in whole]
 
@@ -476,7 +480,10 @@ class PastRun:
 
         Adds the entry of this resumption.
         """
-        now, then = facts_of(workflow), {**self._header["facts"]}
+        facts, before = facts_of(workflow), self._header["facts"]
+        # Plain JSON, of which most is equal.
+        now = {what: fact for what, fact in facts.items() if fact != before.get(what)}
+        then = {what: fact for what, fact in before.items() if fact != facts.get(what)}
         compared = ["dag", "config", "sources"]
         if seed is not None:
             compared.append("seed")
@@ -593,8 +600,6 @@ class Replayed:
         self._is_last = is_last
         #: Lines of the tasks that are still to be taken over.
         self._left = dict(past.tasks)
-        #: Where the outputs of the others are, which have not been needed yet.
-        self._places: dict[int, Sequence[Any]] = {}
         self._current: Round
 
     def begin(self, current: Round) -> None:
@@ -628,15 +633,15 @@ class Replayed:
 
     def _take_over(self, i: int, line: Mapping[str, Any]) -> None:
         """Enter a task that has finished; load what rules or the profile may need of it."""
-        current, place = self._current, line["readings"]["stored"]
+        current = self._current
         if "declared" in line:
             self._check(i, line)
         self._enter(i, line)
-        self._places[i] = place
         if self.wiring.grows:
             self._load(i)
         if current.slots.kept[i] and self._is_last:
-            decode, outputs = current.contracts[i].decode, read_stored(self._directory, place)
+            decode = current.contracts[i].decode
+            outputs = read_stored(self._directory, line["readings"]["stored"])
             current.results.outputs[i] = {name: decode(data) for name, data in outputs.items()}
 
     def _enter(self, i: int, line: Mapping[str, Any]) -> None:
@@ -654,17 +659,13 @@ class Replayed:
         current.slots.release(slot for _, slot in wiring.feeds(i))
 
     def _load(self, i: int) -> None:
-        """Load the outputs of a task that others need, unless it runs anew or they are loaded."""
-        slots, place = self._current.slots, self._places.pop(i, None)
-        first = self.wiring.first_slot[i]
-        needed = {
-            slot: name
-            for slot, name in enumerate(self.wiring.outputs[i], first)
-            if slots.uses[slot]
-        }
-        if place is not None and needed:
-            outputs = read_stored(self._directory, place)
-            for slot, name in needed.items():
+        """Load the outputs of a task that has finished, which others need, unless they are."""
+        slots, line = self._current.slots, self._past.tasks.get(self.wiring.names[i])
+        named = enumerate(self.wiring.outputs[i], self.wiring.first_slot[i])
+        needed = [(k, name) for k, name in named if slots.uses[k] and slots.handles[k] is None]
+        if line is not None and needed:
+            outputs = read_stored(self._directory, line["readings"]["stored"])
+            for slot, name in needed:
                 slots.handles[slot] = self._current.executor.put(outputs[name])
 
     def _check(self, i: int, line: Mapping[str, Any]) -> None:

@@ -9,6 +9,12 @@ from typing import Any
 #: ends. The last one is there only if an edge carries several fields.
 EDGE_COLUMNS = ("data_fields", "size_bytes", "wire_bytes", "fields")
 
+#: Fields of an entry of the section ``execution_metrics``, and the first of :class:`TaskMetrics`.
+TASK_FIELDS = (
+    *("task", "compute_time_ms", "serialize_time_ms", "deserialize_time_ms"),
+    *("bytes_in", "bytes_out"),
+)
+
 
 @dataclass
 class TaskMetrics:
@@ -39,15 +45,9 @@ class TaskMetrics:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the spec's six fields, without unknown times."""
-        entry = {
-            "task": self.task,
-            "compute_time_ms": self.compute_time_ms,
-            "serialize_time_ms": self.serialize_time_ms,
-            "deserialize_time_ms": self.deserialize_time_ms,
-            "bytes_in": self.bytes_in,
-            "bytes_out": self.bytes_out,
-        }
-        if self.serialize_time_ms is None or self.deserialize_time_ms is None:
+        entry = {**vars(self)}
+        del entry["loop_idx"]
+        if None in entry.values():
             return {name: value for name, value in entry.items() if value is not None}
         return entry
 

@@ -27,7 +27,7 @@ from dagprofiler._util.text import printable
 from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.config import Config
 from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, refused, short_repr
-from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
+from dagprofiler.metrics import EDGE_COLUMNS, TASK_FIELDS, DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.stats import DIFFERENCE
 
 if TYPE_CHECKING:
@@ -211,12 +211,8 @@ class Profile(ProfileData, Shown):
     def _document(self) -> dict[str, Any]:
         """Return the document; parts of it are those of the profile, not copies."""
         configuration, as_text = jsonable(self.config)
-        known_as_text = self.metadata.get("configuration_as_text", ())
-        as_text = [
-            name
-            for name, value in configuration.items()
-            if name in as_text or (name in known_as_text and isinstance(value, str))
-        ]
+        as_text += self.metadata.get("configuration_as_text", ())
+        as_text = [n for n, v in configuration.items() if n in as_text and isinstance(v, str)]
         metadata = {"timestamp": self.timestamp, **self.metadata, "seed": self.seed}
         metadata.pop("configuration_as_text", None)
         if self.hostname is not None:
@@ -246,12 +242,12 @@ class Profile(ProfileData, Shown):
         records: list[list[Any] | None] = []
         for ends in self.dag_structure["edges"]:
             edge = edges.pop((ends["source"], ends["target"]), None)
-            if edge is None:
-                records.append(None)
-            elif several:
-                records.append([edge.data_fields, edge.size_bytes, edge.wire_bytes, edge.several])
-            else:
-                records.append([edge.data_fields, edge.size_bytes, edge.wire_bytes])
+            record = None
+            if edge is not None:
+                record = [edge.data_fields, edge.size_bytes, edge.wire_bytes]
+                if several:
+                    record.append(edge.several)
+            records.append(record)
         for source, target in edges:
             where = f"{short_repr(source)} -> {short_repr(target)}"
             raise ProfileError(f"dag_structure has no edge {where}", "$.edge_metrics")
@@ -297,14 +293,7 @@ class Profile(ProfileData, Shown):
             metrics=DAGMetrics(
                 # A time that is missing is None.
                 task_metrics=[
-                    TaskMetrics(
-                        entry["task"],
-                        entry["compute_time_ms"],
-                        entry.get("serialize_time_ms"),
-                        entry.get("deserialize_time_ms"),
-                        entry["bytes_in"],
-                        entry["bytes_out"],
-                    )
+                    TaskMetrics(*[entry.get(field) for field in TASK_FIELDS])
                     for entry in data.pop("execution_metrics", ())
                 ],
                 edge_metrics=edge_metrics,

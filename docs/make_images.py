@@ -289,7 +289,7 @@ PICTURES = {
     "notebook-light": Picture(lambda: notebook("light"), width=MEDIUM),
     "notebook-dark": Picture(lambda: notebook("dark"), width=MEDIUM, colours="dark"),
     "terminal-progress": Picture(
-        lambda: typed("run text_index.py:build_dag --rounds 10", "round 6 of 10"), width=MEDIUM
+        lambda: typed("run text_index.py:build_dag --rounds 10", "round 8 of 12"), width=MEDIUM
     ),
     "terminal-run": Picture(
         lambda: typed("run slice_scheduler.py:build_dag --rounds 30 --seed 1 -o slices.json"),

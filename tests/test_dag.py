@@ -95,20 +95,6 @@ def test_dag_refuses_wrong_tasks_and_edges(tasks, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        *((name, "is not a name") for name in (3, None)),
-        *((name, "cannot be a keyword argument") for name in ("", "two words", "class")),
-        *((name, "is reserved by compute()") for name in ("cfg", "self")),
-    ],
-)
-def test_an_edge_cannot_feed_what_is_no_keyword_argument(name, problem):
-    assert refused({"a": constant(x=1), "b": Sink}, [("a", "b", {"x": name})]) == (
-        f"edge 'a' -> 'b': input {name!r} {problem}"
-    )
-
-
-@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         *(

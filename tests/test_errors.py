@@ -90,9 +90,9 @@ def test_a_missing_package_names_its_extra(monkeypatch, case):
 
     error = CycleError([*map(str, range(100_000)), "0"])
     message = str(error)
-    assert len(message) < 1000
+    assert len(message) < 1100
     assert message.startswith("tasks form a cycle: '0' -> '1' -> ")
-    assert message.endswith(" -> '18' -> (99981 more) -> '0'")
+    assert message.endswith(" -> '99999' -> '0'")
     assert len(error.cycle) == 100_001
 
 
@@ -100,8 +100,8 @@ def test_a_missing_package_names_its_extra(monkeypatch, case):
     ("task", "failed", "message"),
     [
         ("a", ["a"], "task 'a' failed: OSError: x"),
-        ("a", "abcdef", "task 'a' failed: OSError: x (and 5 more: 'b', 'c', 'd', 'e', 'f')"),
-        ("a", "abcdefg", "task 'a' failed: OSError: x (and 6 more: 'b', 'c', 'd', 'e', 'f', ...)"),
+        ("a", "ab", "task 'a' failed: OSError: x (so did 'b')"),
+        ("a", "abcdefg", "task 'a' failed: OSError: x (so did 'b', 'c', 'd', 'e', 'f' and 1 more)"),
         (None, ["Beside.task_finished"], "hook Beside.task_finished failed: OSError: x"),
     ],
 )
@@ -208,11 +208,7 @@ def test_a_profile_holds_where_a_task_failed_wherever_it_ran(how):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        ("it's", '"it\'s"'),
-        ("two  blanks\n", r"'two  blanks\n'"),
-        ("\x1b[31m", r"'\x1b[31m'"),
-    ],
+    [("it's", '"it\'s"'), ("two  blanks\n", r"'two  blanks\n'"), ("\x1b[31m", r"'\x1b[31m'")],
 )
 def test_a_short_repr_is_the_repr_on_one_line(value, text):
     assert short_repr(value) == text

@@ -430,22 +430,12 @@ def test_the_file_has_one_record_a_line():
 
 
 @pytest.mark.parametrize("section", ["configuration", "run", "unknown"])
-@pytest.mark.parametrize("depth", [100, 400, 100_000])
-def test_what_is_nested_too_deep_is_a_profile_error(section, depth):
-    document = minimal(run={"state": "complete"}, environment={}, unknown={})
+def test_what_is_nested_too_deep_is_a_profile_error(section):
+    document = minimal(run={"state": "complete"}, unknown={})
     document[section]["x"] = "here"
-    text = json.dumps(document).replace('"here"', "[" * depth + "]" * depth)
-    nested = document[section]["x"] = []
-    for _ in range(depth - 1):
-        nested.append([])
-        (nested,) = nested
-    for load, given_ in ((Profile.loads, text), (Profile.from_dict, document)):
-        try:
-            load(given_)
-        except ProfileError as error:
-            assert "nested too deep" in str(error)  # noqa: PT017  (a shallow one loads)
-        else:
-            assert depth < 1000
+    text = json.dumps(document).replace('"here"', "[" * 100_000 + "]" * 100_000)
+    with pytest.raises(ProfileError, match="nested too deep"):
+        Profile.loads(text)
     document[section]["x"] = document
     with pytest.raises(ProfileError, match="Circular reference"):
         Profile.from_dict(document)

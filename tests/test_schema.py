@@ -193,24 +193,5 @@ def test_messages_are_short_for_large_documents(document):
     error = refusal(document)
     assert len(str(error)) < 500
     assert "task5000" not in "".join(traceback.format_exception(None, error, None))
-    document["node_weights"] = ["x" * 100] * 1000
-    error = refusal(document)
-    assert error.message.startswith("['xxx")
-    assert error.message.endswith("is not of type 'object'")
-    assert len(str(error)) < 400
     for data in (None, 1, "profile", [], [1, 2], math.nan):
         assert refusal(data).path == "$"
-    assert shorten("short") == "short"
-    assert shorten("a" * 1000 + "z" * 1000) == "a" * 150 + " ... " + "z" * 150
-
-
-def test_json_path_spells_keys_and_indices():
-    for parts, path in (
-        ([], "$"),
-        (["execution_metrics", 3, "bytes_in"], "$.execution_metrics[3].bytes_in"),
-        (["edge_weights", "a->b"], "$.edge_weights['a->b']"),
-        (["node_weights", "it's"], '$.node_weights["it\'s"]'),
-        (["node_weights", "3"], "$.node_weights['3']"),
-        (["node_weights", ""], "$.node_weights['']"),
-    ):
-        assert json_path(parts) == path

@@ -112,17 +112,14 @@ class Samples:
         >>> samples.of("a", "wall_ms"), samples.of("a", "cpu_ms")
         ([1.5], [])
         """
-        return self._values(self.tasks, task, quantity)
+        return self._measured(self.tasks.get(task, {}), quantity)
 
     def of_edge(self, edge: str, quantity: str) -> list[Any]:
         """Return the values of an edge, ``"source->target"``, as :meth:`of` those of a task."""
-        return self._values(self.edges, edge, quantity)
+        return self._measured(self.edges.get(edge, {}), quantity)
 
-    def _values(
-        self, rows: Mapping[str, Mapping[str, Sequence[Any]]], name: str, quantity: str
-    ) -> list[Any]:
-        values = rows.get(name, {}).get(quantity, ())
-        return measured_of(counting(self.rounds, quantity), values)
+    def _measured(self, columns: Mapping[str, Sequence[Any]], quantity: str) -> list[Any]:
+        return measured_of(counting(self.rounds, quantity), columns.get(quantity, ()))
 
 
 class TimelineRow(NamedTuple):
@@ -183,14 +180,7 @@ class Timeline:
             records = [record for record in records if record[1] == round]
         if tuple(self.columns) == TimelineRow._fields:
             return [TimelineRow._make(record) for record in records]
-        places = [
-            self.columns.index(name) if name in self.columns else None
-            for name in TimelineRow._fields
-        ]
-        return [
-            TimelineRow._make([None if k is None else record[k] for k in places])
-            for record in records
-        ]
+        return [TimelineRow(**dict(zip(self.columns, record))) for record in records]
 
 
 class SpanRow(NamedTuple):

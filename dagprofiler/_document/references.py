@@ -57,7 +57,6 @@ def check_references(document: Mapping[str, Any]) -> None:
     _check_order(order, ends)
     _check_tables(document, len(keys))
     _check_samples(document.get("samples", {}))
-    _check_sources(document.get("weight_sources", {}))
 
 
 def _names_of_tasks(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Iterable[Any]]]:
@@ -159,17 +158,6 @@ def _check_samples(samples: Mapping[str, Any]) -> None:
     for path, values in columns:
         if len(values) != rounds:
             raise _error(f"{len(values)} entries for {rounds} rounds", "samples", *path)
-
-
-def _check_sources(sources: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check that each weight is one of its candidates."""
-    for name, entry in sources.items():
-        choice = entry["node_weight"]
-        if choice != "default" and type(entry.get(choice)) not in (int, float):
-            raise _error(
-                f"there is no value for {short_repr(choice)} here",
-                *("weight_sources", name, "node_weight"),
-            )
 
 
 def _check_distinct(what: str, names: Sequence[Any], *path: str) -> None:

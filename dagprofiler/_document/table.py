@@ -198,9 +198,7 @@ class TaskTime(NamedTuple):
 
 def medians_ms(profile: ProfileData) -> dict[str, float]:
     """Return the median of :func:`default_times` of each task that has one."""
-    if profile.samples.tasks or "statistics" in profile.sections:
-        return {name: time.median_ms for name, time in default_times(profile).items()}
-    return {entry.task: entry.compute_time_ms for entry in profile.metrics.task_metrics}
+    return {name: time.median_ms for name, time in default_times(profile).items()}
 
 
 def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> dict[str, TaskTime]:
@@ -216,8 +214,6 @@ def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> d
         if name in entries:
             low_ms, high_ms = predicted.get(name, (None, None))
             times[name] = TaskTime(entries[name].compute_time_ms, low_ms, high_ms, "wall_ms")
-        if not statistics and not samples.tasks:
-            continue
         summaries = statistics.get(name, {})
         for column in ("corrected_ms", "wall_ms"):
             if column in summaries:
@@ -486,6 +482,8 @@ def _samples(profile: ProfileData) -> Iterator[tuple[Any, ...]]:
                     yield *ends, quantity, i, samples.rounds[i], value
 
 
+_PHASES = ("deserialize", "compute", "serialize")
+
 #: The last moment that is finite in nanoseconds.
 _MAX_MS = sys.float_info.max / 1e7
 
@@ -534,29 +532,23 @@ def task_spans(profile: ProfileData) -> list[TaskSpan]:
         )
     failures, spans = profile.run.tasks, []
     for row in profile.timeline.rows():
-        phases: list[tuple[str, int, int]] = []
-        now = first = None
-        for phase, start_ms, end_ms in (
-            ("deserialize", row.deserialize_start_ms, row.deserialize_end_ms),
-            ("compute", row.compute_start_ms, row.compute_end_ms),
-            ("serialize", row.serialize_start_ms, row.serialize_end_ms),
-        ):
-            if start_ms is None:
-                continue
-            # Whatever a file says, phases follow one another.
-            start = moment_ns(start_ms) if now is None else max(now, moment_ns(start_ms))
-            first = start if first is None else first
-            now = start if end_ms is None else max(start, moment_ns(end_ms))
-            # Without a duration it could as well lie in the next span.
-            if now > start:
-                phases.append((phase, start, now))
-        if first is not None and now is not None:
-            failure = failures.get(row.task)
-            if failure is not None and failure.get("round", 0) != row.round:
-                failure = None
-            # An arrow must find its span.
-            end, where = max(now, first + 1), (row.task, row.round, tuple(phases))
-            spans.append(TaskSpan(first, end, *where, row.ready_ms, row.worker, failure))
+        # Those that follow the name, the round, the worker and the time at which it was ready.
+        moments = [None if ms is None else moment_ns(ms) for ms in row[4:]]
+        known = [moment for moment in moments if moment is not None]
+        if not known:
+            continue
+        # Without a duration a phase could as well lie in the next span.
+        phases = [
+            (phase, start, end)
+            for phase, start, end in zip(_PHASES, moments[::2], moments[1::2])
+            if start is not None and end is not None and end > start
+        ]
+        failure = failures.get(row.task)
+        if failure is not None and failure.get("round", 0) != row.round:
+            failure = None
+        # An arrow must find its span.
+        end, where = max(known[-1], known[0] + 1), (row.task, row.round, tuple(phases))
+        spans.append(TaskSpan(known[0], end, *where, row.ready_ms, row.worker, failure))
     return spans
 
 

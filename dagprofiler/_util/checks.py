@@ -67,8 +67,7 @@ def integer(
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     number = int(value) if is_integer else None
     if number is None or not least <= number <= (_INTEGERS - 1 if most is None else most):
-        upper = "2**63 - 1" if most == _INTEGERS - 1 else most
-        limits = f"of at least {least}" if most is None else f"from {least} to {upper}"
+        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         also = f" or {other}" if other else ""
         raise error(f"{name} must be an integer {limits}{also}, got {short_repr(value)}")
     return number

@@ -147,13 +147,9 @@ def markup(block: Block) -> Markup:
     rows = [head, *((*row[:-1], coloured(row[-1])) for row in body)]
     table = cut_table(rows, block.what, block.left, block.more)
     if block.title:
-        return details(block.title, table, *notes)
+        head = f"<summary>{text(block.title)}</summary>"
+        return Markup(f"<details>{head}{table}{''.join(notes)}</details>")
     return Markup("".join([table, *notes]))
-
-
-def details(head: str, *parts: str) -> Markup:
-    """Return parts that unfold at a click on their head, without a script."""
-    return Markup(f"<details><summary>{text(head)}</summary>{''.join(parts)}</details>")
 
 
 class Drawing(Shown):

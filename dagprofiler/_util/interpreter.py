@@ -74,19 +74,12 @@ class TaskSpans(NamedTuple):
 
     def shifted(self, seconds: float) -> TaskSpans:
         """Return the same spans, shifted by some seconds."""
-        return TaskSpans(
-            [
-                (
-                    *(number, name, computes),
-                    [
-                        (kind, label, category, start + seconds, end + seconds, *others)
-                        for kind, label, category, start, end, *others in spans
-                    ],
-                )
-                for number, name, computes, spans in self.threads
-            ],
-            self.dropped,
-        )
+        threads = []
+        for number, name, computes, rows in self.threads:
+            spans = [Span(*row) for row in rows]
+            moved = [(*s[:3], s.start + seconds, s.end + seconds, *s[5:]) for s in spans]
+            threads.append((number, name, computes, moved))
+        return TaskSpans(threads, self.dropped)
 
 
 class ThreadSpans:

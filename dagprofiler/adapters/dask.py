@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import cached_property, partial
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -31,9 +31,6 @@ _UNKNOWN = {
 
 #: Classes of nodes, or of their functions, whose results are not in their values.
 _SHUFFLES = {"P2PBarrierTask", "maybe_buffered_partd"}
-
-#: Packages whose iterators compute their items when these are asked for.
-_LAZY = {"builtins", "itertools", "dask", "toolz", "cytoolz"}
 
 
 def _put_together(
@@ -117,25 +114,58 @@ def _converted(
     nodes: Mapping[Any, Any], wanted: Sequence[Any], result: Callable[..., Any]
 ) -> Converted:
     """Return the tasks and edges of the keys that are wanted, and of those they need."""
-    from dask._task_spec import Alias, DataNode
+    needs, literals = _reached(nodes, wanted)
+    names = names_of(needs)
+    # No key is equal to it.
+    names[result], needs[result] = name_of_result({*names.values()}), [*wanted]
+    tasks: dict[str, Task] = {}
+    edges: list[Any] = []
+    for key, name in names.items():
+        arriving, given = [], {}
+        for needed in needs[key]:
+            source = _behind(needed, nodes)
+            if source in literals:
+                given[needed] = literals[source]
+            else:
+                arriving.append(needed)
+                edges.append((names[source], name, {"value": "values"}))
+        if key is result:
+            tasks[name] = GatherTask(result, name, arriving, given)
+        else:
+            compute = partial(_computed, nodes[key])
+            tasks[name] = GatherTask(compute, name, arriving, given, source=nodes[key])
+    return Converted(tasks, edges, _UNKNOWN)
 
-    def behind(key: Any) -> Any:
-        """Return the key that an alias stands for."""
-        while type(nodes.get(key)) is Alias and nodes[key].target != key:
-            key = nodes[key].target
-        return key
+
+def _behind(key: Any, nodes: Mapping[Any, Any]) -> Any:
+    """Return the key that an alias stands for."""
+    from dask._task_spec import Alias
+
+    while type(nodes.get(key)) is Alias and nodes[key].target != key:
+        key = nodes[key].target
+    return key
+
+
+def _reached(
+    nodes: Mapping[Any, Any], wanted: Sequence[Any]
+) -> tuple[dict[Any, list[Any]], dict[Any, Any]]:
+    """Return each key that has to be computed to those it needs, and the values of the others.
+
+    A key comes after those it needs.
+    """
+    from dask._task_spec import DataNode
 
     needs: dict[Any, list[Any]] = {}
     literals: dict[Any, Any] = {}
-    elsewhere: dict[Any, None] = {}
-    finished: dict[Any, None] = {}
+    elsewhere: set[Any] = set()
+    finished: dict[Any, list[Any]] = {}
     left = [*reversed(wanted)]
     while left:
-        key = behind(left.pop())
+        key = _behind(left.pop(), nodes)
         if key in needs:
-            finished.setdefault(key)
+            finished.setdefault(key, needs[key])
         elif key not in nodes:
-            elsewhere[key] = None
+            elsewhere.add(key)
         elif type(node := nodes[key]) is DataNode:
             literals[key] = node.value
         elif _shuffles(node):
@@ -147,28 +177,9 @@ def _converted(
         else:
             needs[key] = _needed(node)
             left += [key, *reversed(needs[key])]
-    literals.update(_fetched(elsewhere))
-    names = names_of(finished)
-    # No key is equal to it.
-    names[result], needs[result] = name_of_result({*names.values()}), [*wanted]
-    tasks: dict[str, Task] = {}
-    edges: list[Any] = []
-    fields = {"value": "values"}
-    for key, name in names.items():
-        arriving, given = [], {}
-        for needed in needs[key]:
-            source = behind(needed)
-            if source in literals:
-                given[needed] = literals[source]
-            else:
-                arriving.append(needed)
-                edges.append((names[source], name, fields))
-        if key is result:
-            tasks[name] = GatherTask(result, name, arriving, given)
-        else:
-            compute = partial(_computed, nodes[key])
-            tasks[name] = GatherTask(compute, name, arriving, given, source=nodes[key])
-    return Converted(tasks, edges, _UNKNOWN)
+    if elsewhere:
+        literals.update(_fetched(elsewhere))
+    return finished, literals
 
 
 def _shuffles(node: Any) -> bool:
@@ -189,28 +200,23 @@ def _computed(node: Any, values: Mapping[Any, Any]) -> Any:
     It would compute them in each key that needs them, and many cannot be serialized.
     """
     value = node(values)
-    is_lazy = type(value).__module__.partition(".")[0] in _LAZY
-    return [*value] if is_lazy and isinstance(value, Iterator) else value
+    return [*value] if isinstance(value, Iterator) else value
 
 
-def _fetched(keys: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Return the values of keys that a graph lacks, since a cluster holds them."""
-    client: Any = None
-    if keys:
-        with suppress(ImportError, ValueError):
-            from distributed import Future, default_client
-
-            client = default_client()
-    for key in keys:
-        if client is None or client.asynchronous or key not in client.futures:
-            raise GraphError(
-                f"from_dask(): the graph needs a key {key!r}, and neither it nor a current "
-                "client of Dask has it"
-            )
+def _fetched(keys: set[Any]) -> dict[Any, Any]:
+    """Return the values of keys that a graph lacks, since the current client's cluster has them."""
     try:
-        return client.gather({key: Future(key, client) for key in keys}) if keys else {}
+        from distributed import Future, default_client
+
+        client = default_client()
+        if unknown := keys - client.futures.keys():
+            raise KeyError(*unknown)
+        return dict(client.gather({key: Future(key, client) for key in keys}))
     except Exception as error:
-        raise GraphError(f"from_dask(): a persisted key has failed: {describe(error)}") from error
+        raise GraphError(
+            f"from_dask(): the graph lacks keys that it needs, and the current client of Dask "
+            f"does not give them: {describe(error)}"
+        ) from error
 
 
 def _needed(node: Any) -> list[Any]:
@@ -299,10 +305,15 @@ def profile_dask(client: Any) -> Iterator[Recording]:
         yield recording
     finally:
         try:
-            recording._seen = client.run_on_scheduler(_end, name)  # noqa: SLF001  (one module)
+            seen = client.run_on_scheduler(_end, name)
         except Exception as error:  # noqa: BLE001  (what the block raises is of more interest)
             closed = client.status != "running"
-            recording._lost = "its client was closed" if closed else describe(error)  # noqa: SLF001
+            why = "its client was closed" if closed else describe(error)
+            recording.unavailable = f"the recording of profile_dask() is lost: {why}"
+        else:
+            recording.unavailable = "nothing was computed in the block of profile_dask()"
+            if seen["keys"]:
+                recording.recorded = _profile(**seen)
 
 
 def _begin(name: str, *, dask_scheduler: Any) -> None:
@@ -363,11 +374,10 @@ class Recording:
     """What a cluster of Dask computed in the block of :func:`profile_dask`."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, Any] | None = None
-        #: Why nothing is known at the end.
-        self._lost: str | None = None
+        self.recorded: Profile | None = None
+        self.unavailable = "the profile is available after the block of profile_dask()"
 
-    @cached_property
+    @property
     def profile(self) -> Profile:
         """The profile of all keys that were computed in the block.
 
@@ -380,13 +390,9 @@ class Recording:
         DagProfilerError
             In the block, and if nothing was computed in it or the cluster was lost.
         """
-        if self._lost is not None:
-            raise DagProfilerError(f"the recording of profile_dask() is lost: {self._lost}")
-        if self._seen is None:
-            raise DagProfilerError("the profile is available after the block of profile_dask()")
-        if not self._seen["keys"]:
-            raise DagProfilerError("nothing was computed in the block of profile_dask()")
-        return _profile(**self._seen)
+        if self.recorded is None:
+            raise DagProfilerError(self.unavailable)
+        return self.recorded
 
 
 #: What a recording lacks, beside what Dask's graphs lack.
@@ -428,30 +434,26 @@ def _profile(keys: dict[Any, dict[str, Any]], workers: dict[str, Any], version: 
             if took["action"] == "transfer":
                 moments = (round((took[end] - began_s) * 1e3, 6) for end in ("start", "stop"))
                 transfers.append([name, entry["worker"], took["source"], *moments])
-    before = {source for entry in keys.values() for source in entry["needs"]} - keys.keys()
+    pairs = [(source, target) for target, entry in keys.items() for source in entry["needs"]]
     unknown = dict(_NOT_RECORDED)
-    if before:
+    if before := {source for source, _ in pairs if source not in keys}:
         count = counted(len(before), "key")
         unknown["dag_structure"] = f"{count} that the graph needs had been computed before"
-    repeated = {name: entry["computed"] for name, entry in done.items() if entry["computed"] > 1}
     columns = ["task", "worker", "source", "start_ms", "end_ms"]
-    section = {
+    section: dict[str, Any] = {
         "version": version,
         "keys": {name: str(key) for key, name in names.items()},
         "transfers": {"columns": columns, "records": transfers},
-        **({"computed": repeated} if repeated else {}),
     }
+    repeated = {name: entry["computed"] for name, entry in done.items() if entry["computed"] > 1}
+    if repeated:
+        section["computed"] = repeated
     run = OwnRun(
         executor="dask",
         began_s=began_s,
         epoch_s=began_s,
         fields=dict.fromkeys(entries, "value"),
-        edges=[
-            (names[source], names[target])
-            for target, entry in keys.items()
-            for source in entry["needs"]
-            if source in keys
-        ],
+        edges=[(names[source], names[target]) for source, target in pairs if source in keys],
         done=observed,
         states={name: _state_of(entry) for name, entry in entries.items() if name not in done},
         workers=[

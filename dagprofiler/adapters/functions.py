@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Callable, get_type_hints
+from typing import TYPE_CHECKING, Any, Callable
 
 from dagprofiler.adapters import Converted
 from dagprofiler.errors import DeclarationError, GraphError, describe, did_you_mean, short_repr
@@ -15,9 +15,6 @@ from dagprofiler.task import Task
 
 if TYPE_CHECKING:
     from inspect import Signature
-
-#: Types to others whose values are accepted in their place (PEP 484).
-_PROMOTED = {float: (int,), complex: (int, float), bytes: (bytearray, memoryview)}
 
 
 class _Named:
@@ -184,7 +181,6 @@ def from_functions(
         fields = fields_of(function)
         for field, parameter in fields.items():
             if field in known:
-                _check_types(known[field], function, field)
                 edges.append((field, name, {field: field}))
             elif field not in inputs and parameter.default is parameter.empty:
                 raise GraphError(
@@ -204,22 +200,18 @@ def from_functions(
 
 def _listed(functions: Any) -> list[Callable[..., Any]]:
     """Return the functions of a list, or the public ones that a module defines."""
+    listed: list[Any] = []
     if isinstance(functions, ModuleType):
-        own = functions.__name__
-        listed: list[Any] = [
-            value
-            for name, value in vars(functions).items()
-            if isinstance(value, FunctionType) and value.__module__ == own and name[:1] != "_"
-        ]
-        if not listed:
-            raise DeclarationError(f"from_functions(): module {own!r} defines no public function")
-        return listed
-    if not isinstance(functions, Iterable) or isinstance(functions, (str, bytes)):
+        own = [f for f in vars(functions).values() if isinstance(f, FunctionType)]
+        own = [f for f in own if f.__module__ == functions.__name__]
+        listed = [f for f in own if not f.__name__.startswith("_")]
+    elif isinstance(functions, Iterable) and not isinstance(functions, (str, bytes)):
+        listed = [*functions]
+    if not listed:
         raise DeclarationError(
-            f"from_functions(): expected a module or a list of functions, got "
+            f"from_functions(): expected functions, or a module with public ones, got "
             f"{short_repr(functions)}"
         )
-    listed = list(functions)
     for function in listed:
         if isinstance(function, type) or not hasattr(function, "__name__"):
             what = short_repr(function)
@@ -232,26 +224,3 @@ def place_of(function: Callable[..., Any]) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     name = getattr(function, "__qualname__", None) or repr(function)
     return f"{name}()" if code is None else f"{name}() ({code.co_filename}:{code.co_firstlineno})"
-
-
-def _check_types(source: Callable[..., Any], target: Callable[..., Any], field: str) -> None:
-    """Raise a GraphError if both annotations are classes, and one does not fit the other."""
-    given, expected = _hints(source).get("return"), _hints(target).get(field)
-    if not isinstance(given, type) or not isinstance(expected, type) or Any in (given, expected):
-        return
-    try:
-        fits = issubclass(given, (expected, *_PROMOTED.get(expected, ())))
-    except TypeError:  # a parametrized class, or a protocol that cannot be checked
-        return
-    if not fits:
-        raise GraphError(
-            f"{field!r} is {given.__name__} as {place_of(source)} returns it, and "
-            f"{expected.__name__} as {place_of(target)} takes it"
-        )
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return get_type_hints(function)
-    except Exception:  # noqa: BLE001  (annotations may be anything)
-        return {}

@@ -12,6 +12,7 @@ from typing import Any
 
 from dagprofiler._util import grouped
 from dagprofiler._util.interpreter import HOSTNAME
+from dagprofiler._util.text import some
 from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
 from dagprofiler.errors import (
@@ -28,6 +29,14 @@ from dagprofiler.task import Task
 
 #: What Hamilton's graphs cannot give.
 _UNKNOWN = {"estimated_instructions": "Hamilton's graphs have no cost models"}
+
+_UNKNOWN_OF_RUN = {
+    **_UNKNOWN,
+    **dict.fromkeys(
+        ("size_bytes", "wire_bytes", "bytes_in", "bytes_out"),
+        "Hamilton passes values in one process, and serializes none",
+    ),
+}
 
 
 def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
@@ -48,7 +57,6 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
     with needs_extra("DAG.from_hamilton", "hamilton"):
         from hamilton.driver import Driver
         from hamilton.execution.graph_functions import combine_config_and_inputs
-        from hamilton.node import NodeType
     if not isinstance(driver, Driver):
         raise DeclarationError(
             f"from_hamilton(): expected a hamilton.driver.Driver, got {short_repr(driver)}"
@@ -69,24 +77,15 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
     except Exception as error:
         raise GraphError(f"from_hamilton(): {describe(error)}") from error
     nodes = {node.name: node for node in needed if not node.user_defined}
-    for name, node in nodes.items():
-        if node.node_role in (NodeType.EXPAND, NodeType.COLLECT):
-            raise GraphError(
-                f"from_hamilton(): node {name!r} is Parallelizable or collects one: how many tasks "
-                "it makes is known only when it runs"
-            )
-        if any(map(iscoroutinefunction, (node.callable, *(node.originating_functions or ())))):
-            raise GraphError(f"from_hamilton(): node {name!r} is asynchronous")
-    for name in wanted:
-        if name not in nodes and name not in given:
-            raise GraphError(
-                f"from_hamilton(): no function makes {name!r} with this config, and inputs lack it"
-            )
+    _check_nodes(nodes)
+    if missing := [name for name in wanted if name not in nodes and name not in given]:
+        raise GraphError(
+            f"from_hamilton(): no function makes {missing[0]!r} with this config or is given"
+        )
     result = name_of_result(nodes)
     fields = {name: "value" if field_problem(name) else name for name in nodes}
-    fields[result] = "value"
     needs = {name: [n.name for n in nodes[name].dependencies] for name in sorted(nodes)}
-    needs[result] = wanted
+    needs[result], fields[result] = wanted, "value"
     tasks: dict[str, Task] = {}
     edges: list[Any] = []
     for name, names in needs.items():
@@ -100,6 +99,20 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
         source = (written or (None,))[-1]
         tasks[name] = GatherTask(run, name, arriving, known, output=fields[name], source=source)
     return Converted(tasks, edges, _UNKNOWN)
+
+
+def _check_nodes(nodes: Mapping[str, Any]) -> None:
+    """Raise a GraphError if a node is not one task, or is asynchronous."""
+    from hamilton.node import NodeType
+
+    for name, node in nodes.items():
+        if node.node_role in (NodeType.EXPAND, NodeType.COLLECT):
+            raise GraphError(
+                f"from_hamilton(): node {name!r} is Parallelizable or collects one: how many tasks "
+                "it makes is known only when it runs"
+            )
+        if any(map(iscoroutinefunction, (node.callable, *(node.originating_functions or ())))):
+            raise GraphError(f"from_hamilton(): node {name!r} is asynchronous")
 
 
 def _builder_of(driver: Any) -> Callable[..., Any]:
@@ -154,7 +167,7 @@ def profile_hamilton() -> Any:
 
         def run_before_node_execution(self, *, node_name: str, task_id: Any, **_: Any) -> None:
             if self._run is not None:
-                self._run.begun[node_name, task_id] = perf_counter()
+                self._run.started[node_name, task_id] = perf_counter()
 
         def run_after_node_execution(
             self, *, node_name: str, task_id: str | None, error: Exception | None, **_: Any
@@ -190,53 +203,42 @@ class _Recorded:
         self._needs = needs
         self._epoch_s, self._began_s = time(), perf_counter()
         #: Node, and the part of a dynamic run that it is in, to when it began.
-        self.begun: dict[tuple[str, str | None], float] = {}
+        self.started: dict[tuple[str, str | None], float] = {}
         #: The same to when it ended, in which thread, and its error.
         self.ended: dict[tuple[str, str | None], tuple[float, int, Exception | None]] = {}
         self.succeeded = False
 
     def profile(self) -> Profile:
         """Return the profile of the run."""
-        parts = grouped(self.begun)
+        parts = grouped(self.started)
         missing = [node for node in self._needs if node not in parts]
         if not self.succeeded:
             # They would have come.
             parts.update((node, [None]) for node in missing)
         names = {
-            (node, part): node if not number else f"{node} #{number + 1}"
+            (node, part): f"{node} #{number + 1}" if number else node
             for node in self._needs
             for number, part in enumerate(parts.get(node, ()))
         }
-        threads: dict[int, int] = {}
-        for _, thread, _ in self.ended.values():
-            threads.setdefault(thread, len(threads))
+        threads = {thread: None for _, thread, _ in self.ended.values()}
+        numbers = {thread: number for number, thread in enumerate(threads)}
         done, states, edges = {}, {}, []
-        for (node, part), name in names.items():
-            needs = [
-                (needed, other)
-                for needed in self._needs[node]
-                for other in parts.get(needed, ())
-                # Within a part, or between parts.
-                if other == part or part not in parts[needed]
-            ]
-            edges += [(names[needed], name) for needed in needs]
-            end_s, thread, error = self.ended.get((node, part), (0.0, 0, None))
-            if (node, part) in self.ended and error is None:
-                ends_s = (self.ended[needed][0] for needed in needs if needed in self.ended)
-                ready_s = max(ends_s, default=self._began_s)
-                begun_s = self.begun[node, part]
-                done[name] = Observed(threads[thread], min(ready_s, begun_s), begun_s, end_s, None)
-            elif error is not None:
+        for key, name in names.items():
+            sources = self._sources(*key, parts)
+            edges += [(names[source], name) for source in sources]
+            end_s, thread, error = self.ended.get(key, (0.0, 0, None))
+            if error is not None:
                 states[name] = {"state": "failed", "error": describe(error)}
-            else:
+            elif key not in self.ended:
                 states[name] = {"state": "cancelled"}
-        host = {"host": HOSTNAME, "pid": os.getpid()}
-        sizes = "size_bytes", "wire_bytes", "bytes_in", "bytes_out"
-        why = "Hamilton passes values in one process, and serializes none"
-        unknown = {**_UNKNOWN, **dict.fromkeys(sizes, why)}
+            else:
+                start_s = self.started[key]
+                ends_s = (self.ended[source][0] for source in sources if source in self.ended)
+                ready_s = min(start_s, max(ends_s, default=self._began_s))
+                done[name] = Observed(numbers[thread], ready_s, start_s, end_s, None)
+        unknown = dict(_UNKNOWN_OF_RUN)
         if missing and self.succeeded:
-            names_of_missing = ", ".join(missing)
-            unknown["dag_structure"] = f"not run in this process, or overridden: {names_of_missing}"
+            unknown["dag_structure"] = f"not run in this process, or overridden: {some(missing)}"
         run = OwnRun(
             executor="hamilton",
             began_s=self._began_s,
@@ -245,8 +247,21 @@ class _Recorded:
             edges=edges,
             done=done,
             states=states,
-            workers=[{**host, "thread": thread} for thread in threads],
+            workers=[
+                {"host": HOSTNAME, "pid": os.getpid(), "thread": thread} for thread in threads
+            ],
             unknown=unknown,
             sections={},
         )
         return profile_of(run)
+
+    def _sources(
+        self, node: str, part: str | None, parts: Mapping[str, Sequence[str | None]]
+    ) -> list[tuple[str, str | None]]:
+        """Return what a node needed, within its part of a dynamic run or between parts."""
+        return [
+            (needed, other)
+            for needed in self._needs[node]
+            for other in parts.get(needed, ())
+            if other == part or part not in parts[needed]
+        ]

@@ -93,13 +93,23 @@ def _serve(connection: Connection[Any, Any], parent: int, order: bytes) -> None:
     os.close(null)
     connection.send_bytes(b"")
     try:
-        answer = _packed(_round_of(order))
+        answer = _answer(order)
     except BaseException as error:  # noqa: BLE001  (the waiting process raises it)
         answer = pickle.dumps(portable(error), pickle.HIGHEST_PROTOCOL)
     connection.send_bytes(answer)
 
 
-def _packed(result: RoundResult) -> bytes:
+def _answer(order: bytes) -> bytes:
+    """Run the round of `order`; return its result, pickled."""
+    try:
+        run_once: Callable[[], RoundResult] = pickle.loads(order)
+    except Exception as error:
+        why = f"the new process cannot make the DAG: {describe(error)}; {_HINT}"
+        raise DagProfilerError(f"Rounds(fresh_process=True): {why}") from error
+    result = run_once()
+    failures: Any
+    for failures in (result.results.errors, result.results.rule_failures):
+        failures.update({what: portable(error) for what, error in failures.items()})
     try:
         return pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
@@ -107,19 +117,3 @@ def _packed(result: RoundResult) -> bytes:
             "Rounds(fresh_process=True): the outputs of the sinks, or of what is to be kept, "
             f"cannot travel back by pickle: {describe(error)}"
         ) from error
-
-
-def _round_of(order: bytes) -> RoundResult:
-    """Run a round."""
-    try:
-        run_once: Callable[[], RoundResult] = pickle.loads(order)
-    except Exception as error:
-        raise DagProfilerError(
-            "Rounds(fresh_process=True): the new process cannot make the DAG: "
-            f"{describe(error)}; {_HINT}"
-        ) from error
-    result = run_once()
-    failures: Any
-    for failures in (result.results.errors, result.results.rule_failures):
-        failures.update({what: portable(error) for what, error in failures.items()})
-    return result

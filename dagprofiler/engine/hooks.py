@@ -14,7 +14,6 @@ from dagprofiler.errors import DeclarationError, TraceError, did_you_mean, short
 if TYPE_CHECKING:
     from dagprofiler.engine.log import RunLog, TaskRecord
     from dagprofiler.engine.setup import RunOptions
-    from dagprofiler.measure.pipeline import Contract
     from dagprofiler.profile import Profile
     from dagprofiler.task import Task
 
@@ -35,12 +34,8 @@ class RunInfo:
         The other arguments of :meth:`DAG.run <dagprofiler.DAG.run>`.
     inputs
         Inputs from outside the graph, by task and field, serialized.
-    rules
-        Names of the rules that the run begins with.
     log
         The log of the run, updated while it runs; it numbers the tasks.
-    contracts
-        The contract of each task, by its number.
     """
 
     tasks: Mapping[str, Task]
@@ -48,9 +43,7 @@ class RunInfo:
     config: Config
     options: RunOptions
     inputs: Mapping[str, Mapping[str, Any]]
-    rules: Sequence[str]
     log: RunLog
-    contracts: Sequence[Contract]
 
 
 class Hook:
@@ -157,10 +150,6 @@ class Tracer(Hook):
         self.tracing = Tracing(limit, modules, float(floor_ms))
 
 
-#: The default of ``run(hooks=...)``.
-NO_HOOKS: tuple[Hook, ...] = ()
-
-
 def hooks_of(hooks: Any) -> list[Hook]:
     """Return the argument of ``run(hooks=...)`` as a list, or raise a DeclarationError."""
     if isinstance(hooks, Hook) or not isinstance(hooks, Iterable):
@@ -185,17 +174,15 @@ def check_methods(kind: type[Hook]) -> None:
     Names that override a method of another base class are allowed.
     """
     methods = [name for name in vars(Hook) if name.startswith(_LIKE_HOOKS)]
-    for base in kind.__mro__:
-        if not issubclass(base, Hook) or base.__module__.partition(".")[0] == "dagprofiler":
-            continue
-        for name, value in vars(base).items():
-            if (
-                name.startswith(_LIKE_HOOKS)
-                and isinstance(value, FunctionType)
-                and not any(hasattr(parent, name) for parent in base.__bases__)
-            ):
-                raise DeclarationError(
-                    f"hook {kind.__name__}: {name!r} is not a method of Hook and is never called"
-                    f"{did_you_mean(name, methods)} (methods: {', '.join(methods)}; begin the name "
-                    "of a helper with an underscore)"
-                )
+    others = [base for base in kind.__mro__ if not issubclass(base, Hook)]
+    for name in dir(kind):
+        if (
+            name.startswith(_LIKE_HOOKS)
+            and isinstance(getattr(kind, name), FunctionType)
+            and not any(hasattr(base, name) for base in (Hook, *others))
+        ):
+            raise DeclarationError(
+                f"hook {kind.__name__}: {name!r} is not a method of Hook and is never called"
+                f"{did_you_mean(name, methods)} (methods: {', '.join(methods)}; begin the name "
+                "of a helper with an underscore)"
+            )

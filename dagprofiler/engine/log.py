@@ -248,9 +248,9 @@ class RoundLog:
 
     kind: str
     wiring: Wiring = field(repr=False, compare=False)
-    times: list[float | None] = field(default_factory=list)
-    ran_on: list[int] = field(default_factory=list)
-    wire_bytes: list[int] = field(default_factory=list)
+    times: list[float | None]
+    ran_on: list[int]
+    wire_bytes: list[int]
     payload_bytes: dict[int, int] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
     readings: dict[int, Readings] = field(default_factory=dict)
@@ -385,13 +385,8 @@ class RoundLog:
 
     def by_start(self) -> list[int]:
         """Return the tasks that began, in the order of their starts."""
-        begun = {i: t for i, t in enumerate(self.starts) if t is not None}
+        begun = {i: t for i, t in enumerate(self.times[::6]) if t is not None}
         return sorted(begun, key=begun.__getitem__)
-
-    @property
-    def starts(self) -> list[float | None]:
-        """When each task began; None for those that did not."""
-        return self.times[::6]
 
     @property
     def ends(self) -> list[float | None]:
@@ -464,9 +459,6 @@ class TaskRecord:
         (``compute_start_ms``, ...); None for moments after a failure.
     worker
         The worker that ran it: ``host``, ``pid``, ``thread``; None if it did not start.
-    ready_ms, waited_ms
-        When its last input was available, in milliseconds from the run's start,
-        and the time from then until it started; None if it did not start.
     error
         The error that it raised; None if it succeeded.
     round
@@ -482,8 +474,6 @@ class TaskRecord:
     worker: dict[str, Any] | None
     error: BaseException | None = None
     round: int = 0
-    ready_ms: float | None = None
-    waited_ms: float | None = None
     number: int = -1
 
 
@@ -572,12 +562,6 @@ class RunLog:
         """The rounds that the run was called with."""
         return self.setup.options.rounds
 
-    @property
-    def nodes(self) -> list[str]:
-        """Task names in the order of the argument of the DAG, then those that rules added."""
-        nodes = self.setup.workflow.nodes
-        return [*nodes, *self.wiring.names[len(nodes) :]]
-
     @cached_property
     def timestamp(self) -> str:
         """When the run began, as ISO 8601 text in UTC; of a resumed run the first attempt."""
@@ -614,7 +598,7 @@ class RunLog:
 
     def describe_environment(self, calibrations: Iterable[Calibration]) -> None:
         """Describe the machine, and what the processes that computed had loaded."""
-        self.environment = environment(thorough=self.setup.options.several)
+        self.environment = environment(thorough=self.setup.several)
         for calibration in calibrations:
             self.environment["calibration"] = calibration.to_dict()
         for round_log in self.rounds:
@@ -631,7 +615,6 @@ class RunLog:
         number = next(k for k, other in enumerate(self.rounds) if other is round_log)
         ahead_s = self.ahead_s(round_log.ran_on[i])
         times: Any = [None if t is None else t - ahead_s for t in round_log.times_of(i)]
-        ready_s, started_s = self._ready_s(round_log, i), times[0]
         metrics = None
         if error is None:
             t0, t1, t2, t3, t4, t5 = times
@@ -653,20 +636,8 @@ class RunLog:
             worker=self.workers[round_log.ran_on[i]] if round_log.ran_on[i] >= 0 else None,
             error=error,
             round=number,
-            ready_ms=None if started_s is None else self.since_start_ms([ready_s])[0],
-            waited_ms=None if started_s is None else duration_ms(started_s - ready_s),
             number=i,
         )
-
-    def _ready_s(self, round_log: RoundLog, i: int) -> float:
-        """Return when the last predecessor of a task ended, or else when the round began."""
-        ends: Any = [
-            round_log.times_of(source)[-1] - self.ahead_s(round_log.ran_on[source])
-            for source in self.wiring.predecessors(i)
-        ]
-        # A task that a rule added cannot have been ready before.
-        added_s = round_log.growth.added_s[i] if round_log.growth is not None else 0.0
-        return max([*ends, added_s] if added_s else ends, default=round_log.started_s)
 
     def bytes_in(self, i: int, wire_bytes: Sequence[int]) -> int:
         """Return the serialized length of all inputs of task number `i`, by that of each slot."""

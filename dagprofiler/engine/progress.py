@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import timedelta
 from time import perf_counter
 from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler._document import ProfileData
-from dagprofiler._document.rounds import ALLOCATION, MEASURED
 from dagprofiler._document.table import default_times
 from dagprofiler._util.text import printable
 from dagprofiler.engine.hooks import Hook, RunInfo
@@ -77,11 +77,12 @@ class Progress(Hook):
         self._label = f"{label}: " if label else ""
         self.line: Line = Line(stream or sys.stderr) if beside is None else beside.line
         self._log: RunLog
-        #: The number of rounds, warm-up included; None if nobody knows it.
+        #: The number of rounds, with all that are not measured; None if nobody knows it.
         self._rounds: int | None = None
         #: The round that is under way, its number of tasks, and the work of all and of those done.
         self._round, self._seen, self._whole, self._worked = -1, 0, 0.0, 0.0
-        self._done: set[str] = set()
+        #: The work of each task of the round that is not done.
+        self._left: dict[str, float] = {}
         #: Each running task and when it began.
         self._running: dict[str, float] = {}
         self._began_s = 0.0
@@ -91,9 +92,9 @@ class Progress(Hook):
     def run_started(self, run: RunInfo) -> None:
         """Keep the log of the run, which says how far it is."""
         self._log, self._began_s = run.log, perf_counter()
-        conditions = run.log.conditions
+        setup, conditions = run.log.setup, run.log.conditions
         if isinstance(conditions.n, int):
-            self._rounds = conditions.n + (conditions.warmup or 0)
+            self._rounds = conditions.n + (conditions.warmup or 0) + setup.allocation
 
     def task_started(self, task: str) -> None:
         """Count the task among those that run."""
@@ -105,7 +106,7 @@ class Progress(Hook):
         """Count the task as done."""
         self._look()
         self._running.pop(record.task, None)
-        self._finish(record.task)
+        self._worked += self._left.pop(record.task, 0.0)
         self.line.draw(self)
 
     task_failed = task_finished
@@ -124,30 +125,25 @@ class Progress(Hook):
         is_first, is_new = self._round < 0, len(rounds) - 1 != self._round
         if is_new:
             self._round, self._seen, self._whole, self._worked = len(rounds) - 1, 0, 0.0, 0.0
-            self._done.clear()
-            self._running.clear()
-        if len(names) > self._seen:
-            new, self._seen = names[self._seen :], len(names)
-            self._whole += sum(self._expected.get(name, self._typical) for name in new)
+            self._left, self._running = {}, {}
+        for name in names[self._seen :]:
+            self._left[name] = self._expected.get(name, self._typical)
+            self._whole += self._left[name]
+        self._seen = len(names)
         if is_new:
             # Those that a previous attempt at this run has finished.
             for name, ended_s in zip(names, rounds[-1].ends):
                 if ended_s is not None:
-                    self._finish(name)
+                    self._worked += self._left.pop(name)
         if is_first:
             self._first = self._share() or 0.0
-
-    def _finish(self, task: str) -> None:
-        if task not in self._done:
-            self._done.add(task)
-            self._worked += self._expected.get(task, self._typical)
 
     def _share(self) -> float | None:
         """Return the share of the run that is done, 0 to 1; None if its end is not known."""
         if self._rounds is None:
             return None
         here = self._worked / self._whole if self._whole else 1.0
-        return min(1.0, (self._round + here) / max(self._rounds, self._round + 1))
+        return min(1.0, (self._round + here) / self._rounds)
 
     def _left_s(self, elapsed_s: float) -> float | None:
         """Return the estimated time to the end, in seconds; None if it is not known."""
@@ -166,47 +162,24 @@ class Progress(Hook):
         return f"[{('#' * int(_BAR * share)).ljust(_BAR, '.')}] {words}"
 
     def _parts(self) -> Iterator[str]:
-        yield f"{self._label}{len(self._done):,} of {self._seen:,} tasks"
-        where = self._where()
-        if where:
-            yield where
+        yield f"{self._label}{self._seen - len(self._left):,} of {self._seen:,} tasks"
+        if self._rounds != 1:
+            yield f"round {self._round + 1}" + (f" of {self._rounds}" if self._rounds else "")
         now_s = perf_counter()
         left_s = self._left_s(now_s - self._began_s)
-        left = "" if left_s is None else f", {clock(left_s)} left"
-        yield f"{clock(now_s - self._began_s)}{left}"
+        left = "" if left_s is None else f", {_clock(left_s)} left"
+        yield f"{_clock(now_s - self._began_s)}{left}"
         # A thread of rich reads what the run changes.
         running = list(self._running.items())
         if running:
             name, began_s = running[0]
             more = f" and {len(running) - 1} more" if len(running) > 1 else ""
-            yield f"{printable(name)} for {clock(now_s - began_s)}{more}"
-
-    def _where(self) -> str:
-        """Return the number of the round; nothing for the only one."""
-        kinds, conditions = [log.kind for log in self._log.rounds], self._log.conditions
-        if kinds[-1] == ALLOCATION:
-            return "counting allocations"
-        if kinds[-1] != MEASURED:
-            return f"warm-up {len(kinds)} of {conditions.warmup}"
-        count = kinds.count(MEASURED)
-        if not isinstance(conditions.n, int):
-            return f"round {count}"
-        return f"round {count} of {conditions.n}" if conditions.n > 1 else ""
+            yield f"{printable(name)} for {_clock(now_s - began_s)}{more}"
 
 
-def clock(seconds: float) -> str:
-    """Return a duration as people read it.
-
-    Examples
-    --------
-    >>> clock(3.21), clock(65), clock(7322)
-    ('3.2 s', '1:05', '2:02:02')
-    """
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+def _clock(seconds: float) -> str:
+    """Return a duration as hours, minutes and seconds."""
+    return str(timedelta(seconds=round(seconds)))
 
 
 class Line:

@@ -508,7 +508,6 @@ class Run:
 
     def __init__(self, setup: Setup, hooks: HookCalls, past: Past | None = None) -> None:
         options = setup.options
-        self._setup = setup
         self._hooks = hooks
         self._past = past
         self._instruments = hooks.instruments(setup)
@@ -547,7 +546,7 @@ class Run:
 
     def execute(self) -> Profile:
         """Run all rounds and return the profile; raise as :meth:`step`."""
-        cores = self._setup.options.rounds.busy_cores
+        cores = self.log.setup.options.rounds.busy_cores
         conditions: AbstractContextManager[None] = nullcontext()
         if cores:
             from dagprofiler.measure.busy import busy
@@ -607,10 +606,10 @@ class Run:
 
     def _run_round(self, kind: str) -> None:
         """Run the whole DAG once, here or in another process."""
-        log, setup = self.log, self._setup
+        log, setup = self.log, self.log.setup
         # The last round's outputs are no longer needed, only its measurements.
         self._results, self._outputs = Results(), {}
-        if setup.options.several and setup.options.rounds.collect_garbage is not None:
+        if setup.several and setup.options.rounds.collect_garbage is not None:
             begun = perf_counter()
             gc.collect()
             log.costs.garbage_s += perf_counter() - begun
@@ -619,11 +618,12 @@ class Run:
             return
         current = self._round(kind)
         self._results, log.contracts = current.results, current.contracts
-        seeded = setup.options.seed is not None
+        # Tasks that run elsewhere leave the generators of this process alone.
+        seeds_here = setup.options.seed is not None and setup.options.executor is None
         # A run inside a task does not continue the stream of that task.
         outer = current_stream.set(None)
         try:
-            with generators_restored() if seeded else nullcontext():
+            with generators_restored() if seeds_here else nullcontext():
                 current.run_tasks()
         finally:
             current_stream.reset(outer)
@@ -637,7 +637,7 @@ class Run:
 
     def _round(self, kind: str) -> Round:
         """Return a round that is about to begin."""
-        log, setup, instruments = self.log, self._setup, self._instruments
+        log, setup, instruments = self.log, self.log.setup, self._instruments
         number, traced = len(log.rounds), is_traced(kind, instruments)
         if kind is ALLOCATION:
             from dagprofiler.measure.instruments import COUNT_ALLOCATIONS
@@ -653,11 +653,11 @@ class Run:
             frontier = self._past.frontier(frontier, number)
         log.wiring = wiring = frontier.wiring
         # Each task removes its inputs; another round needs them again.
-        inputs, is_last = setup.given_inputs, not (setup.options.several or setup.allocation)
-        round_log = RoundLog(kind, wiring)
-        round_log.extend(len(wiring.names), len(wiring.owner))
+        inputs, is_last = setup.given_inputs, not (setup.several or setup.allocation)
+        tasks, slots = len(wiring.names), len(wiring.owner)
+        round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
         if instruments is not None:
-            round_log.columns = dict.fromkeys(instruments.columns, "")
+            round_log.columns = dict.fromkeys(instruments.meters.columns, "")
         self._executor.begin(instruments, wiring)
         log.rounds.append(round_log)
         return Round(
@@ -690,12 +690,12 @@ class Run:
         if not is_traced(kind, self._instruments):
             for i in round_log.facts("spans"):
                 round_log.note(i, spans=None)
-        self._keep_results(round_log, self._setup.workflow.contracts)
+        self._keep_results(round_log, self.log.setup.workflow.contracts)
         if self._hooks.hooks:
             names = log.wiring.names
             for i in round_log.by_start():
                 self._hooks.tell("task_started", names[i])
-                error = result.results.errors.get(i)
+                error = self._failed.get(names[i])
                 method = "task_finished" if error is None else "task_failed"
                 self._hooks.tell(method, log.record(round_log, i, error))
         if round_log.complete:
@@ -710,12 +710,12 @@ class Run:
     def _end(self) -> None:
         """Complete the log, make the profile, show it to the hooks, and close them."""
         self._total_up()
-        for name, error in self._failures().items():
-            rules = self._results.rule_failures
-            kind = "task" if self._failed else "rule" if rules else "hook"
-            what = name if kind == "rule" else f"{kind} {short_repr(name)}"
-            self.log.reason = f"{what} failed{self._where}: {describe(error)}"
-            break
+        failures = self._failures()
+        if failures:
+            name, error = next(iter(failures.items()))
+            if name not in self._results.rule_failures:
+                name = f"{'task' if self._failed else 'hook'} {short_repr(name)}"
+            self.log.reason = f"{name} failed{self._where}: {describe(error)}"
         self.profile = self._profile()
         with suppress(HookFailed):
             self._hooks.tell("run_finished", self.profile)
@@ -736,7 +736,7 @@ class Run:
             return
         self._ended = True
         self._executor.close()
-        log, costs, setup = self.log, self.log.costs, self._setup
+        log, costs, setup = self.log, self.log.costs, self.log.setup
         ended_s, started_s = perf_counter(), setup.started
         costs.hooks_s = self._hooks.spent_s
         costs.total_s = costs.earlier_s + ended_s - started_s
@@ -745,7 +745,7 @@ class Run:
         # Neither tracebacks of failures nor the profile keep tasks and inputs alive.
         setup.given_inputs.clear()
         workflow = replace(setup.workflow, tasks=[], contracts=[], dynamic=None)
-        options = RunOptions(rounds=setup.options.rounds, schedule=setup.options.schedule)
+        options = replace(setup.options, inputs=None, executor=None, priorities=None, meters=None)
         log.setup = replace(setup, workflow=workflow, options=options)
 
     def _failures(self) -> dict[str, BaseException]:
@@ -758,14 +758,14 @@ class Run:
     def _profile(self) -> Profile:
         from dagprofiler.engine.sections import Tables
 
-        log, setup = self.log, self._setup
+        log, setup = self.log, self.log.setup
         # All rounds have ended and use one clock; the executor is not needed any more.
         log.ahead_s = SerialExecutor.ahead_s
         order = [log.wiring.names[i] for i in log.wiring.order]
         outputs = {name: self._outputs[name] for name in order if name in self._outputs}
         final = outputs.get(order[-1], {}) if order else {}
         calibrations = asked_for
-        if setup.options.several:
+        if setup.several:
             from dagprofiler.measure.calibrate import calibration_of_process
 
             calibrations = [calibration_of_process(oldest_s=_CALIBRATED_S)]
@@ -789,7 +789,7 @@ def kinds_of_rounds(log: RunLog, past: Past | None) -> Iterator[tuple[str, str]]
     measured = 0
     while log.ended_by is None:
         measured += 1
-        single = not (setup.options.several or setup.allocation)
+        single = not (setup.several or setup.allocation)
         yield MEASURED, "" if single else f" in round {measured}{of_how_many}"
         log.ended_by = _enough(log, measured, perf_counter() - since_s, earlier)
     if setup.allocation:
@@ -833,9 +833,7 @@ def _run_info(log: RunLog) -> RunInfo:
         config=workflow.config,
         options=setup.options,
         inputs={names[i]: values for i, values in setup.given_inputs.items()},
-        rules=workflow.rules,
         log=log,
-        contracts=workflow.contracts,
     )
 
 

@@ -33,16 +33,13 @@ def origins_of(log: RunLog) -> dict[str, Any]:
     fired: list[dict[str, Any]] = []
     never_fired: list[dict[str, Any]] = []
     for number, round_log in enumerate(log.rounds):
-        growth = round_log.growth
-        if growth is None:
+        if round_log.growth is None:
             continue
-        for firing in growth.firings:
-            (at_ms,) = log.since_start_ms([firing.at_s])
-            names = [log.wiring.names[i] for i in firing.tasks]
-            records += [[name, number, firing.rule, at_ms] for name in names]
-            firing_entry = {"round": number, "rule": firing.rule, "at_ms": at_ms}
-            fired.append({**firing_entry, "tasks": len(names)})
-        for rule, why in growth.unfired.items():
+        for rule, at_s, tasks in round_log.growth.firings:
+            (at_ms,) = log.since_start_ms([at_s])
+            records += [[log.wiring.names[i], number, rule, at_ms] for i in tasks]
+            fired.append({"round": number, "rule": rule, "at_ms": at_ms, "tasks": len(tasks)})
+        for rule, why in round_log.growth.unfired.items():
             never_fired.append({"round": number, "rule": rule, "reason": why})
     columns = ["task", "round", "rule", "at_ms"]
     return {"columns": columns, "records": records, "fired": fired, "never_fired": never_fired}
@@ -109,10 +106,11 @@ class Tables:
 
     def dag_structure(self) -> dict[str, Any]:
         """Return the profile's section of that name."""
-        wiring, names = self.log.wiring, self.log.wiring.names
+        wiring, names, nodes = self.log.wiring, self.log.wiring.names, self.log.setup.workflow.nodes
         ends = [divmod(edge, len(names)) for edge in wiring.routes]
         return {
-            "nodes": list(self.log.nodes),
+            # In the order of the argument of the DAG, then those that rules added.
+            "nodes": [*nodes, *names[len(nodes) :]],
             "edges": [
                 {"source": names[source], "target": names[target]} for source, target in ends
             ],
@@ -191,14 +189,14 @@ class Tables:
         medians = []
         for place, task in enumerate(tasks):
             rounds = zip(self._rounds, columns)
-            sizes = sorted(column[place] for one, column in rounds if one.succeeded(task))
+            sizes = sorted(column[place] for log, column in rounds if log.succeeded(task))
             medians.append(sizes[(len(sizes) - 1) // 2] if sizes else 0)
         return medians
 
     @cached_property
     def _wire_bytes(self) -> list[int]:
         """The serialized length of the value in each slot."""
-        return self._sizes(self.log.wiring.owner, [one.wire_bytes for one in self._rounds])
+        return self._sizes(self.log.wiring.owner, [log.wire_bytes for log in self._rounds])
 
     def _total_time_ms(self) -> float:
         """Return the duration of the run; of several rounds the median."""
@@ -215,8 +213,9 @@ class Tables:
         """Return the figures of the tasks that succeeded, in execution order."""
         wiring, given, wire_bytes = self.log.wiring, self.log.given_bytes, self._wire_bytes
         names = wiring.names
-        compute_ms, serialize_ms, deserialize_ms = self._compute_ms, *map(self._phase_ms, (4, 0))
-        tasks, notes = range(len(names)), [one.facts("undeclared_bytes") for one in self._rounds]
+        deserialize_ms, compute_ms = self._phase_ms(0), self._compute_ms
+        serialize_ms = self._phase_ms(4)
+        tasks, notes = range(len(names)), [log.facts("undeclared_bytes") for log in self._rounds]
         undeclared = self._sizes(tasks, [[noted.get(i, 0) for i in tasks] for noted in notes])
         first_input, first_slot, outputs = wiring.first_input, wiring.first_slot, wiring.outputs
         # The bytes of all inputs, and of all slots, before each.
@@ -239,8 +238,8 @@ class Tables:
         """Return what each edge carried whose source succeeded, by source."""
         wiring, names, wire = self.log.wiring, self.log.wiring.names, self._wire_bytes
         payloads = [
-            [one.payload_bytes.get(slot, length) for slot, length in enumerate(one.wire_bytes)]
-            for one in self._rounds
+            [log.payload_bytes.get(slot, length) for slot, length in enumerate(log.wire_bytes)]
+            for log in self._rounds
         ]
         payload, compute_ms = self._sizes(wiring.owner, payloads), self._compute_ms
         edges = []
@@ -315,27 +314,31 @@ class Tables:
         costs, rounds = self.log.costs, self.log.rounds
         in_tasks_s = sum([_in_tasks_s(round_log) for round_log in rounds])
         # Where tasks run elsewhere, measuring them delays no loop.
-        here = [round_log for round_log in rounds if round_log.waited_s is None]
-        measuring_s = sum(one.spent_s("meters_s", "garbage_s", "store_s") for one in here)
-        spent_s = {"prepare_ms": costs.prepare_s, "loop_ms": 0.0, "hooks_ms": costs.hooks_s}
+        measuring_s = sum(
+            round_log.spent_s("meters_s", "garbage_s", "store_s")
+            for round_log in rounds
+            if round_log.waited_s is None
+        )
         growths = [round_log.growth for round_log in rounds if round_log.growth is not None]
-        if growths:
-            spent_s["rules_ms"] = sum(growth.rules_s for growth in growths)
+        rules_s = sum(growth.rules_s for growth in growths)
         # Tasks, measuring them and waiting for them are not overhead of the loop.
-        aside_s = in_tasks_s + measuring_s + costs.garbage_s + sum(spent_s.values())
-        spent_s["loop_ms"] = max(0.0, costs.total_s - aside_s)
-        if self._samples is not None:
-            spent_s["meters_ms"] = sum(round_log.spent_s("meters_s") for round_log in rounds)
-            garbage_s = sum(round_log.spent_s("garbage_s") for round_log in rounds)
-            spent_s["garbage_ms"] = costs.garbage_s + garbage_s
+        aside_s = in_tasks_s + measuring_s + costs.garbage_s
+        aside_s += costs.prepare_s + costs.hooks_s + rules_s
+        loop_s = max(0.0, costs.total_s - aside_s)
+        overhead_s = {"prepare_ms": costs.prepare_s, "loop_ms": loop_s, "hooks_ms": costs.hooks_s}
+        if growths:
+            overhead_s["rules_ms"] = rules_s
         store_s = sum(round_log.spent_s("store_s") for round_log in rounds)
         if store_s:
-            spent_s["journal_ms"] = store_s
+            overhead_s["journal_ms"] = store_s
         if self._samples is not None:
+            garbage_s = sum(round_log.spent_s("garbage_s") for round_log in rounds)
+            overhead_s["meters_ms"] = sum(round_log.spent_s("meters_s") for round_log in rounds)
+            overhead_s["garbage_ms"] = costs.garbage_s + garbage_s
             in_rounds_s = max(0.0, sum(round_log.total_s for round_log in rounds) - in_tasks_s)
-            spent_s["between_rounds_ms"] = max(0.0, spent_s["loop_ms"] - in_rounds_s)
-            spent_s["loop_ms"] -= spent_s["between_rounds_ms"]
-        return {kind: duration_ms(seconds) for kind, seconds in spent_s.items()}
+            overhead_s["between_rounds_ms"] = max(0.0, loop_s - in_rounds_s)
+            overhead_s["loop_ms"] -= overhead_s["between_rounds_ms"]
+        return {kind: duration_ms(seconds) for kind, seconds in overhead_s.items()}
 
     def _states(self) -> dict[str, Any]:
         """Return the tasks that did not succeed in the last round, and their states."""

@@ -130,22 +130,19 @@ class RunOptions:
             if name in passed:
                 passed[name] = check(passed[name])
         options = cls(**passed)
-        return options if _ELSEWHERE.isdisjoint(passed) else options._placed()
-
-    def _placed(self) -> RunOptions:
-        """Return the options with an executor that keeps to the schedule and to time limits."""
-        executor: Any = self.executor
-        if self.schedule is not None:
-            if self.priorities is not None:
+        executor: Any = options.executor
+        if options.schedule is not None:
+            if options.priorities is not None:
                 raise refused("priorities: a schedule has the order of the tasks already")
-            if self.on_error == "finish":
+            if options.on_error == "finish":
                 raise refused("on_error: after a failure the order of a schedule cannot be kept")
             from dagprofiler.executors.pools import PinnedExecutor
 
-            executor = PinnedExecutor(executor, self.schedule)
-        executor = as_executor(executor, self.rounds)
-        timeout_s = time_limit("timeout", self.timeout, executor)
-        return replace(self, executor=executor, timeout=timeout_s)
+            executor = PinnedExecutor(executor, options.schedule)
+        # Executors keep to the schedule and to time limits.
+        executor = as_executor(executor, options.rounds)
+        timeout_s = time_limit("timeout", options.timeout, executor)
+        return replace(options, executor=executor, timeout=timeout_s)
 
     @property
     def several(self) -> bool:
@@ -171,8 +168,6 @@ class RunOptions:
 
 #: The defaults of :meth:`DAG.run <dagprofiler.DAG.run>`.
 _DEFAULTS = {**{option.name: option.default for option in fields(RunOptions)}, "rounds": 1}
-#: Options that say where tasks run, which are checked together.
-_ELSEWHERE = {"executor", "schedule", "timeout"}
 
 
 @dataclass(frozen=True)
@@ -195,8 +190,9 @@ class Setup:
         order.
     orders
         The task numbers of each node of the schedule, in order; empty without a schedule.
-    allocation
-        Whether a pass that counts allocations comes last.
+    several, allocation
+        Whether there is more than one round, warm-up included, and whether a pass that counts
+        allocations comes last.
     started_at
         When the run began, in seconds since 1970.
     started
@@ -211,6 +207,7 @@ class Setup:
     priorities: str | None
     ranked: list[int] | None
     orders: list[list[int]]
+    several: bool
     allocation: bool
     started_at: float
     started: float
@@ -251,6 +248,7 @@ def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -
         priorities=source,
         ranked=ranked,
         orders=orders,
+        several=options.several,
         allocation=instruments is not None and instruments.meters.allocation,
         started_at=started_at,
         started=started,
@@ -321,14 +319,14 @@ def _order(
             if getattr(options, name) is not None:
                 raise refused(f"{name}: not available for a graph that grows")
         return None, None, []
-    is_serial = options.executor is None
-    source, ranked, orders = None, None, list[list[int]]()
     if options.schedule is not None:
-        orders = orders_of(options.schedule, workflow.wiring)
-    elif options.priorities is not None or not is_serial:
-        source, ranked = ranking(workflow.wiring, estimates, options.priorities)
+        return None, None, orders_of(options.schedule, workflow.wiring)
+    is_serial = options.executor is None
+    if is_serial and options.priorities is None:
+        return None, None, []
+    source, ranked = ranking(workflow.wiring, estimates, options.priorities)
     # A serial run takes Kahn's order, and refuses what a concurrent one refuses.
-    return (None, None, []) if is_serial else (source, ranked, orders)
+    return (None, None, []) if is_serial else (source, ranked, [])
 
 
 def ranking(

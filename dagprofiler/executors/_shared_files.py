@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from dagprofiler.errors import describe, refused, short_repr
 from dagprofiler.measure.pipeline import Codec
 from dagprofiler.serializers import FrameList, frames_bytes
 
@@ -131,7 +130,7 @@ class SharedFiles:
 
     Raises
     ------
-    ValidationError
+    OSError
         If it cannot be created.
     """
 
@@ -139,12 +138,7 @@ class SharedFiles:
         from tempfile import mkdtemp
 
         in_memory = within is None and _memory_has_room()
-        place = _MEMORY if in_memory else within
-        try:
-            self.folder = mkdtemp(prefix=_PREFIX, dir=place)
-        except (OSError, TypeError) as error:
-            where = "for temporary files" if place is None else short_repr(place)
-            raise refused(f"executor: folder {where}: {describe(error)}") from error
+        self.folder = mkdtemp(prefix=_PREFIX, dir=_MEMORY if in_memory else within)
         self._lock = _locked(self.folder) if in_memory else None
         if self._lock is not None:
             _locks.add(self._lock)

@@ -115,17 +115,8 @@ class CeleryExecutor(Executor):
         self._options = {} if queue is None else {"queue": queue}
         self._shared_folder = folder
         self._patience_s = patience_s
-        self._backend: Any = None
-        self._shared_files: SharedFiles | None = None
-        self._workers: dict[str, _Worker] = {}
         #: How many workers answered last, including those that take no jobs.
         self._answers = 0
-        self._pending: dict[str, _PendingTask] = {}
-        #: When a worker was last found missing, and why.
-        self._missed = 0.0, ""
-        self._closed = threading.Event()
-        self._changed = threading.Condition()
-        self._taker: threading.Thread | None = None
 
     @property
     def capacity(self) -> int:
@@ -145,12 +136,19 @@ class CeleryExecutor(Executor):
         """
         from celery.backends.base import DisabledBackend
 
+        self._workers: dict[str, _Worker] = {}
+        self._pending: dict[str, _PendingTask] = {}
+        #: When a worker was last found missing, and why.
+        self._missed = 0.0, ""
+        self._closed, self._changed = threading.Event(), threading.Condition()
+        self._taker: threading.Thread | None = None
+        self._shared_files: SharedFiles | None = None
         # Each thread has its own; results arrive at that of the sending thread.
         self._backend = self._app.backend
         if isinstance(self._backend, DisabledBackend):
             raise refused("CeleryExecutor: the app has no result backend: Celery(..., backend=...)")
         self._shared_files = SharedFiles(self._shared_folder)
-        self._workers, deadline_s = {}, monotonic() + self._patience_s
+        deadline_s = monotonic() + self._patience_s
         # Those of a busy machine take long to answer.
         while not self._workers and monotonic() < deadline_s:
             # Stop at as many answers as last time, instead of waiting for others.
@@ -167,7 +165,6 @@ class CeleryExecutor(Executor):
                 f"CeleryExecutor: folder: not all workers can write into {self._shared_folder!r}, "
                 "or it is not the same folder there"
             )
-        self._closed = threading.Event()
         self._taker = self._start(self._take_results)
         self._start(self._watch)
 
@@ -329,7 +326,6 @@ class CeleryExecutor(Executor):
             self._changed.notify_all()
         if self._taker is not None:
             self._taker.join(_JOIN_S)
-            self._taker = None
         left, self._pending = self._pending, {}
         self._revoke([*left])
         for pending in left.values():
@@ -337,7 +333,7 @@ class CeleryExecutor(Executor):
                 pending.result.forget()
         if self._shared_files is not None:
             self._shared_files.close()
-            self._shared_files = self.folder = None
+        self.folder = None
 
 
 def _outcome(result: Any) -> JobResult:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from concurrent.futures import BrokenExecutor, CancelledError, Future
-from contextlib import suppress
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 from threading import Lock
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from dagprofiler._util.checks import integer
-from dagprofiler.errors import needs_extra, refused, short_repr
+from dagprofiler.errors import needs_extra, refused
 from dagprofiler.executors import Executor, running_future, settle
 from dagprofiler.executors.jobs import Job, JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
@@ -101,7 +101,8 @@ class DaskExecutor(Executor):
     MissingExtraError
         If ``distributed`` is not installed.
     ValidationError
-        If an argument has another type or value.
+        If `retries` is not an integer of at least 0; at the start of a run, if the cluster has
+        another version of this library.
 
     Notes
     -----
@@ -116,12 +117,7 @@ class DaskExecutor(Executor):
 
     def __init__(self, client_or_address: Any = None, *, retries: int = 0) -> None:
         with needs_extra("DaskExecutor", "dask"):
-            from distributed import Client
-        if not (client_or_address is None or isinstance(client_or_address, (str, Client))):
-            raise refused(
-                "DaskExecutor: expected a distributed.Client, the address of a scheduler or None, "
-                f"got {short_repr(client_or_address)}"
-            )
+            import distributed  # noqa: F401
         self._client_or_address = client_or_address
         self.retries = integer("DaskExecutor: retries", retries)
         self._client: Any = None
@@ -248,29 +244,23 @@ class DaskExecutor(Executor):
 
     def fetch(self, handle: Any) -> Any:
         """Fetch a value, unless it came with its record."""
-        if isinstance(handle, Held):
-            return handle.frames
-        try:
-            return handle.future.result().frames
-        except CancelledError as error:
-            raise ConnectionError("Dask has lost the output") from error
+        held = handle if isinstance(handle, Held) else handle.future.result()
+        return held.frames
 
     def close(self) -> None:
         """Disconnect from the cluster; end it, if :meth:`open` started it."""
         client, cluster = self._client, self._cluster
+        self._client = self._cluster = None
         with self._lock:
             # Dask cancels futures without references.
             self._sent.clear()
-        self._client = self._cluster = None
         try:
-            # A lost scheduler needs no message.
-            with suppress(Exception):
+            # A lost scheduler needs no message, and there is no client if it could not connect.
+            with suppress(Exception), closing(client):
                 if client.status == "running":
                     client.unsubscribe_topic(TOPIC)
                     client.unsubscribe_topic("all")
                     client.unregister_scheduler_plugin(self._run)
-            if client is not None:
-                client.close()
         finally:
             if cluster is not None:
                 cluster.close()
@@ -312,7 +302,11 @@ class DaskExecutor(Executor):
             self._empty_since = monotonic()
             # Tasks of a worker that is retired, as the cluster shrinks, go to another one.
             for key in () if change.get("expected") else change.get("processing-tasks", ()):
-                self._was_lost(key, f"worker {worker} died")
+                sent = self._sent.get(key)
+                if sent is not None:
+                    sent.lost.append(f"worker {worker} died")
+                    if len(sent.lost) > self.retries:
+                        self._fail(key, ConnectionError(sent.lost[-1]))
         elif action == "add-worker":
             self._workers[worker] = 1
         else:
@@ -326,14 +320,6 @@ class DaskExecutor(Executor):
             sent.future.set_exception(error)
             # Otherwise Dask would retry it.
             sent.in_dask.release()
-
-    def _was_lost(self, key: str, reason: str) -> None:
-        """Record that a job was lost with its worker; fail it after the last attempt."""
-        sent = self._sent.get(key)
-        if sent is not None:
-            sent.lost.append(reason)
-            if len(sent.lost) > self.retries:
-                self._fail(key, ConnectionError(reason))
 
     def _ended(self, in_dask: Any) -> None:
         """Fail a job that ended without sending a result."""

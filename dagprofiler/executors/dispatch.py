@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """How far the clock of other hosts is ahead of this process's, as estimated from tasks.
+    """How far the clock of other hosts is ahead of this process's, as estimated from jobs.
 
-    A task cannot start before it is sent, and its record cannot arrive before it
-    ends. So each task bounds the offset of its worker's clock, and no extra
+    A job cannot start before it is sent, and its result cannot arrive before it
+    ends. So each job bounds the offset of its worker's clock, and no extra
     messages are needed.
 
     Attributes
     ----------
     ahead_s, error_s
-        The estimate in seconds, and its largest error; 0 before the first task.
+        The estimate in seconds, and its largest error; 0 before the first job.
 
     Notes
     -----
-    Cristian, Distributed Computing 3, 1989, with the tasks themselves as the
+    Cristian, Distributed Computing 3, 1989, with the jobs themselves as the
     round trips; drift within a round is neglected.
     """
 
@@ -48,13 +48,13 @@ class Clock:
         self.ahead_s = self.error_s = 0.0
         self._least_s, self._most_s = -inf, inf
 
-    def add_task(self, sent_s: float, times: Sequence[float | None], arrived_s: float) -> None:
-        """Narrow the bounds by the times of a task.
+    def add_job(self, sent_s: float, times: Sequence[float | None], arrived_s: float) -> None:
+        """Narrow the bounds by the times of a job.
 
         Parameters
         ----------
         sent_s, arrived_s
-            When it was sent and when its record arrived, by this process's clock.
+            When it was sent and when its result arrived, by this process's clock.
         times
             The readings of its worker's clock, in order; None for phases not reached.
         """
@@ -107,11 +107,14 @@ class Workers:
             self._clock_of.append(None)
         return self.rows.index(row)
 
-    def add_task(self, number: int, sent_s: float, record: Record, arrived_s: float) -> None:
-        """Learn about a worker's clock from a task that it ran."""
+    def add_job(
+        self, number: int, sent_s: float, records: Sequence[Record], arrived_s: float
+    ) -> None:
+        """Learn about a worker's clock from the tasks of a job that it ran."""
         clock = self._clock_of[number]
         if clock is not None:
-            clock.add_task(sent_s, record.times, arrived_s)
+            times = [moment for record in records for moment in record.times]
+            clock.add_job(sent_s, times, arrived_s)
 
     def ahead_s(self, number: int) -> float:
         """Return by how many seconds a worker's clock is ahead of this process's."""
@@ -462,14 +465,14 @@ class Dispatcher:
             self._is_broken = self._is_broken or isinstance(error, BrokenExecutor)
             self._retry_or_lose(pending.tasks, error)
             return
+        worker = -1
+        if result.worker is not None:
+            worker = self._workers.number_of(result.worker)
+            self._workers.add_job(worker, pending.sent_s, result.records, arrived_s)
         for task, record in zip(pending.tasks, result.records):
             if result.attempts:
                 earlier = self._report.attempts.get(task.number, ())
                 self._report.attempts[task.number] = (*earlier, *result.attempts)
-            worker = -1
-            if result.worker is not None:
-                worker = self._workers.number_of(result.worker)
-                self._workers.add_task(worker, pending.sent_s, record, arrived_s)
             if record.error is None:
                 self._batcher.durations.add_task(task.task.name, task.cls, worker, record)
             self._landed.append((task.number, worker, self._opened(task, record)))

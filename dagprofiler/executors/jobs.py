@@ -226,9 +226,8 @@ def _record_of(task: JobTask, key: str, packed: Any, frames: list[Any], *, alone
         done = perform(call, frames, session.config, streams, instruments, beside=True)
     if instruments is not None:
         instruments.rest()
-    record = Record(*done)
     # Threads of the process that drives the run hand it over as it is.
-    return record if session is packed else _sent(record, task, session)
+    return Record(*done) if session is packed else _sent(done, task, session)
 
 
 def _call_of(task: JobTask, session: Session) -> Any:
@@ -243,18 +242,17 @@ def _call_of(task: JobTask, session: Session) -> Any:
     return call
 
 
-def _sent(record: Record, task: JobTask, session: Session) -> Record:
+def _sent(done: tuple[Any, ...], task: JobTask, session: Session) -> Record:
     """Return the record of a task as it is sent to another process."""
-    if record.error is not None:
+    times, payload_bytes, wire_bytes, encoded, _, error, readings, spans = done
+    if error is not None:
         # It has times up to its failure, and no outputs.
-        failed = not_started(PackedError(record.error))
-        return failed._replace(times=record.times, spans=record.spans)
-    fields = record.frames if task.returns_outputs else task.outputs
+        return not_started(PackedError(error))._replace(times=times, spans=spans)
     frames = {
-        field: in_file_if_large(record.frames[field], session.folder, SHARED_FILE_BYTES)
-        for field in fields
+        field: in_file_if_large(encoded[field], session.folder, SHARED_FILE_BYTES)
+        for field in (encoded if task.returns_outputs else task.outputs)
     }
-    return record._replace(frames=frames, outputs=None)
+    return Record(times, payload_bytes, wire_bytes, frames, None, None, readings, spans)
 
 
 class _ThreadState(threading.local):

@@ -93,13 +93,7 @@ class PoolExecutor(Executor):
         return self._workers
 
     def open(self) -> None:
-        """Create the folder for large values, if the workers can share one.
-
-        Raises
-        ------
-        ValidationError
-            If the folder cannot be used.
-        """
+        """Create the folder for large values, if the workers can share one."""
         if self.starts_workers or self._shared_folder is not None:
             self._shared_files = SharedFiles(self._shared_folder)
             self.folder = self._shared_files.folder

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from dagprofiler._util.checks import integer
-from dagprofiler.errors import describe, needs_extra, refused, short_repr
+from dagprofiler.errors import needs_extra, refused, short_repr
 from dagprofiler.executors import Executor, running_future, settle
 from dagprofiler.executors.jobs import Job, JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
@@ -29,11 +29,6 @@ _SMALL_BYTES = 100_000
 
 #: How long tasks may go on at the end of a run before they are cancelled, in seconds.
 _SETTLED_S = 0.5
-
-_NO_CLIENT = (
-    "Ray Client is not supported: run the program on a node of the cluster, or as a job (ray job "
-    "submit)"
-)
 
 
 class RayExecutor(Executor):
@@ -62,8 +57,8 @@ class RayExecutor(Executor):
     MissingExtraError
         If ``ray`` is not installed.
     ValidationError
-        If an argument has another type or value; at the start of a run, if a cluster
-        that was started for it lacks the resources in `options`.
+        If `retries` is not an integer of at least 0; at the start of a run for Ray Client, or
+        if a cluster that was started for it lacks the resources in `options`.
     """
 
     name = "ray"
@@ -77,14 +72,9 @@ class RayExecutor(Executor):
     ) -> None:
         with needs_extra("RayExecutor", "ray"):
             import ray  # noqa: F401
-        if not (address is None or isinstance(address, str)) or str(address).startswith("ray://"):
-            raise refused(
-                "RayExecutor: address must be that of a cluster or None, got "
-                f"{short_repr(address)}; {_NO_CLIENT}"
-            )
         self._address = address
         self.retries = integer("RayExecutor: retries", retries)
-        self._options = _checked(options)
+        self._options = dict(options or {})
         self._is_ours = False
         self._is_pinned = False
         self._actor: Any = None
@@ -107,12 +97,15 @@ class RayExecutor(Executor):
         import ray
         from ray.util.client import ray as client
 
-        if client.is_connected():
-            raise refused(f"RayExecutor: {_NO_CLIENT}")
+        address = self._address or os.environ.get("RAY_ADDRESS") or ""
+        if client.is_connected() or address.startswith("ray://"):
+            raise refused(
+                "RayExecutor: Ray Client is not supported: run the program on a node of the "
+                "cluster, or as a job (ray job submit)"
+            )
         self._counted_at = 0.0
         if not ray.is_initialized():
             self._is_ours = True
-            address = self._address or os.environ.get("RAY_ADDRESS")
             if address:
                 ray.init(address, logging_level="error")
             else:
@@ -140,9 +133,13 @@ class RayExecutor(Executor):
         self._waiting.add(first)
         future = running_future()
 
+        def received(in_ray: Future[Any]) -> JobResult:
+            result: JobResult = pickle.loads(in_ray.result())
+            return result.replace(lambda k, field, data: references.get((k, field), data))
+
         def ended(in_ray: Future[Any]) -> None:
             self._waiting.discard(first)
-            settle(future, lambda: _with_references(pickle.loads(in_ray.result()), references))
+            settle(future, lambda: received(in_ray))
 
         first.future().add_done_callback(ended)
         return future
@@ -187,11 +184,6 @@ class RayExecutor(Executor):
                     ray.cancel(result)
         self._waiting.clear()
         self._actor = self._perform = None
-
-
-def _with_references(result: JobResult, references: dict[tuple[int, str], Any]) -> JobResult:
-    """Return a result with Ray's reference of each output that stayed in an object store."""
-    return result.replace(lambda k, field, data: references.get((k, field), data))
 
 
 class _Pinned:
@@ -246,22 +238,6 @@ def _slots(options: Mapping[str, Any]) -> int:
     available = ray.cluster_resources()
     fits = [int(available.get(kind, 0) / amount) for kind, amount in needed.items() if amount]
     return min(fits) if fits else int(available.get("CPU", 0))
-
-
-def _checked(options: Any) -> dict[str, Any]:
-    """Return options as Ray takes them, or raise a ValidationError."""
-    import ray
-
-    try:
-        checked = dict(options or {})
-        if checked:
-            ray.remote(**checked)(_perform)
-    except (TypeError, ValueError) as error:
-        raise refused(f"RayExecutor: options: {describe(error)}") from error
-    for name in ("max_retries", "num_returns", "name"):
-        if name in checked:
-            raise refused(f"RayExecutor: options: {name!r} is set by the executor itself")
-    return checked
 
 
 @contextmanager

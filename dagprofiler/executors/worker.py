@@ -167,8 +167,10 @@ class TimeLimitProcess(threading.local):
         process = self.process
         if process is None or not process.is_alive() or self.environment != {**os.environ}:
             self._end()
+            self.environment = {**os.environ}
             try:
-                self._start()
+                self.process, self.connection = spawned(_serve)
+                self.worker = pickle.loads(self.connection.recv_bytes())
             except (EOFError, OSError) as error:
                 raise RuntimeError(
                     "no process can be started for tasks with a time limit; a program whose "
@@ -176,12 +178,6 @@ class TimeLimitProcess(threading.local):
                 ) from error
         self.connection.send_bytes(data)
         received(self.process, self.connection)
-
-    def _start(self) -> None:
-        """Start the process, and wait until it is ready."""
-        self.environment = {**os.environ}
-        self.process, self.connection = spawned(_serve)
-        self.worker = Worker(*pickle.loads(self.connection.recv_bytes()))
 
     def _end(self) -> None:
         """End the process, if there is one, and those that it has started."""
@@ -279,7 +275,7 @@ def _serve(connection: Connection[Any, Any], parent: int) -> None:
     end_with(parent)
     send: Callable[[bytes], None] = connection.send_bytes
     with suppress(EOFError, OSError):
-        send(pickle.dumps(tuple(this_worker())))
+        send(pickle.dumps(this_worker()))
         # With children of its tasks it stays, since its end would wait for theirs.
         while connection.poll(None if active_children() else _IDLE_S):
             perform, inputs = pickle.loads(connection.recv_bytes())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -186,9 +186,18 @@ def graph_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
         "node_weight_provenance": costs.provenance,
         "edge_weight_unit": "bits",
     }
-    edges = _edges(profile)
+    tasks = {
+        row["task"]: {"weight": costs.values.get(row["task"]), **{key: row[key] for key in _TASK}}
+        for row in task_table(profile)
+    }
+    edges = {
+        (row["source"], row["target"]): {"weight": row["size_bits"], **{k: row[k] for k in _EDGE}}
+        for row in edge_table(profile)
+    }
+    tasks = {name: _known(values) for name, values in tasks.items()}
+    edges = {ends: _known(values) for ends, values in edges.items()}
     losses = (*predicted(profile), *left_out(profile, ()))
-    return Graph(_known(attributes), _tasks(profile, costs), edges, costs, losses)
+    return Graph(_known(attributes), tasks, edges, costs, losses)
 
 
 #: Columns of the table of tasks that are attributes.
@@ -197,30 +206,11 @@ _TASK = (
     *("deserialize_time_ms", "bytes_in", "bytes_out"),
 )
 
-
-#: The same of the table of edges; the first is the weight.
-_EDGE = ("size_bits", "size_bytes", "wire_bytes", "data_fields")
-
-
-def _tasks(profile: Profile, costs: Weights) -> dict[str, dict[str, Any]]:
-    table = task_table(profile)
-    rows = zip(table["task"], *(table[key] for key in _TASK))
-    return {
-        name: _known({"weight": costs.values.get(name), **dict(zip(_TASK, values))})
-        for name, *values in rows
-    }
+#: The same of the table of edges.
+_EDGE = ("size_bytes", "wire_bytes", "data_fields")
 
 
-def _edges(profile: Profile) -> dict[tuple[str, str], dict[str, Any]]:
-    table = edge_table(profile)
-    rows = zip(table["source"], table["target"], *(table[key] for key in _EDGE))
-    return {
-        (source, target): _known({"weight": bits, **dict(zip(_EDGE[1:], values))})
-        for source, target, bits, *values in rows
-    }
-
-
-def _known(attributes: dict[str, Any]) -> dict[str, Any]:
+def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if value is not None}
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
-from typing import Any
 
 from dagprofiler._util.checks import choice
 from dagprofiler.errors import FormatError
 from dagprofiler.formats import Export
-from dagprofiler.formats._graph import Graph, GraphExporter, graph_of
+from dagprofiler.formats._graph import GraphExporter, graph_of
 from dagprofiler.profile import Profile
 
 #: Columns of the table of tasks. `weight` is in `weight_unit`.
@@ -59,33 +57,23 @@ class Csv(GraphExporter):
         """
         choice("table", table, ["tasks", "edges"], error=FormatError)
         graph = graph_of(profile, cost, statistic, fill)
-        columns, rows = _tasks(graph) if table == "tasks" else _edges(graph)
         stream = io.StringIO(newline="")
+        columns, other = (TASK_COLUMNS, "edges") if table == "tasks" else (EDGE_COLUMNS, "tasks")
         writer = csv.DictWriter(stream, columns, extrasaction="ignore")
         writer.writeheader()
-        writer.writerows(rows)
-        other = "edges" if table == "tasks" else "tasks"
+        if table == "tasks":
+            unit = {"weight_unit": graph.costs.unit, "weight_source": graph.costs.source}
+            for name, values in graph.tasks.items():
+                writer.writerow({"task": name, **values, **(unit if "weight" in values else {})})
+        else:
+            for (source, target), values in graph.edges.items():
+                row = {"source": source, "target": target, **values}
+                row["size_bits"] = values.get("weight")
+                if "data_fields" in values:
+                    row["data_fields"] = json.dumps(values["data_fields"])
+                writer.writerow(row)
         note = f"the {other} are in another table: table={other!r}"
         return Export(stream.getvalue(), (*graph.losses, note))
-
-
-def _tasks(graph: Graph) -> tuple[tuple[str, ...], Iterator[dict[str, Any]]]:
-    unit = {"weight_unit": graph.costs.unit, "weight_source": graph.costs.source}
-    return TASK_COLUMNS, (
-        {"task": name, **values, **(unit if "weight" in values else {})}
-        for name, values in graph.tasks.items()
-    )
-
-
-def _edges(graph: Graph) -> tuple[tuple[str, ...], Iterator[dict[str, Any]]]:
-    rows = (
-        {"source": source, "target": target, "size_bits": values.get("weight"), **values}
-        for (source, target), values in graph.edges.items()
-    )
-    return EDGE_COLUMNS, (
-        {**row, "data_fields": json.dumps(row["data_fields"])} if "data_fields" in row else row
-        for row in rows
-    )
 
 
 EXPORTER = Csv()

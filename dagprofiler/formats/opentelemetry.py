@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -77,67 +77,78 @@ class _Sender:
         self._tracer = provider.get_tracer("dagprofiler", version)
         self._flush = getattr(provider, "force_flush", lambda: None)
         self._epoch_ns = _epoch_ns(profile.timestamp)
+        self._traced = grouped(((row.task, row.round), row) for row in profile.spans.rows())
+        carried = {
+            (edge.source, edge.target): {
+                "dag.edge.fields": list(edge.data_fields),
+                "dag.edge.size_bytes": edge.size_bytes,
+            }
+            for edge in profile.metrics.edge_metrics
+        }
+        #: Task to its predecessors, with fields and sizes of the edges.
+        self._incoming = grouped(
+            (target, (source, carried.get((source, target), {})))
+            for source, target in edges_of(profile)
+        )
         self._sent = self._ended = 0
 
-    def send(self, everything: Sequence[TaskSpan]) -> int:
+    def send(self, tasks: Sequence[TaskSpan]) -> int:
         """Send the spans of all rounds; return their number."""
-        if not everything:
+        if not tasks:
             return 0
-        nodes, sections = self._profile.dag_structure["nodes"], self._profile.sections
-        attributes = {"dag.tasks": len(nodes), "dag.predicted": "prediction" in sections or None}
-        root = self._span("dag run", None, min(ran.start for ran in everything), attributes)
-        traced = grouped(((row.task, row.round), row) for row in self._profile.spans.rows())
-        for number, of_round in grouped((ran.round, ran) for ran in everything).items():
-            begun = min(ran.start for ran in of_round)
-            round_span = self._span("round", root, begun, {"dag.round": number})
-            self._send_round(of_round, round_span, traced)
-            self._end(round_span, max(ran.end for ran in of_round))
-        self._end(root, max(ran.end for ran in everything))
+        is_predicted = "prediction" in self._profile.sections or None
+        count = len(self._profile.dag_structure["nodes"])
+        attributes = {"dag.tasks": count, "dag.predicted": is_predicted}
+        root = self._span("dag run", None, min(task.start for task in tasks), attributes)
+        for number, of_round in grouped((task.round, task) for task in tasks).items():
+            start = min(task.start for task in of_round)
+            round_span = self._span("round", root, start, {"dag.round": number})
+            self._send_tasks(of_round, round_span)
+            self._end(round_span, max(task.end for task in of_round))
+        self._end(root, max(task.end for task in tasks))
         self._flush()
         return self._sent
 
-    def _send_round(
-        self,
-        of_round: Sequence[TaskSpan],
-        parent: Any,
-        traced: Mapping[tuple[str, int], Sequence[SpanRow]],
-    ) -> None:
+    def _send_tasks(self, tasks: Sequence[TaskSpan], parent: Any) -> None:
+        """Send the spans of the tasks of one round."""
+        by_name = {task.task: task for task in tasks}
         sent: dict[str, Any] = {}
-        incoming = self._incoming()
-        workers = self._profile.timeline.workers
         # In execution order, since a link needs an existing span; files may have any times.
-        of_task = {ran.task: ran for ran in of_round}
-        order = self._profile.dag_structure["execution_order"]
-        for name in order:
-            if name not in of_task:
+        for name in self._profile.dag_structure["execution_order"]:
+            if name not in by_name:
                 continue
-            ran = of_task[name]
-            worker = {} if ran.worker is None else workers[ran.worker]
+            task = by_name[name]
             links = [
                 self._trace.Link(sent[source].get_span_context(), _attributes(attributes))
-                for source, attributes in incoming.get(name, ())
+                for source, attributes in self._incoming.get(name, ())
                 if source in sent
             ]
-            attributes = {"dag.task": name, "dag.round": ran.round, **_of_worker(worker)}
-            span = sent[name] = self._span(name, parent, ran.start, attributes, links)
-            self._send_inside(span, ran, worker, traced.get((name, ran.round), ()))
-            if ran.failure is not None and ran.failure["state"] == "failed":
-                self._mark(span, ran.failure.get("error", ""))
-            self._end(span, ran.end)
+            worker = {} if task.worker is None else self._profile.timeline.workers[task.worker]
+            attributes = {
+                "dag.task": name,
+                "dag.round": task.round,
+                "host.name": worker.get("host"),
+                "process.pid": worker.get("pid"),
+                "thread.id": worker.get("thread"),
+            }
+            span = sent[name] = self._span(name, parent, task.start, attributes, links)
+            self._send_inside(span, task, worker.get("thread"))
+            if task.failure is not None and task.failure["state"] == "failed":
+                self._mark(span, task.failure.get("error", ""))
+            self._end(span, task.end)
 
-    def _send_inside(
-        self, span: Any, ran: TaskSpan, worker: Mapping[str, Any], traced: Iterable[SpanRow]
-    ) -> None:
+    def _send_inside(self, span: Any, task: TaskSpan, thread: int | None) -> None:
         """Send the phases of a task, and the traced spans in them."""
         phases = [
-            (start, end, self._span(name, span, start, {})) for name, start, end in ran.phases
+            (start, end, self._span(name, span, start, {})) for name, start, end in task.phases
         ]
+        rows = self._traced.get((task.task, task.round), ())
         # Spans of different threads are not nested.
-        for of_thread in grouped((row.thread_index, row) for row in traced).values():
+        for of_thread in grouped((row.thread_index, row) for row in rows).values():
             around: list[tuple[int, Any]] = []
             for row in sorted(of_thread, key=lambda row: (row.start_ms, -row.end_ms)):
                 start, end = moment_ns(row.start_ms), moment_ns(row.end_ms)
-                words = _words_of(row, worker)
+                words = _words_of(row, thread)
                 if row.kind in ("instant", "async_instant"):
                     span.add_event(row.name, _attributes(words), self._epoch_ns + start)
                 if row.kind not in ("span", "async"):
@@ -161,18 +172,6 @@ class _Sender:
     def _mark(self, span: Any, error: str) -> None:
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, error))
         span.set_attribute("error.type", error.partition(":")[0])
-
-    def _incoming(self) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-        """Return for each task its predecessors, with fields and sizes of the edges."""
-        carried = {
-            (edge.source, edge.target): {
-                "dag.edge.fields": list(edge.data_fields),
-                "dag.edge.size_bytes": edge.size_bytes,
-            }
-            for edge in self._profile.metrics.edge_metrics
-        }
-        pairs = edges_of(self._profile)
-        return grouped((pair[1], (pair[0], carried.get(pair, {}))) for pair in pairs)
 
     def _span(
         self, name: str, parent: Any, start: int, attributes: Mapping[str, Any], links: Any = ()
@@ -205,22 +204,18 @@ def _epoch_ns(timestamp: str | None) -> int:
     return round(moment.timestamp() * 1e6) * 1000
 
 
-def _of_worker(worker: Mapping[str, Any]) -> dict[str, Any]:
-    named = {"host": "host.name", "pid": "process.pid", "thread": "thread.id"}
-    return {named[key]: value for key, value in worker.items() if key in named}
-
-
-def _words_of(row: SpanRow, worker: Mapping[str, Any]) -> dict[str, Any]:
+def _words_of(row: SpanRow, thread: int | None) -> dict[str, Any]:
     """Return the attributes of what was traced: around what it was, in which thread, its values."""
     name = f"{row.category}.{row.name}"
-    words = {**(row.args or {}), "dag.span.category": row.category}
-    if all(part.isidentifier() for part in name.split(".")):
-        words["code.function.name"] = name
-    words["thread.name"] = row.thread
-    if row.own:
+    is_function = all(part.isidentifier() for part in name.split("."))
+    return {
+        **(row.args or {}),
+        "dag.span.category": row.category,
+        "code.function.name": name if is_function else None,
+        "thread.name": row.thread,
         # Python's number, as that of the task; of others only the system's is known.
-        words["thread.id"] = worker.get("thread")
-    return words
+        "thread.id": thread if row.own else None,
+    }
 
 
 def _attributes(values: Mapping[str, Any]) -> dict[str, Any]:

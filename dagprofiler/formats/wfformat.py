@@ -210,10 +210,9 @@ class WfFormat:
 
 def _imported(profile: Profile) -> _Object | None:
     """Return the instance that a profile was, with the profile's edges; None if it was none."""
-    section = profile.sections.get("imported", {})
-    if section.get("format") != "wfformat" or "document" not in section:
+    document = copy.deepcopy(mapping_in(mapping_in(profile.sections, "imported"), "document"))
+    if first_problem(document, _schema()) is not None:
         return None
-    document: _Object = copy.deepcopy(section["document"])
     tasks = document["workflow"]["specification"]["tasks"]
     if _names(tasks) != profile.dag_structure["nodes"]:
         return None

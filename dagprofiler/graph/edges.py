@@ -8,7 +8,7 @@ from itertools import accumulate
 from keyword import iskeyword
 from typing import Any
 
-from dagprofiler.errors import GraphError, did_you_mean, short_repr
+from dagprofiler.errors import GraphError, did_you_mean, listed, short_repr
 
 #: One field on an edge: its position among the source's outputs, and the target's input.
 Route = tuple[int, str]
@@ -156,13 +156,10 @@ def check_parallel(
     outputs: Sequence[str],
 ) -> None:
     """Raise a GraphError if two edges between the same tasks carry the same field."""
-    where = edge_text(source, target)
-    if first == second:
-        raise GraphError(f"{where} is given twice")
-    common = {position for position, _ in first}.intersection(p for p, _ in second)
-    if common:
-        fields = ", ".join(repr(outputs[position]) for position in sorted(common))
-        raise GraphError(f"{where}: parallel edges both carry {fields}")
+    common = sorted({position for position, _ in first} & {position for position, _ in second})
+    if common or first == second:
+        fields = listed([outputs[position] for position in common]) or "no field"
+        raise GraphError(f"{edge_text(source, target)} is given twice, both times with {fields}")
 
 
 def _split(edge: Any) -> tuple[Any, Any, Any]:
@@ -198,12 +195,7 @@ class Matches:
         self._positions: dict[int, dict[str, int]] = {}
 
     def routes(
-        self,
-        source: Any,
-        target: Any,
-        spec: Any,
-        outputs: tuple[str, ...],
-        inputs: tuple[str, ...],
+        self, source: Any, target: Any, spec: Any, outputs: tuple[str, ...], inputs: tuple[str, ...]
     ) -> tuple[Route, ...]:
         """Return the routes of an edge.
 
@@ -254,7 +246,7 @@ def _explicit(source: str, target: str, spec: Any, outputs: Mapping[str, int]) -
         if not isinstance(field, str) or field not in outputs:
             raise GraphError(
                 f"{where}: field {short_repr(field)} is not an output of {short_repr(source)} "
-                f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"
+                f"(outputs: {listed([*outputs]) or 'none'})"
                 f"{did_you_mean(field, list(outputs))}"
             )
         problem = field_problem(destination)

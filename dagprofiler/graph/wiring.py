@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import (
-    Iterable,
-    Iterator,
-    MutableSequence,
-    Sequence,
-)
+from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from copy import copy
 from heapq import heapify, heappop, heappush
 from itertools import accumulate
@@ -82,10 +77,7 @@ class ReadyTasks:
     """
 
     def __init__(
-        self,
-        below: Rows,
-        ranked: Sequence[int] | None = None,
-        orders: Iterable[Sequence[int]] = (),
+        self, below: Rows, ranked: Sequence[int] | None = None, orders: Iterable[Sequence[int]] = ()
     ) -> None:
         self._below = below
         self._ranked: Sequence[int] = range(len(below)) if ranked is None else ranked

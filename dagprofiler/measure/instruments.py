@@ -14,9 +14,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
 from dagprofiler.measure.machine import versions
-from dagprofiler.measure.meters import ALLOCATION, Selection
+from dagprofiler.measure.meters import ALLOCATION, MeterSet, Selection
 
 if TYPE_CHECKING:
+    from dagprofiler._util.interpreter import Collection
     from dagprofiler.tracing.functions import Tracing
 
 Codec = Callable[[Any], Any]
@@ -85,11 +86,6 @@ class Instrumentation(NamedTuple):
     store: Any = None
     tracing: Tracing | None = None
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns of the meters."""
-        return self.meters.columns
-
     def open(self, *, alone: bool = True) -> Instruments:
         """Return the instruments of the calling thread.
 
@@ -110,11 +106,12 @@ class Instruments:
 
     def __init__(self, instrumentation: Instrumentation, *, alone: bool = True) -> None:
         self._store = instrumentation.store and instrumentation.store()
-        self._tracing = instrumentation.tracing and instrumentation.tracing.open()
-        self._meters = instrumentation.meters.open(alone=alone)
+        self._tracing = instrumentation.tracing
+        #: The task that is traced.
+        self._traced: Collection | None = None
+        self._meters = MeterSet(instrumentation.meters, alone=alone)
         self._metering = False
-        self._hashes = instrumentation.hash_outputs
-        self._collects = instrumentation.collect_garbage
+        self._asked = instrumentation
         self._decode_s: list[float] = []
         self._encode_s: list[float] = []
         self._read: list[Number] = []
@@ -127,7 +124,7 @@ class Instruments:
             begun = perf_counter()
             self._store.begin()
             self._store_s = perf_counter() - begun
-        self._garbage_s = _collect_garbage() if self._collects else 0.0
+        self._garbage_s = _collect_garbage() if self._asked.collect_garbage else 0.0
         self._meters.cost_s = 0.0
         self._decode_s, self._encode_s, self._read = [], [], []
         clocked = [_clocked(decode, self._decode_s) for decode in decoders]
@@ -136,7 +133,7 @@ class Instruments:
     def start(self) -> None:
         """Start tracing and the meters; called just before ``compute()``."""
         if self._tracing is not None:
-            self._tracing.start()
+            self._traced = self._tracing.start()
         # Without meters, the cost of the call would count nowhere.
         if self._meters.columns:
             self._metering = True
@@ -147,8 +144,9 @@ class Instruments:
         if self._metering:
             self._metering = False
             self._read = self._meters.stop(task)
-        if self._tracing is not None:
-            self._tracing.stop()
+        if self._tracing is not None and self._traced is not None:
+            self._tracing.stop(self._traced)
+            self._traced = None
 
     def readings(
         self, encoded: Mapping[str, Any], declared: Sequence[str], why: str | None = None
@@ -168,7 +166,7 @@ class Instruments:
             tuple(self._decode_s),
             tuple([encode_s.get(field) for field in declared]),
             tuple(self._read),
-            _digest(encoded) if self._hashes else None,
+            _digest(encoded) if self._asked.hash_outputs else None,
             self._meters.reasons if why is None else dict.fromkeys(self._meters.columns, why),
             self._meters.cost_s,
             self._garbage_s,
@@ -179,7 +177,7 @@ class Instruments:
 
     def rest(self) -> None:
         """Unfreeze objects, since other code than tasks may run next in this process."""
-        if self._collects:
+        if self._asked.collect_garbage:
             gc.unfreeze()
 
     def close(self) -> None:

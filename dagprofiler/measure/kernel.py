@@ -105,8 +105,6 @@ class SystemCalls:
     ----------
     read
         Reads a number of bytes from a file descriptor.
-    system, machine
-        As ``sys.platform`` and ``os.uname().machine`` name them; None: these.
 
     Raises
     ------
@@ -114,15 +112,10 @@ class SystemCalls:
         If counters cannot be read on such a machine.
     """
 
-    def __init__(
-        self,
-        read: Callable[[int, int], bytes] = os.read,
-        system: str = sys.platform,
-        machine: str | None = None,
-    ) -> None:
-        if system != "linux":
+    def __init__(self, read: Callable[[int, int], bytes] = os.read) -> None:
+        if sys.platform != "linux":
             raise Unavailable("counters are read on Linux only")
-        machine = machine or os.uname().machine
+        machine = os.uname().machine
         # A program of 32 bits has other numbers, and the machine's name does not tell.
         if machine not in _SYSCALL_NUMBERS or sys.maxsize < 2**32:
             raise Unavailable(f"how to read counters is not known for machine {machine!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any
 
@@ -108,16 +109,13 @@ def ask_git() -> None:
     import subprocess
 
     words = ["git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]
-    try:
+    with suppress(OSError, subprocess.SubprocessError):
         checkout = repository(os.getcwd())
-        if not checkout:
-            return
-        changed = subprocess.run(  # noqa: S603  (its words are constants)
-            words, capture_output=True, check=True, timeout=_PATIENCE_S
-        )
-    except (OSError, subprocess.SubprocessError):
-        return
-    checkout["clean"] = not changed.stdout.strip()
+        if checkout:
+            changed = subprocess.run(  # noqa: S603  (its words are constants)
+                words, capture_output=True, check=True, timeout=_PATIENCE_S
+            )
+            checkout["clean"] = not changed.stdout.strip()
 
 
 @cache

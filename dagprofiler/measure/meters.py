@@ -343,9 +343,7 @@ class _HeldLock:
         held_ns = looks.held_ns * max(0.0, 1 - delay_ns / waited_ns) if waited_ns else 0.0
         seen_ns = held_ns + looks.free_ns
         if not seen_ns:
-            others = "other programs had the core at each look at the interpreter's lock"
-            ended = "the task ended before a look at the interpreter's lock"
-            self.reason = others if looks.held_times else ended
+            self.reason = "the task ended before a look at the interpreter's lock had the core"
             return None
         return held_ns / seen_ns * (ended_ns - self._begun_ns) / MILLISECOND_NS
 
@@ -683,10 +681,6 @@ class Selection:
         """The columns of its meters."""
         names = [column_of(name, BUILT_IN[name].unit) for name in self.names]
         return names + [column for column, _ in self.own]
-
-    def open(self, proc: str = "/proc", *, alone: bool = True) -> MeterSet:
-        """Open its meters for this thread, which may be `alone` in its process with tasks."""
-        return MeterSet(self, proc, alone=alone)
 
 
 #: The pass that measures exact allocation. It slows Python down, so its times are not used.

@@ -101,9 +101,6 @@ class Streams:
         key = whole.digest()
         current_stream.set([key, None])
         if self._seed_numpy is not None:
-            restore = _restore.get()
-            if not restore:
-                restore.append(_saved())
             self._seed(int.from_bytes(key, "big"))
             self._twister.gauss_next = None
             self._seed_numpy(key)
@@ -114,31 +111,14 @@ def leave_stream() -> None:
     current_stream.set(None)
 
 
-#: Restores the legacy generators after the run; empty until the run has seeded them.
-_restore: ContextVar[list[Callable[[], None]]] = ContextVar("restore")
-
-
-def _saved() -> Callable[[], None]:
-    """Return a function that restores the present states of both legacy generators."""
-    from dagprofiler.measure._legacy import saved
-
-    python_state, restore_numpy = random.getstate(), saved()
-
-    def restore() -> None:
-        random.setstate(python_state)
-        restore_numpy()
-
-    return restore
-
-
 @contextmanager
 def generators_restored() -> Iterator[None]:
     """Restore the legacy generators after the body, in which a :class:`Streams` seeds them."""
-    restore: list[Callable[[], None]] = []
-    outer = _restore.set(restore)
+    from dagprofiler.measure._legacy import saved
+
+    python_state, restore_numpy = random.getstate(), saved()
     try:
         yield
     finally:
-        _restore.reset(outer)
-        for restore_both in restore:
-            restore_both()
+        random.setstate(python_state)
+        restore_numpy()

@@ -51,8 +51,8 @@ class Rule:
         The predicate: takes a :class:`~dagprofiler.rules.GraphView`, and
         returns a bool. Evaluated again only when something it looked at changed.
     then
-        The body: takes a :class:`~dagprofiler.rules.GraphEditor`, appends to it, and
-        returns None. What it appends is applied whole, or not at all.
+        The body: takes a :class:`~dagprofiler.rules.GraphEditor` and appends to it. What it
+        appends is applied whole, or not at all.
     name
         The rule's name in errors and profiles; by default the body's name.
     adds
@@ -78,7 +78,7 @@ class Rule:
     ...     return {"text": f"{n} is large"}
     >>> large = Rule(
     ...     when=when_output("measure", "n", lambda n: n > 2),
-    ...     then=lambda graph: graph.add_task("report", report, after="measure") and None,
+    ...     then=lambda graph: graph.add_task("report", report, after="measure"),
     ... )
     >>> DAG({"measure": measure}, rules=[large]).run().final_outputs
     {'text': '3 is large'}
@@ -87,7 +87,7 @@ class Rule:
     def __init__(
         self,
         when: Callable[[GraphView], bool],
-        then: Callable[[GraphEditor], None],
+        then: Callable[[GraphEditor], object],
         name: str | None = None,
         adds: Iterable[str] = (),
         reads: Iterable[str | TaskView] = (),
@@ -117,7 +117,7 @@ def rule(
     name: str | None = None,
     adds: Iterable[str] = (),
     reads: Iterable[str | TaskView] = (),
-) -> Callable[[Callable[[GraphEditor], None]], Rule]:
+) -> Callable[[Callable[[GraphEditor], object]], Rule]:
     """Make a rule of the decorated function, its body; parameters as for :class:`Rule`.
 
     Examples
@@ -145,14 +145,12 @@ class Rules:
         The rules, evaluated in this order.
     strict
         Whether a rule that never fires is an error.
-    max_tasks, max_firings
-        How many tasks rules may add, and how often they may fire, in one
-        round; these limits end rules that trigger themselves.
+    max_firings
+        How often rules may fire in one round; this limit ends rules that trigger themselves.
     """
 
     rules: Iterable[Any] = ()
     strict: bool = False
-    max_tasks: int = 1_000_000
     max_firings: int = 100_000
 
     def __post_init__(self) -> None:
@@ -162,9 +160,8 @@ class Rules:
         for rule in self.rules:
             check_rule(rule)
         boolean("Rules: strict", self.strict, error=DeclarationError)
-        for name in ("max_tasks", "max_firings"):
-            limit = integer(f"Rules: {name}", getattr(self, name), error=DeclarationError)
-            object.__setattr__(self, name, limit)
+        most = integer("Rules: max_firings", self.max_firings, error=DeclarationError)
+        object.__setattr__(self, "max_firings", most)
 
 
 class Predicate:

@@ -84,17 +84,22 @@ class RuleQueue:
         return opened
 
     def close(self, rule: OpenRule) -> None:
-        """Remove a rule."""
+        """Remove a rule; the last one left cannot wait for others any more."""
         del self.open[rule.number]
         for word in rule.reads:
             self.readers[word].remove(rule.number)
             if not self.readers[word]:
                 del self.readers[word]
+        if len(self.open) == 1:
+            (last,) = self.open.values()
+            self.wake(last.words)
 
     def count_readers(self, words: Iterable[str]) -> int:
         """Return how many open rules may read outputs of a task with this name and these tags."""
-        readers = [self.readers[word] for word in words if word in self.readers]
-        return len(set().union(*readers)) if readers else 0
+        readers: set[int] = set()
+        for word in words:
+            readers.update(self.readers.get(word, ()))
+        return len(readers)
 
     def wait(self, rule: OpenRule) -> None:
         """Let a rule wait for a change of what it looked at."""
@@ -142,7 +147,6 @@ class GrowingGraph:
         self, given: Wiring, settings: Rules, reader: ContractReader, config: Config
     ) -> None:
         self.wiring = given.growing()
-        self._given = len(given.names)
         self._settings = settings
         self._reader = reader
         self._config = config
@@ -251,9 +255,8 @@ class GrowingGraph:
             return
         begun = perf_counter()
         try:
-            while not self._halted:
-                rule = self._rules.next_awake()
-                if rule is None:
+            for rule in iter(self._rules.next_awake, None):
+                if self._halted:
                     break
                 try:
                     if self._holds(rule):
@@ -285,11 +288,12 @@ class GrowingGraph:
         """Tell whether nothing that the predicate of a rule looked at can change any more."""
         graph = self._graph
         for word in rule.words:
+            # Another rule may add a task of a name that is missing.
+            is_missing = not graph.has(word)
+            if graph.state(word) == PENDING or (is_missing and len(self._rules.open) > 1):
+                return False
             tag = graph.by_tag.get(word)
             if tag is not None and (tag.unfinished or tag.adders > (word in rule.adds)):
-                return False
-            # Another rule may add a task of a name that is missing.
-            if graph.state(word) == PENDING or not graph.has(word):
                 return False
         return True
 
@@ -302,10 +306,8 @@ class GrowingGraph:
                 "(Rules(max_firings=...)); does the rule trigger itself?"
             )
         draft = GraphEditor(self._graph, rule)
-        answer = rule.rule.then(draft)
+        rule.rule.then(draft)
         draft.ended = True
-        if answer is not None:
-            raise DeclarationError(f"its body returned {short_repr(answer)}, expected None")
         first = len(self.wiring.names)
         if draft.new_tasks:
             self._add_tasks(rule, draft)
@@ -390,13 +392,8 @@ class GrowingGraph:
             If they are not; then nothing has changed.
         """
         wiring, current = self.wiring, self._round
-        first, first_slot, limit = len(wiring.names), len(wiring.owner), self._settings.max_tasks
-        grown, tasks = first - self._given, [*draft.new_tasks.values()]
-        if grown + len(tasks) > limit:
-            raise GraphError(
-                f"rules may add {limit} tasks (Rules(max_tasks=...)), and this one adds "
-                f"{len(tasks)} to {grown}; does it trigger itself?"
-            )
+        first, first_slot = len(wiring.names), len(wiring.owner)
+        tasks = [*draft.new_tasks.values()]
         valid = False
         try:
             contracts = self._wire(rule, draft)
@@ -419,7 +416,7 @@ class GrowingGraph:
         current.contracts.extend(contracts)
         self._enter_slots(draft, first)
         for i, name in enumerate(names, first):
-            self._enter(i, draft.new_tags.get(name, ()))
+            self._enter(i, draft.new_tags[name])
         if self._rules.waiting:
             self._rules.wake({ALL, *names}.union(*draft.new_tags.values()))
 
@@ -441,7 +438,7 @@ class GrowingGraph:
                 slots.append(slot)
                 fields.append(field)
                 sources[wiring.owner[slot]] = ()
-            for source, spec in draft.new_edges.get(name, ()):
+            for source, spec in draft.new_edges[name]:
                 number = index.get(source)
                 if number is None:
                     why = self._graph.no_task(source)

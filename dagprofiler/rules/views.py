@@ -354,16 +354,8 @@ class GraphEditor(GraphView):
 
     @property
     def this(self) -> TaskView:
-        """The task whose ``grow()`` is running.
-
-        One task object may have several names in a graph; this is the current one.
-        """
-        rule = self._rule.rule
-        if not isinstance(rule, GrowRule):
-            raise GraphError(
-                "graph.this is available only in grow() of a task, not in the body of a rule"
-            )
-        return self[rule.task]
+        """The task whose ``grow()`` is running, under its name in the graph."""
+        return self[self._rule.rule.task]
 
     def add_task(
         self,
@@ -413,10 +405,7 @@ class GraphEditor(GraphView):
             tags = tuple(dict.fromkeys((*words, *tags)))
         self._check_open(tags)
         self.new_tasks[name] = task
-        if tags:
-            self.new_tags[name] = tags
-        if edges:
-            self.new_edges[name] = edges
+        self.new_tags[name], self.new_edges[name] = tags, edges
         if grows(type(task)):
             self.add_rule(GrowRule(name, task))
 
@@ -430,7 +419,8 @@ class GraphEditor(GraphView):
             raise GraphError(
                 f"{edge_text(source, target)}: the target must be a task that the same body adds"
             )
-        self.new_edges[target] = [*self.new_edges.get(target, ()), (source, fields)]
+        # The tasks of a map share one list.
+        self.new_edges[target] = [*self.new_edges[target], (source, fields)]
 
     def add_rule(self, rule: Any) -> None:
         """Add a rule; it is first evaluated after this body has been applied."""
@@ -566,7 +556,7 @@ def check_rule(rule: Any) -> None:
 def edges_of(after: Any, target: str) -> list[tuple[str, Any]]:
     """Return source and fields of each edge in the argument `after`, or raise a GraphError."""
     if isinstance(after, (str, TaskView)):
-        after = [after]
+        return [(_name_of(after), None)]
     try:
         pairs = [(entry, None) if isinstance(entry, (str, TaskView)) else entry for entry in after]
         return [(_name_of(source), fields) for source, fields in pairs]

@@ -188,12 +188,10 @@ def merge(paths: Any, output: Any = "merged.pfw") -> Merged:
 def _align(sources: Sequence[_Source]) -> list[str]:
     """Align the traces in time; return notes on the alignment."""
     timed = [source for source in sources if source.has_clock]
-    if not timed:
-        return ["no trace has its start time: times are those of the files"] * (len(sources) > 1)
-    first = min(timed, key=lambda source: source.epoch_s)
+    first = min(timed, key=lambda source: source.epoch_s, default=None)
     notes = []
     for source in sources:
-        if not source.has_clock:
+        if first is None or not source.has_clock:
             notes.append(f"{source.path}: has no start time: its times are unchanged")
         elif source is first or (source.boot is not None and source.boot == first.boot):
             source.shift_us = (source.zero_s - first.zero_s) * 1e6
@@ -203,7 +201,7 @@ def _align(sources: Sequence[_Source]) -> list[str]:
                 f"{source.path}: aligned by the time of day: its clock may be another machine's"
             )
     # The time of day may have changed meanwhile.
-    earliest_us = min(source.shift_us for source in timed)
+    earliest_us = min((source.shift_us for source in timed), default=0.0)
     for source in timed:
         source.shift_us -= earliest_us
     return notes

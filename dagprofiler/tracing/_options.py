@@ -73,20 +73,15 @@ class Options:
         If the file's name does not contain the process id, a child process adds it, since
         parent and child may both write.
         """
-        if self.filename is not None:
-            tells_pid = False
-            stem, ending = os.path.splitext(self.filename)
-        else:
-            tells_pid = "pid" in self.filename_include
-            known = {"name": self.name, "hostname": hostname, "pid": str(pid)}
-            parts = [
-                f"{{{_instance_path()}}}" if part == "instance-path" else known[part]
-                for part in self.filename_include
-            ]
-            stem, ending = ".".join(["perfflow", *parts]), ".pfw"
-        if child and not tells_pid:
-            stem = f"{stem}.{pid}"
-        return os.path.abspath(os.path.join(self.directory, stem + ending))
+        parts = {"name": self.name, "hostname": hostname, "pid": str(pid)}
+        if "instance-path" in self.filename_include:
+            parts["instance-path"] = f"{{{_instance_path()}}}"
+        included = [parts[part] for part in self.filename_include]
+        file = self.filename or ".".join(["perfflow", *included, "pfw"])
+        if child and (self.filename or "pid" not in self.filename_include):
+            stem, ending = os.path.splitext(file)
+            file = f"{stem}.{pid}{ending}"
+        return os.path.abspath(os.path.join(self.directory, file))
 
 
 def from_environment(text: str | None) -> tuple[Options, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Callable, NamedTuple, overload
 
@@ -13,8 +13,17 @@ from dagprofiler._util.checks import choice
 from dagprofiler._util.interpreter import recording
 from dagprofiler.errors import TraceError
 from dagprofiler.tracing._recorder import recorder
-from dagprofiler.tracing._spans import Function, decorated, label_of, within, wrapped
-from dagprofiler.tracing._state import clock, in_event_loop, new_id, record
+from dagprofiler.tracing._spans import (
+    Function,
+    clock,
+    decorated,
+    in_event_loop,
+    label_of,
+    new_id,
+    record,
+    within,
+    wrapped,
+)
 
 _POINTCUTS = ("around", "before", "after", "around_async", "before_async", "after_async")
 _SYNC = ("before", "after")
@@ -86,11 +95,9 @@ def sync_event(pointcut: str, name: Any, category: Any) -> None:
     choice("pointcut", pointcut, _SYNC, error=TraceError)
     if recording.off:
         return
-    work = _Work("span", str(name), str(category), threading.get_ident(), str(category), clock())
-    if pointcut == "before":
-        _open.append(work)
-    else:
-        _end(work)
+    place = str(category)
+    work = _Work("span", str(name), place, threading.get_ident(), place, clock())
+    _take(pointcut, work)
 
 
 def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: Any = None) -> None:  # noqa: A002  (PerfFlowAspect's)
@@ -122,14 +129,7 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     args = {"scope": scope} if scope else None
     group = str(category), scope
     work = _Work("async", str(name), str(category), group, place, clock(), args, new_id())
-    if pointcut == "before":
-        _open.append(work)
-    elif pointcut == "after":
-        _end(work, exact=id is not None)
-    else:
-        number = (_matching(work, exact=id is not None) or work).id
-        now = work.start
-        record("async_instant", work.name, work.category, now, now, args, number)
+    _take(pointcut, work, exact=id is not None)
 
 
 def _marking(function: Any, *, pointcut: str, scope: str) -> Any:
@@ -184,20 +184,32 @@ def _matching(work: _Work, *, exact: bool) -> _Work | None:
     return best
 
 
-def _end(work: _Work, *, exact: bool = False) -> None:
-    """Record the open work that matches best, which ends with `work`."""
-    end = work.start
-    while True:
-        begun = _matching(work, exact=exact)
-        # Another thread may just have ended it.
-        with suppress(ValueError):
-            if begun is not None:
-                _open.remove(begun)
-            break
-    if begun is None:
-        record("instant", work.name, work.category, end, end, {"note": "no 'before' came"})
+def _take(pointcut: str, work: _Work, *, exact: bool = False) -> None:
+    """Begin work, end the open work that matches it, or record an instant in that."""
+    now = work.start
+    if pointcut == "before":
+        _open.append(work)
+    elif pointcut == "instant":
+        number = (_matching(work, exact=exact) or work).id
+        record("async_instant", work.name, work.category, now, now, work.args, number)
     else:
-        record(begun.kind, begun.name, begun.category, begun.start, end, begun.args, begun.id)
+        begun = _ended(work, exact=exact)
+        if begun is None:
+            record("instant", work.name, work.category, now, now, {"note": "no 'before' came"})
+        else:
+            record(begun.kind, begun.name, begun.category, begun.start, now, begun.args, begun.id)
+
+
+def _ended(work: _Work, *, exact: bool) -> _Work | None:
+    """Remove and return the open work that matches best."""
+    begun = _matching(work, exact=exact)
+    try:
+        if begun is not None:
+            _open.remove(begun)
+    except ValueError:
+        # Another thread has just ended it.
+        return _ended(work, exact=exact)
+    return begun
 
 
 def _finish() -> None:

@@ -29,7 +29,7 @@ from dagprofiler._util.json import trace_json
 from dagprofiler.errors import TraceError, did_you_mean
 from dagprofiler.tracing._events import SECTION, name_event, span_events
 from dagprofiler.tracing._options import Options, from_environment
-from dagprofiler.tracing._state import clock, forget_thread
+from dagprofiler.tracing._spans import clock, forget_thread
 
 #: Seconds between samples of usage: processor time is counted in steps of up to 10 ms.
 _USAGE_S = 0.01
@@ -169,6 +169,9 @@ class Recorder(Collection):
 
     def make_room(self, spans: ThreadSpans) -> None:
         """Write the spans of all threads, if it is time or if `spans` are many."""
+        if not self.options.enable:
+            spans.rows.clear()
+            return
         now = clock()
         if self._usage is not None:
             spans.rows += self._usage.samples(now)
@@ -183,7 +186,8 @@ class Recorder(Collection):
     def _begin_file(self) -> TraceFile:
         """Choose the file as early as possible: the program may change its directory."""
         pid = os.getpid()
-        is_of_pool = _started_by_multiprocessing()
+        process = imported("multiprocessing.process")
+        is_of_pool = process is not None and process.parent_process() is not None
         if is_of_pool and not self._files:
             # It ends its processes without calling what is registered at exit.
             imported("multiprocessing.util").Finalize(None, self.close, exitpriority=-100)
@@ -203,14 +207,15 @@ class Recorder(Collection):
             return False
         try:
             self._writer = threading.get_ident()
-            self._write_s = -math.inf if self._over else clock() + self.options.interval_s
-            events = self._take()
-            if self.options.enable:
-                self._put(events)
+            self._write_later()
+            self._put(self._take())
             return True
         finally:
             self._writer = None
             self.lock.release()
+
+    def _write_later(self) -> None:
+        self._write_s = -math.inf if self._over else clock() + self.options.interval_s
 
     def _take(self) -> list[str]:
         """Remove the spans of all threads, and return their events."""
@@ -276,7 +281,7 @@ class Recorder(Collection):
                 self._put([], closed=True)
                 self._file, self._failed = None, False
             self._usage = Usage(clock()) if options.cpu_mem_usage else None
-            self._write_s = min(self._write_s, clock() + options.interval_s)
+            self._write_later()
         # The next span looks at all of these.
         self.due_s = -math.inf
         switch()
@@ -285,11 +290,6 @@ class Recorder(Collection):
     def path(self) -> str | None:
         """Where the trace is; None if nothing has been written."""
         return None if self._file is None or self._failed else self._file.path
-
-
-def _started_by_multiprocessing() -> bool:
-    process = imported("multiprocessing.process")
-    return process is not None and process.parent_process() is not None
 
 
 def _boot() -> str | None:

@@ -16,8 +16,7 @@ from dagprofiler._util.checks import number
 from dagprofiler._util.interpreter import SPANS_OF_A_TASK, Collection, recording
 from dagprofiler.errors import TraceError, describe, short_repr
 from dagprofiler.tracing._recorder import switch
-from dagprofiler.tracing._spans import instant
-from dagprofiler.tracing._state import clock, collection_here, record
+from dagprofiler.tracing._spans import clock, collection_here, instant, record
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -222,7 +221,7 @@ class _TaskCollector(FunctionCollector):
 
 
 class Tracing(NamedTuple):
-    """What to record inside of tasks; sent to workers, where :meth:`open` begins.
+    """What to record inside of tasks; sent to workers.
 
     Attributes
     ----------
@@ -238,41 +237,28 @@ class Tracing(NamedTuple):
     modules: tuple[str, ...]
     floor_ms: float
 
-    def open(self) -> OpenTracing:
-        """Return the recorder of the calling thread."""
-        return OpenTracing(self)
-
-
-class OpenTracing:
-    """Records what a Tracer requests in the tasks of one thread."""
-
-    def __init__(self, tracing: Tracing) -> None:
-        self._tracing = tracing
-        self._task: Collection | None = None
-
-    def start(self) -> None:
-        """Begin recording the task that is about to compute in this thread."""
-        self._task = task = collection_here()
-        task.limit = self._tracing.limit
+    def start(self) -> Collection:
+        """Begin recording the task that is about to compute in this thread, and return it."""
+        task = collection_here()
+        task.limit = self.limit
         switch(+1)
-        if self._tracing.modules:
-            collector = _collector(self._tracing.modules, self._tracing.floor_ms)
+        if self.modules:
+            collector = _collector(self.modules, self.floor_ms)
             try:
                 collector.start()
                 task.functions = collector
             except TraceError as error:
                 instant("functions are not recorded", why=str(error))
+        return task
 
-    def stop(self) -> None:
-        """End recording the task, if it was begun."""
-        task, self._task = self._task, None
-        if task is not None:
-            switch(-1)
-            # It may be that of the next task, too.
-            task.limit = SPANS_OF_A_TASK
-            if task.functions is not None:
-                task.functions.stop()
-                task.functions = None
+    def stop(self, task: Collection) -> None:
+        """End recording a task."""
+        switch(-1)
+        # It may be that of the next task, too.
+        task.limit = SPANS_OF_A_TASK
+        if task.functions is not None:
+            task.functions.stop()
+            task.functions = None
 
 
 @lru_cache(maxsize=16)

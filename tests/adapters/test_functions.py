@@ -5,7 +5,6 @@ import pickle
 import re
 from fractions import Fraction
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -56,7 +55,7 @@ def test_inputs_of_functions_are_bound(tmp_path):
     assert profile.final_outputs == {"mean": 3.0}
     assert profile.sections["run"]["bound"]["mean"] == {"numbers": "[1, 2, 5]", "digits": "0"}
     profile.report(tmp_path / "page.html")
-    assert '["digits","0"]' in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '"digits":"0"' in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_options_of_a_function_get_nothing():
@@ -65,10 +64,6 @@ def test_options_of_a_function_get_nothing():
 
     dag = DAG.from_functions([total, spread], inputs={"numbers": [3], "by": 4})
     assert dag.run().outputs == {"spread": {"spread": (3, 2, 4, {})}}
-
-
-def takes_total(total: str):
-    return total
 
 
 def spread(*numbers):
@@ -86,7 +81,6 @@ async def later():
         ([mean, total, numbers], {"numbrs": 1}, GraphError, ["'numbrs'", "'numbers'"]),
         ([total, numbers], {"total": 1}, GraphError, ["'total'", "test_functions.py", "inputs"]),
         ([total, eval("lambda: 1"), eval("lambda: 2")], {}, GraphError, ["'<lambda>'", "<string>"]),
-        ([total, takes_total, numbers], {}, GraphError, ["int", "str", "total()", "takes_total()"]),
         ([spread], {"numbers": 1}, DeclarationError, ["spread()", "*numbers"]),
         ([later], {}, DeclarationError, ["later()", "returns"]),
         ([max], {}, DeclarationError, ["max()"]),
@@ -103,15 +97,6 @@ def test_from_functions_names_the_culprits(functions, inputs, error, words):
     with pytest.raises(error) as caught:
         DAG.from_functions(functions, inputs=inputs)
     assert not [word for word in words if word not in str(caught.value)]
-
-
-@pytest.mark.parametrize("annotation", [Any, "Unknown", "list[int]", "float", "int | str"])
-def test_annotations_that_do_not_contradict_are_left_alone(annotation):
-    def takes(total):
-        return total
-
-    takes.__annotations__["total"] = annotation
-    assert DAG.from_functions([total, takes], inputs={"numbers": [1]}).run().final_outputs
 
 
 def test_a_cycle_of_functions_is_named():
@@ -131,11 +116,9 @@ HALF = Fraction(1, 2)
 @pytest.mark.parametrize(
     ("value", "equal", "other"),
     [
-        ([1, 2], [1, 2], [1, 3]),
         # Equal values may be pickled in other ways.
         ([HALF, HALF], [Fraction(1, 2), Fraction(1, 2)], [HALF, 1]),
         (range(1, 10), range(1, 10), range(2, 10)),
-        ([*range(9999)], [*range(9999)], [*range(1, 9999)]),
     ],
 )
 def test_a_journal_compares_bound_values(tmp_path, value, equal, other):

@@ -29,20 +29,10 @@ def test_what_run_takes_becomes_rounds():
     assert (alone.collect_garbage, alone.check_outputs) == ("tasks", True)
 
 
-@pytest.mark.parametrize(
-    ("rounds", "warmup"),
-    [
-        (Rounds(1), 0),
-        (Rounds(2), 2),
-        (Rounds("auto"), 2),
-        (Rounds(6, fresh_process=True), 0),
-        (Rounds(1, warmup=1), 1),
-        (Rounds(6, warmup=0), 0),
-        (Rounds(6, warmup=5, fresh_process=True), 5),
-    ],
-)
-def test_two_rounds_warm_up_unless_there_is_nothing_to_warm(rounds, warmup):
-    assert rounds.warmup == warmup
+def test_two_rounds_warm_up_unless_there_is_nothing_to_warm():
+    assert [Rounds(n).warmup for n in (1, 2, "auto")] == [0, 2, 2]
+    assert [Rounds(6, w, fresh_process=True).warmup for w in (None, 5)] == [0, 5]
+    assert [Rounds(n, warmup=w).warmup for n, w in ((1, 1), (6, 0))] == [1, 0]
 
 
 INTEGER, HUGE = "must be an integer of at least", 10**400

@@ -62,20 +62,6 @@ def test_hooks_receive_the_run_and_records_of_tasks():
     phases = dict(zip(timeline["columns"], timeline["records"][1]))
     assert phases.items() >= record.phases.items()
     assert list(record.phases) == timeline["columns"][4:]
-    waited_ms = phases["deserialize_start_ms"] - phases["ready_ms"]
-    assert record.ready_ms == phases["ready_ms"]
-    assert record.waited_ms == pytest.approx(waited_ms, abs=1e-5)
-
-
-def test_a_hook_sees_the_record_of_a_failure():
-    notes = Notes()
-    error = failure(DAG({"a": FAILS}), hooks=[notes])
-    record = notes.got["task_failed"]
-    assert (record.task, record.state, record.metrics) == ("a", "failed", None)
-    assert record.error is error.__cause__
-    assert notes.got["run_finished"] is error.profile
-    assert record.phases["compute_start_ms"] is not None
-    assert record.phases["serialize_start_ms"] is None
 
 
 @pytest.mark.parametrize("hook", [Hook, None, "hook", object()])
@@ -112,12 +98,18 @@ def test_a_hook_that_raises_ends_the_run(method):
 
 
 def test_a_hook_that_raises_about_a_failure_leaves_it_first():
-    error = failure(DAG({"a": FAILS}), hooks=[Notes(fails_in="task_failed")])
+    notes = Notes(fails_in="task_failed")
+    error = failure(DAG({"a": FAILS}), hooks=[notes])
+    record = notes.got["task_failed"]
+    assert (record.task, record.state, record.metrics) == ("a", "failed", None)
+    assert record.error is error.__cause__ is error.failures["a"]
+    assert record.phases["compute_start_ms"] is not None
+    assert record.phases["serialize_start_ms"] is None
+    assert notes.got["run_finished"] is error.profile
     assert error.task == "a"
     assert list(error.failures) == ["a", "Notes.task_failed"]
-    assert isinstance(error.__cause__, ValueError)
     assert str(error).startswith("task 'a' failed: ValueError")
-    assert str(error).endswith("(and 1 more: 'Notes.task_failed')")
+    assert str(error).endswith("(so did 'Notes.task_failed')")
 
 
 @task(outputs=["x"])

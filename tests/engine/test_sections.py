@@ -106,6 +106,8 @@ def rounds_of(*walls_s, **options):
 
 STEADY = [10.0, 10.2, 10.4, 10.1, 10.3, 10.5]
 NOISY = [10.0, 12.0, 14.0, 11.0, 13.0, 15.0]
+#: Of a task whose share of the total is just below a hundredth, or just above it.
+LIGHT, WEIGHTY = [wall_s * 0.009 for wall_s in NOISY], [wall_s * 0.011 for wall_s in NOISY]
 WARM = [a_round(99.0, kind=COLD), a_round(50.0, kind=WARM_UP)]
 
 
@@ -115,6 +117,8 @@ WARM = [a_round(99.0, kind=COLD), a_round(50.0, kind=WARM_UP)]
         (rounds_of(STEADY, STEADY), "ab", 0.05, True),
         (rounds_of(STEADY, NOISY), "ab", 0.05, False),
         (rounds_of(STEADY, NOISY), "ab", 0.5, True),
+        (rounds_of([12.3875] * 6, LIGHT), "ab", 0.05, True),
+        (rounds_of([12.3625] * 6, WEIGHTY), "ab", 0.05, False),
         ([*WARM, *rounds_of(STEADY)], "a", 0.05, True),
         # Fewer than six rounds have their smallest and largest values as an interval.
         (rounds_of([1.0] * 2), "a", 0.05, True),
@@ -128,13 +132,6 @@ WARM = [a_round(99.0, kind=COLD), a_round(50.0, kind=WARM_UP)]
 )
 def test_rounds_are_precise_when_every_weighty_task_is(rounds, tasks, precision, precise):
     assert is_precise(log_of(*rounds, tasks=tasks), precision) is precise
-
-
-@pytest.mark.parametrize(("factor", "precise"), [(0.009, True), (0.011, False)])
-def test_light_tasks_do_not_decide_on_precision(factor, precise):
-    light = [wall_s * factor for wall_s in NOISY]
-    heavy = [12.5 - 12.5 * factor] * 6
-    assert is_precise(log_of(*rounds_of(heavy, light)), 0.05) is precise
 
 
 def test_waiting_for_a_core_makes_no_task_imprecise():

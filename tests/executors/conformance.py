@@ -59,22 +59,6 @@ class Here(Executor):
         return pickle.loads(pickle.dumps(job(handles)))
 
 
-def goes_on_from_its_journal(executor, dag, until, directory, asked):
-    """Check that a run that ends early, when a certain task has finished, can be gone on with."""
-    serial = dag.run(**asked)
-    before, after = programs.Follows(until), programs.Follows()
-    with pytest.raises(RunError, match="enough of it"):
-        dag.run(**asked, executor=executor, hooks=[Journal(directory), before])
-    profile = dag.resume(directory, executor=executor, hooks=[after])
-    assert equal(profile.outputs, serial.outputs)
-    assert edge_bytes(profile) == edge_bytes(serial)
-    assert sorted(before.finished + after.finished) == sorted(serial.dag_structure["nodes"])
-    assert profile.sections["run"]["resumed"][0]["tasks"] == len(before.finished)
-    assert Profile.loads(profile.dumps()) == profile
-    # It is all there, and nothing is left to be done.
-    assert equal(dag.resume(directory, executor=executor).outputs, serial.outputs)
-
-
 #: A schedule of :func:`programs.program`.
 PLAN = {"edge": ["draw", "scale2", "scale0", "merge"], "cloud": ["scale1", "last"]}
 
@@ -186,12 +170,30 @@ class Conformance:
             assert record["end_ms"] <= at["compute_end_ms"]
         assert seen == {one: ["step", "waits", "outer"] for one in ran}
 
-    def test_a_run_that_ended_early_goes_on_from_its_journal(self, executor, tmp_path):
-        goes_on_from_its_journal(executor, programs.program(), "scale1", tmp_path, WHOLE)
-
-    def test_a_graph_that_was_half_grown_grows_on_from_its_journal(self, executor, tmp_path):
-        asked = {"seed": 5, "keep": ["parts", "half[0][1]"]}
-        goes_on_from_its_journal(executor, programs.growing(), "half[1][0]", tmp_path, asked)
+    @pytest.mark.parametrize(
+        ("make", "until", "asked"),
+        [
+            (programs.program, "scale1", WHOLE),
+            (programs.growing, "half[1][0]", {"seed": 5, "keep": ["parts", "half[0][1]"]}),
+        ],
+        ids=["fixed", "half-grown"],
+    )
+    def test_a_run_that_ended_early_goes_on_from_its_journal(
+        self, executor, tmp_path, make, until, asked
+    ):
+        dag = make()
+        serial = dag.run(**asked)
+        before, after = programs.Follows(until), programs.Follows()
+        with pytest.raises(RunError, match="enough of it"):
+            dag.run(**asked, executor=executor, hooks=[Journal(tmp_path), before])
+        profile = dag.resume(tmp_path, executor=executor, hooks=[after])
+        assert equal(profile.outputs, serial.outputs)
+        assert edge_bytes(profile) == edge_bytes(serial)
+        assert sorted(before.finished + after.finished) == sorted(serial.dag_structure["nodes"])
+        assert profile.sections["run"]["resumed"][0]["tasks"] == len(before.finished)
+        assert Profile.loads(profile.dumps()) == profile
+        # It is all there, and nothing is left to be done.
+        assert equal(dag.resume(tmp_path, executor=executor).outputs, serial.outputs)
 
     def test_a_failure_keeps_its_cause_and_what_runs_is_waited_for(self, executor):
         error = failure(programs.failing("raise"), executor, on_error="finish")

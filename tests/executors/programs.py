@@ -86,9 +86,6 @@ class Act(Task):
     def _rest(self):
         time.sleep(0.02)
 
-    def _list(self):
-        return ["a", "b"]
-
     def _raise(self):
         try:
             _divide(1, 0)

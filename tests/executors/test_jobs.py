@@ -13,7 +13,7 @@ import programs
 import pytest
 from conformance import Here, done, failure
 
-from dagprofiler import DAG, ORDER_ONLY, Config, Executor, Rounds, task
+from dagprofiler import DAG, ORDER_ONLY, Config, Rounds, task
 from dagprofiler.errors import SerializationError, WorkerError
 from dagprofiler.executors import dispatch, jobs
 from dagprofiler.measure import pipeline
@@ -97,16 +97,6 @@ def test_a_lost_task_is_named_with_its_reason(batches_of):
     assert "'a' was lost" in str(failure(independent("a"), fetches_none))
 
 
-def test_an_executor_that_is_broken_gets_no_other_job(batches_of):
-    batches_of(1)
-    executor = loses(BrokenExecutor("all gone"))
-    error = failure(independent("bad", "c", "d", "e"), executor, on_error="finish")
-    assert executor.calls == ["open", "bad", "c", "close"]
-    assert error.failures.keys() == {"bad"}
-    states = error.profile.sections["run"]["tasks"]
-    assert states["d"] == states["e"] == {"state": "cancelled"}
-
-
 def finished(result):
     future = Future()
     future.set_result(result)
@@ -128,19 +118,24 @@ def test_an_executor_that_returns_no_job_result_is_an_error(submit, words):
     assert executor.calls == ["open", "close"]
 
 
-@pytest.mark.parametrize("where", ["submit", "check"])
+@pytest.mark.parametrize("where", ["submit", "check", "future"])
 def test_an_executor_that_gives_up_gets_no_other_job(where):
     class Ends(Here):
         def submit(self, job, handles):
             self.calls.append(job.name)
-            return Future() if where == "check" else self.check()
+            future = Future()
+            if where == "submit":
+                self.check()
+            if where == "future":
+                future.set_exception(BrokenExecutor("gone"))
+            return future
 
         def check(self):
-            raise ConnectionError("gone")
+            raise BrokenExecutor("gone")
 
     executor = Ends()
     error = failure(independent("a", "b", "c"), executor, on_error="finish")
-    assert "'a' was lost by its executor: ConnectionError: gone" in str(error.failures["a"])
+    assert "'a' was lost by its executor: BrokenExecutor: gone" in str(error.failures["a"])
     # As many as it was said to take at once.
     assert executor.calls == ["open", "a", "b", "close"]
     assert error.failures.keys() == {"a", "b"}
@@ -224,31 +219,18 @@ def test_after_ctrl_c_jobs_that_have_not_begun_are_cancelled():
     assert [future.cancelled() for future in futures] == [True, True]
 
 
-class Growing(Executor):
-    """Takes one task at first, and more when it has got one."""
-
-    name = "growing"
-    shares_memory = True
-    capacity = 1
-
-    def open(self):
-        self._pool = ThreadPoolExecutor(3)
-
-    def submit(self, job, handles):
-        future = self._pool.submit(job, handles)
-        if self.capacity == 1:
-            self.capacity = 3
-        return future
-
-    def close(self):
-        self._pool.shutdown()
-
-
 def test_an_executor_that_grows_gets_more_tasks_at_once():
     barrier = threading.Barrier(3)
     meets = task(outputs=["x"])(lambda: {"x": barrier.wait(timeout=30) >= 0})
     tasks = {**dict.fromkeys("abc", meets), "d": programs.passes}
-    profile = DAG(tasks, [("c", "d")]).run(executor=Growing())
+
+    def submit(job, handles):
+        executor.capacity = 3
+        return pool.submit(job, handles)
+
+    executor = Here(capacity=1, shares_memory=True, submit=submit)
+    with ThreadPoolExecutor(3) as pool:
+        profile = DAG(tasks, [("c", "d")]).run(executor=executor)
     assert profile.outputs == {"a": {"x": True}, "b": {"x": True}, "d": {"y": True}}
 
 

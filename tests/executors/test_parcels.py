@@ -4,13 +4,11 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import pytest
 from processes import limited_files
 
-from dagprofiler import ValidationError
 from dagprofiler.executors import _shared_files
 from dagprofiler.executors._shared_files import SharedFile, SharedFiles
 from dagprofiler.serializers import FrameList, OutOfBandPickle, PickleSerializer
@@ -23,27 +21,18 @@ def folder():
     made.close()
 
 
-def test_bytes_arrive_as_a_view_for_pickle_and_else_as_bytes(folder):
+def test_values_arrive_as_they_were_sent(folder):
     data = PickleSerializer.dumps(list(range(1000)))
     shared = pickle.loads(pickle.dumps(SharedFile.of(data, folder)))
-    assert type(shared.frames(pickle.loads)) is memoryview
     assert pickle.loads(shared.frames(pickle.loads)) == list(range(1000))
     assert shared.frames(len) == data
-
-
-@pytest.mark.parametrize("protocol", [4, 5])
-def test_a_list_of_frames_arrives_as_one(folder, protocol):
-    value = {"a": np.arange(1000), "b": np.ones((3, 4)), "c": "text"}
-    serializer = OutOfBandPickle()
-    sent = SharedFile.of(serializer.dumps(value), folder)
-    shared = pickle.loads(pickle.dumps(sent, protocol))
+    value, serializer = {"a": np.arange(1000), "b": np.ones((3, 4)), "c": "text"}, OutOfBandPickle()
+    shared = pickle.loads(pickle.dumps(SharedFile.of(serializer.dumps(value), folder)))
     frames = shared.frames(serializer.loads)
-    arrived = serializer.loads(frames)
     assert type(frames) is FrameList
     assert type(frames[0]) is bytes
     assert all(type(frame) is memoryview and frame.readonly for frame in frames[1:])
-    assert repr(arrived) == repr(value)
-    assert not arrived["a"].flags.writeable
+    assert repr(serializer.loads(frames)) == repr(value)
 
 
 def test_a_file_that_could_not_be_written_is_not_left_behind(folder):
@@ -74,13 +63,6 @@ def test_the_folder_is_in_memory_if_there_is_room(monkeypatch, room):
     made = SharedFiles()
     assert made.folder.startswith("/dev/shm/") is (room == 1)
     made.close()
-
-
-def test_a_folder_that_cannot_be_used_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(_shared_files, "_ROOM_BYTES", 1 << 60)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "removed"))
-    with pytest.raises(ValidationError, match=r"temporary files: .*/removed/"):
-        SharedFiles()
 
 
 @pytest.fixture

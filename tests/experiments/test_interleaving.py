@@ -71,7 +71,9 @@ def test_allocation_rounds_alternate_too(monkeypatch):
     said = []
     dag_a, dag_b = DAG({"t": Says(said, "a")}), DAG({"u": Says(said, "b")})
     monkeypatch.setattr(
-        sys.modules["dagprofiler.engine.sections"], "is_precise", lambda log, _: log.nodes == ["t"]
+        sys.modules["dagprofiler.engine.sections"],
+        "is_precise",
+        lambda log, _: log.wiring.names == ["t"],
     )
     found = compare_runs(dag_a, dag_b, rounds=Rounds("auto", warmup=0, max_rounds=8))
     assert "".join(said) == "abbaabbaabba" + "bb"

@@ -219,7 +219,10 @@ def signatures():
             continue
         lines.append(_signature(name, value))
         if isinstance(value, type) and not issubclass(value, Exception):
-            for method, function in sorted(vars(value).items()):
+            # What a profile has as data is in a base class.
+            bases = [base for base in value.__mro__ if base.__name__ == "ProfileData"]
+            members = {name: part for kind in (*bases, value) for name, part in vars(kind).items()}
+            for method, function in sorted(members.items()):
                 if not method.startswith("_") and callable(getattr(value, method)):
                     lines.append("    " + _signature(method, getattr(value, method)))
                 elif not method.startswith("_") and isinstance(function, property):

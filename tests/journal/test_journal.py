@@ -440,17 +440,6 @@ def test_files_of_outputs_may_be_cut_off_anywhere(made, tmp_path, data):
     assert not ran
 
 
-def test_outputs_that_are_gone_are_made_again_for_good(journal):
-    outputs_file(journal).unlink()
-    first = program().resume(journal)
-    assert first.sections["run"]["resumed"][0]["dropped"] == [*TASKS]
-    # The lines of the first attempt, of the resumption, and of one task.
-    profile = resume(journal, 8)
-    assert ran == {"twice": 1, "total": 1, "last": 1}
-    assert plain(profile) == plain(first)
-    assert profile.sections["run"]["resumed"][1]["dropped"] == []
-
-
 def test_a_journal_of_another_format_is_refused(journal):
     header, *others = parsed(journal)
     rewrite(journal, [{**header, "format": 99}, *others])

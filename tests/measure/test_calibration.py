@@ -17,9 +17,7 @@ ROUNDS = [
 ]
 
 
-def test_a_calibration_is_kept_until_it_is_old(
-    monkeypatch,
-):
+def test_a_calibration_is_kept_until_it_is_old(monkeypatch):
     monkeypatch.setattr(calibration, "_latest", [])
     monkeypatch.setattr(calibration, "asked_for", [])
     found = calibrate()
@@ -64,13 +62,6 @@ print("numpy" in sys.modules, reported(1)[0])
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.split() == ["False", "False", "True", "True", "True", "True"]
-
-
-def test_windows_whose_cpu_clock_is_coarse_is_timed_by_the_wall(monkeypatch):
-    ticks = iter([1_000_000, 4_500_000])
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setattr(calibration.time, "perf_counter_ns", lambda: next(ticks))
-    assert calibration._time_ms(lambda: None) == 3.5
 
 
 def test_the_work_of_a_kernel_changes_only_with_its_version():

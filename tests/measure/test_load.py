@@ -142,17 +142,9 @@ def test_ctrl_c_ends_the_burners_with_the_body_and_not_before():
     assert ends(burner, within_s=0)
 
 
-@pytest.mark.parametrize(
-    ("cores", "usable", "problem"),
-    [
-        *((cores, 2, "this process may use 2 cores, and one must") for cores in (2, 9)),
-        (1, 1, "this process may use 1 core, and one must"),
-    ],
-)
-def test_more_cores_than_can_be_spared_are_refused(monkeypatch, cores, usable, problem):
-    monkeypatch.setattr(load, "_usable_cores", lambda: [*range(usable)])
-    told = f"busy_cores={cores}: {problem}"
-    with pytest.raises(ValidationError, match=told), busy(cores):
+def test_more_cores_than_can_be_spared_are_refused(monkeypatch):
+    monkeypatch.setattr(load, "_usable_cores", lambda: [0, 1])
+    with pytest.raises(ValidationError, match=r"=2: .* use 2 cores, and one must"), busy(2):
         pytest.fail("the body must not run")
 
 
@@ -171,9 +163,3 @@ def test_a_burner_that_does_not_begin_is_an_error(monkeypatch):
     monkeypatch.setattr(load, "_usable_cores", lambda: [0, 1])
     with pytest.raises(DagProfilerError, match="ended without output"), busy(1):
         pytest.fail("the body must not run")
-
-
-def test_no_core_to_keep_busy_starts_nothing(monkeypatch):
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with busy(0):
-        assert not LINUX or os.sched_getaffinity(0)

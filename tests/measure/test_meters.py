@@ -18,20 +18,20 @@ from own_meter import Own
 
 from dagprofiler.errors import ValidationError
 from dagprofiler.measure import meters as metering
-from dagprofiler.measure.meters import ALLOCATION, select
+from dagprofiler.measure.meters import ALLOCATION, MeterSet, select
 
 FULL_COLUMNS = [
     *("delay_ms", "cpu_ms", "instructions", "process_cpu_ms", "children_cpu_ms", "page_faults"),
     *("voluntary_switches", "involuntary_switches", "read_bytes", "written_bytes", "gc_ms"),
     *("resident_before_bytes", "peak_memory_bytes", "kernel_ms"),
 ]
-OF_PROC = ["delay_ms", "read_bytes", "written_bytes", "resident_before_bytes", "peak_memory_bytes"]
+OF_PROC = ["delay", "read_bytes", "written_bytes", "resident_before", "peak_memory"]
 MIB = 2**20
 
 
 def measure(chosen, *tasks, proc="/proc"):
     """Return the columns of the last of some tasks, and the reasons."""
-    opened = select(chosen).open(proc)
+    opened = MeterSet(select(chosen), proc)
     try:
         for number, work in enumerate(tasks):
             opened.start()
@@ -78,7 +78,7 @@ def test_users_meters_come_last_in_their_own_order():
     second, first = Own(name="second"), Own(name="first")
     chosen = select([second, "cpu", first])
     assert chosen.own == (("second", second), ("first", first))
-    assert chosen.columns == chosen.open().columns == ["cpu_ms", "second", "first"]
+    assert chosen.columns == MeterSet(chosen).columns == ["cpu_ms", "second", "first"]
 
 
 def test_a_selection_travels_to_other_processes():
@@ -211,7 +211,7 @@ RESET = "the mark of the peak was reset while the task ran"
 
 @pytest.mark.parametrize("chosen", [select("peak_memory"), ALLOCATION], ids=["memory", "Python"])
 def test_a_peak_that_another_task_cut_is_not_known(chosen):
-    one, two = chosen.open(), chosen.open()
+    one, two = MeterSet(chosen), MeterSet(chosen)
     if one.reasons:
         pytest.skip(str(one.reasons))
     one.start()
@@ -260,7 +260,7 @@ def test_the_lock_is_not_watched_where_threads_wake_too_late(monkeypatch):
 
 def allocated(work):
     """Return what the pass for allocations says of some work, and the reasons."""
-    opened = ALLOCATION.open()
+    opened = MeterSet(ALLOCATION)
     opened.start()
     work()
     (value,) = opened.stop("t")
@@ -291,13 +291,6 @@ def test_allocation_is_the_peak_over_the_start(before_mib):
         tracemalloc.stop()
 
 
-def test_a_system_without_proc_has_the_rest(tmp_path):
-    values, reasons = measure("full", nothing, proc=str(tmp_path))
-    assert [column for column in OF_PROC if values[column] is not None] == []
-    assert values["cpu_ms"] is not None
-    assert reasons["delay_ms"] == f"{tmp_path}/{SCHEDSTAT} cannot be opened ({NO_FILE})"
-
-
 NO_FILE = os.strerror(errno.ENOENT)
 SCHEDSTAT, FELL = "thread-self/schedstat", "the reading after the task was smaller than the one"
 PEAK = {"self/clear_refs": "", "self/status": "VmHWM:\t 50 kB\n"}
@@ -306,6 +299,7 @@ PEAK = {"self/clear_refs": "", "self/status": "VmHWM:\t 50 kB\n"}
 @pytest.mark.parametrize(
     ("name", "files", "after", "value", "reason"),
     [
+        *((name, {}, None, None, f"cannot be opened ({NO_FILE})") for name in OF_PROC),
         ("delay", {SCHEDSTAT: "0 0 0\n"}, "", None, "CONFIG_SCHED_INFO"),
         # Field two, in nanoseconds.
         ("delay", {SCHEDSTAT: "9 1000000 7\n"}, "99 3500000 9\n", 2.5, ""),
@@ -364,7 +358,7 @@ def test_what_a_meter_returns_is_a_plain_number_or_a_reason(returned, value, rea
 def test_meters_stop_in_reverse_order_if_they_started():
     log = []
     fails = Own(5, name="a", log=log, start=[ValueError("boom")])
-    opened = select([fails, Own(name="b", log=log)]).open()
+    opened = MeterSet(select([fails, Own(name="b", log=log)]))
     opened.start()
     log.append("task")
     assert opened.stop("x") == [None, 0]

@@ -167,9 +167,7 @@ def test_coroutines_of_a_task_share_its_generator(first):
 
 
 @pytest.mark.parametrize(
-    ("by_run", "ending"),
-    [(False, None), (False, ValueError()), (True, None)],
-    ids=repr,
+    ("by_run", "ending"), [(False, None), (False, ValueError()), (True, None)], ids=repr
 )
 def test_hooks_of_a_seeded_run_have_no_stream(by_run, ending):
     class Ends(Draw):

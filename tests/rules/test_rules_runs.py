@@ -12,7 +12,7 @@ from handmade import edge_bytes, failure
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler import DAG, GraphError, Hook, Profile, Rounds, RunError, Task, rng, task
+from dagprofiler import DAG, GraphError, Hook, Profile, Rounds, Task, rng, task
 from dagprofiler.rules import Rule, after, all_succeeded, complete, map_over, reduce, when_output
 
 EXECUTORS = {"serial": None, "threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
@@ -161,7 +161,7 @@ def test_a_rule_reads_outputs_from_all_executors(executor):
         Rule(all_succeeded("p"), body, reads=["p"]),
     ]
     # What turns out to be a sink is in the profile.
-    rules.append(Rule(after("more"), lambda graph: graph["p[2]"].output("x") and None, reads=["p"]))
+    rules.append(Rule(after("more"), lambda graph: graph["p[2]"].output("x"), reads=["p"]))
     outputs = DAG({"list": lists.bind(items=[1, 2, 3])}, rules=rules).run(executor=executor).outputs
     assert outputs == {"p[0]": {"x": 1}, "p[2]": {"x": 3}, "more": {"items": [1, 2, 3]}}
 
@@ -195,7 +195,7 @@ def test_rules_that_wait_for_what_failed_never_fire_nor_does_any_rule_when_the_r
     assert asked == [1]
     wait = [map_over("list", "x", takes, name="p"), reduce("p", adds)]
     wait.append(Rule(all_succeeded("p"), print, "all"))
-    more = Rule(after("a"), lambda g: g.add_task("more", Node(2), after="a") and None)
+    more = Rule(after("a"), lambda g: g.add_task("more", Node(2), after="a"))
     dag = DAG({"a": Node(1), "list": fails}, rules=[*wait, more])
     error = failure(dag, on_error="finish")
     assert list(error.failures) == ["list"]
@@ -286,31 +286,6 @@ def test_rounds_in_new_processes_grow_there():
     assert list(error.failures) == ["rule 'map p'"]
 
 
-def test_a_rule_that_fails_in_a_round_leaves_the_samples_of_what_ran():
-    def wrong(draft):
-        raise ValueError("no such cell")
-
-    rules = [map_over("list", "items", takes), Rule(after("list"), wrong)]
-    with pytest.raises(RunError, match="no such cell") as caught:
-        DAG({"list": lists.bind(items=[1, 2])}, rules=rules).run(rounds=2)
-    edges = caught.value.profile.sections["samples"]["edges"]
-    assert [columns["serialize_ms"] for columns in edges.values()] == [[None], [None]]
-
-
-class RunsItself(Node):
-    def run(self, inputs, config=None):
-        return super().run(inputs, config)
-
-
-def test_a_task_that_overrides_run_is_measured_where_a_graph_grows():
-    tasks = {"a": Node(1), "b": RunsItself(2)}
-    edges = [("a", "b", ["x", "size"])]
-    rules = [Rule(after("a"), lambda graph: graph.add_task("c", Node(3), after="a") and None)]
-    edges = DAG(tasks, edges, rules=rules).run(rounds=2).sections["samples"]["edges"]
-    assert set(edges["a->b"]["deserialize_ms"]) == {None}
-    assert None not in edges["a->c"]["deserialize_ms"]
-
-
 def test_profiles_of_graphs_that_grew_differently_are_compared():
     one, three = map_reduce([1]).run(), map_reduce([1, 2, 3]).run()
     difference = one.compare(three)
@@ -330,11 +305,6 @@ def test_the_graph_at_a_moment_can_be_had_from_the_profile():
     assert between["nodes"] == ["list", "p[0]", "p[1]"]
     assert [edge["target"] for edge in between["edges"]] == ["p[0]", "p[1]"]
     assert loaded.dag_structure_at(moments[1]) == loaded.dag_structure
-    rules = [map_over("list", "items", takes, name="p"), Rule(after("b"), lambda g: None)]
-    tasks = {"list": lists.bind(items=[1, 2]), "b": Node(1), "a": Node(2)}
-    # Edges have one order, whether they are resolved or not.
-    run = DAG(tasks, [("b", "a", [])], rules=rules).run()._tables.log.wiring
-    assert len(run.routes) == 3
 
 
 def test_values_go_when_nobody_needs_them_any_more():
@@ -374,12 +344,20 @@ def test_a_chain_of_rules_is_no_recursion():
     assert len(profile.dag_structure["nodes"]) == 1501
 
 
+def test_a_wrong_name_ends_the_run_before_other_tasks_start():
+    ran = []
+    tasks = {name: task(outputs=["x"])(lambda: ran.append(1) or {"x": 1}) for name in "ab"}
+    error = failure(DAG(tasks, rules=[Rule(after("c"), print, "wrong")]))
+    assert [*error.failures] == ["rule 'wrong'"]
+    assert ran == []
+
+
 def test_tasks_are_added_while_others_run():
     go = threading.Event()
 
     waits = task(outputs=["x"])(lambda: {"x": go.wait(20)})
     lets = task(outputs=["x"])(lambda x: go.set() or {"x": x})
-    rule = Rule(after("quick"), lambda g: g.add_task("lets", lets, after="quick") and None, "r")
+    rule = Rule(after("quick"), lambda g: g.add_task("lets", lets, after="quick"), "r")
     dag = DAG({"quick": takes.bind(item=0), "waits": waits}, rules=[rule])
     with ThreadPoolExecutor(2) as pool:
         assert dag.run(executor=pool).outputs == {"lets": {"x": 0}, "waits": {"x": True}}

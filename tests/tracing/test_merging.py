@@ -76,21 +76,6 @@ def test_two_machines_are_aligned_by_the_time_of_day(tmp_path, boot):
         assert starts == {"here": 10.5, "there": 10.5 + 2.5e6}
 
 
-def test_only_times_and_process_ids_are_changed(tmp_path):
-    kept = [{"ts": "soon"}, {"ts": None}, {"pid": "7", "id": "7.1"}, {"pid": 8, "id": "7.1"}]
-    new = 7 + 2**22
-    changed = [
-        ({"ts": -1.5}, {"ts": 999998.5}),
-        ({"pid": 7}, {"pid": new}),
-        ({"pid": 7, "id": 7}, {"pid": new, "id": 7}),
-        ({"pid": 7, "id": "7.1"}, {"pid": new, "id": f"7.1 of {new}"}),
-    ]
-    events = [{"ph": "i", **event} for event in [*kept, *(before for before, _ in changed)]]
-    second = written(tmp_path, "second", *events, clock={"zero_s": 101.0})
-    merged = merged_events(written(tmp_path, "first"), second, notes=[])[1:]
-    assert merged == [{"ph": "i", **event} for event in [*kept, *(after for _, after in changed)]]
-
-
 def test_a_trace_of_perfflowaspect_is_merged(tmp_path):
     theirs = tmp_path / "theirs.pfw"
     begin = {"ph": "B", "name": "foo", "cat": "m", "pid": 9, "tid": 9, "ts": 1700000000000000.0}
@@ -100,7 +85,6 @@ def test_a_trace_of_perfflowaspect_is_merged(tmp_path):
     events = merged_events(theirs, ours)
     assert events[:2] == [begin, end]
     assert [e["ph"] for e in events[2:]] == ["X"]
-    assert "no trace has its start time" in merge([theirs, theirs], io.BytesIO()).notes[0]
     notes = merge([theirs, ours], io.BytesIO()).notes
     assert [note for note in notes if "has no start time" in note]
     assert [note for note in notes if "its end was open" in note]
@@ -108,7 +92,7 @@ def test_a_trace_of_perfflowaspect_is_merged(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "hello", "{}", '{"traceEvents": 3}', "[3]", '[{"no": "ph"}]', '[{"ph": "C", "v": NaN}]'],
+    ["", "{}", "[3]", '[{"no": "ph"}]', '[{"ph": "C", "v": NaN}]'],
 )
 def test_merge_names_the_file_that_is_no_trace(tmp_path, text):
     path = tmp_path / "no.pfw"

@@ -77,13 +77,6 @@ def test_what_json_cannot_hold_is_stored_as_text_and_listed(value):
     assert jsonable({"n": 1, "parameter": value}) == (stored, ["parameter"])
 
 
-def test_documents_share_nothing_with_the_config():
-    inner = [1]
-    values, _ = jsonable({"inner": {"list": inner}})
-    inner.append(2)
-    assert values == {"inner": {"list": [1]}}
-
-
 @pytest.mark.parametrize(
     "text", ["", "  ", "{", "[1,]", '{"a": }', "nul", "\x00", "{}x", b"\xff{}"]
 )

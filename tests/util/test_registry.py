@@ -46,7 +46,7 @@ def test_a_package_of_others_is_found(install):
 
 
 @pytest.mark.parametrize("group", [EXPORTERS, IMPORTERS])
-@pytest.mark.parametrize("spoil", ["", "import thirdparty_none", "1 / 0", "this is no Python"])
+@pytest.mark.parametrize("spoil", ["", "1 / 0"])
 def test_broken_plugins_leave_our_formats_usable(install, tmp_path, group, spoil):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, group=group)
     (tmp_path / "thirdparty_a.py").write_text(spoil)

@@ -64,13 +64,6 @@ def test_each_record_stands_on_a_line_of_its_own():
     assert text_of(DOCUMENT) == TEXT
 
 
-@pytest.mark.parametrize("empty", [{}, [], {"records": []}, {"a": {}, "b": {"c": []}}])
-@pytest.mark.parametrize("section", ["dag_structure", "timeline", "other"])
-def test_what_is_empty_is_written_as_such(section, empty):
-    document = {"before": 1, section: empty, "after": 2}
-    assert json.loads(text_of(document)) == document
-
-
 @pytest.mark.parametrize("count", [1, 4097])
 def test_long_tables_are_whole(count):
     document = {
