@@ -165,7 +165,7 @@ class Drawing(Shown):
     caption
         Numbers of tasks, edges and groups.
     scene
-        The boxes and lines of the picture.
+        The picture as laid out: its size, its number of nodes, and its content.
 
     Examples
     --------

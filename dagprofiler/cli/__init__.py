@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         module = import_module(f"dagprofiler.cli.{_COMMANDS[name]}")
         code: int = getattr(module, "import_" if name == "import" else name)(arguments)
     except KeyboardInterrupt as interrupt:
-        _say(debug, str(interrupt) or "interrupted")
+        _say(str(interrupt) or "interrupted", debug=debug)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of the pipe has closed it.
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  (every error is shown as one line)
         from dagprofiler.cli._output import exit_code_of, message_of
 
-        _say(debug, message_of(error))
+        _say(message_of(error), debug=debug)
         _discard_stdout()
         return exit_code_of(error)
     return code
@@ -102,7 +102,7 @@ def _warning_line(message: Warning | str, category: type[Warning], *_: Any, **__
     error_line(f"warning: {name}{message}")
 
 
-def _say(debug: bool, message: str) -> None:  # noqa: FBT001  (one caller)
+def _say(message: str, *, debug: bool) -> None:
     from dagprofiler.cli._output import error_line
 
     if debug:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from math import ceil, isfinite, log
@@ -89,45 +88,31 @@ class _Outcome(NamedTuple):
     missed: str
 
 
-class _Gate(NamedTuple):
-    """What makes a comparison fail.
+class _Gate:
+    """What makes a comparison fail: conditions, and slowdowns that might have been missed.
 
     Attributes
     ----------
-    conditions
-        Those of --fail-if.
     difference
         The smallest slowdown that has to be seen, as a share.
-    least_share
-        Share of the whole below which a task or an edge does not matter.
-    strict
-        Whether a slowdown that might have been missed fails, too.
     """
 
-    conditions: Sequence[_Condition]
-    difference: float
-    least_share: float
-    strict: bool
-
-    @classmethod
-    def of(cls, arguments: argparse.Namespace) -> _Gate:
-        conditions = [_Condition.of(text) for text in arguments.fail_if]
-        shares = [condition.share for condition in conditions if condition.word == "slower"]
-        # The smallest slowdown that is asked for has to be visible.
-        difference = min(filter(None, shares), default=DIFFERENCE)
-        return cls(conditions, difference, arguments.least_share, arguments.strict)
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._conditions = [_Condition.of(text) for text in arguments.fail_if]
+        self._least_share, self._strict = arguments.least_share, arguments.strict
+        self._is_of_times = self._strict or any(c.word == "slower" for c in self._conditions)
+        shares = [c.share for c in self._conditions if c.word == "slower" and c.share]
+        self.difference = min(shares, default=DIFFERENCE)
 
     def judge(self, comparison: ProfileComparison) -> _Outcome:
         """Return the exit code, what failed, and what may have been missed."""
-        rows = comparison.rows(self.least_share)
-        holding = {one.text: one.holds(comparison, rows) for one in self.conditions}
+        rows = comparison.rows(self._least_share)
+        holding = {one.text: one.holds(comparison, rows) for one in self._conditions}
         failed = {text: names for text, names in holding.items() if names}
-        of_bytes = [condition.word == "larger" for condition in self.conditions]
-        of_times = self.strict or not all(of_bytes)
         judged = any(row["comparable"] for _, row in rows)
-        missed = self._missed(rows) if judged and of_times else ""
-        code = 0 if judged and not (self.strict and missed) else _NOT_COMPARABLE
-        if of_bytes and not of_times:
+        missed = self._missed(rows) if judged and self._is_of_times else ""
+        code = 0 if judged and not (self._strict and missed) else _NOT_COMPARABLE
+        if self._conditions and not self._is_of_times:
             code = 0
         return _Outcome(_FAILED if failed else code, failed, missed)
 
@@ -152,58 +137,48 @@ class _Gate(NamedTuple):
 
 def compare(arguments: argparse.Namespace) -> int:
     """Compare profiles, or interleaved runs of targets, with a base."""
-    gate = _Gate.of(arguments)
-    made = _of_runs if arguments.run else _of_files
-    comparisons = made(arguments, gate.difference)
-    outcomes = [gate.judge(comparison) for comparison in comparisons]
-    judged = list(zip(comparisons, outcomes))
+    gate = _Gate(arguments)
+    compared = _of_runs if arguments.run else _of_files
+    judged = [(c, gate.judge(c)) for c in compared(arguments, gate.difference)]
     if arguments.json:
-        _output.print_json({"comparisons": [_as_json(*each) for each in judged]})
+        _output.print_json({"comparisons": [_as_json(*pair) for pair in judged]})
     else:
-        width = _output.width() or 80
-        blocks = [_blocks(*each, in_turns=arguments.run) for each in judged]
+        width = _output.width()
+        blocks = [_blocks(*pair, in_turns=arguments.run) for pair in judged]
         shown = [markdown(b) if arguments.markdown else render(b, 0, width) for b in blocks]
         _output.print_text("\n\n".join(shown))
     # One that fails counts more than one without a verdict.
-    codes = [outcome.code for outcome in outcomes]
+    codes = [outcome.code for _, outcome in judged]
     return _FAILED if _FAILED in codes else max(codes)
 
 
 def _as_json(comparison: ProfileComparison, outcome: _Outcome) -> dict[str, Any]:
     """Return a comparison for JSON, which holds no infinite percentages and few kinds of values."""
-    found = {**comparison, "headline": comparison.headline()}
-    found.update(failed=outcome.failed, missed=outcome.missed)
-    found["config_diff"] = {n: jsonable(both)[0] for n, both in comparison["config_diff"].items()}
+    document = {**comparison, "headline": comparison.headline()}
+    document.update(failed=outcome.failed, missed=outcome.missed)
+    differing = comparison["config_diff"].items()
+    document["config_diff"] = {name: jsonable(values)[0] for name, values in differing}
     for key in ("node_weight_diff", "edge_weight_diff"):
-        found[key] = {
+        document[key] = {
             name: {**entry, "pct": entry["pct"] if isfinite(entry["pct"]) else None}
             for name, entry in comparison[key].items()
         }
-    return found
+    return document
 
 
 def _of_files(arguments: argparse.Namespace, difference: float) -> list[ProfileComparison]:
     for option in _OF_RUNS:
         if getattr(arguments, option.replace("-", "_")):
             raise CommandError(f"compare: --{option} needs --run, which measures two targets")
-    _output.check_one_stdin(arguments.base, *arguments.new)
-    for path in (arguments.base, *arguments.new):
-        if path.endswith(".py") or (":" in path and not os.path.exists(path)):
-            raise CommandError(
-                f"compare: {path!r} is a target, not a profile; "
-                "compare --run BASE NEW measures two targets"
-            )
     base = _output.load_profile(arguments.base)
-    names = [(arguments.base, path) for path in arguments.new]
     return [
-        _compared(_output.load_profile(name[1]), base, name, difference=difference)
-        for name in names
+        _compared(_output.load_profile(path), base, (arguments.base, path), difference=difference)
+        for path in arguments.new
     ]
 
 
 def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileComparison]:
     """Measure two targets with interleaved rounds, and compare them."""
-    from dagprofiler._document.rounds import Rounds
     from dagprofiler.cli._run import conditions, measuring, meters, save_each
     from dagprofiler.cli._targets import load_dag
     from dagprofiler.experiments import RunComparison, compare_runs
@@ -213,10 +188,8 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
         raise CommandError("compare --run measures two targets: give BASE and one NEW")
     names = arguments.base, arguments.new[0]
     written = list(arguments.output or ())
-    _output.check_outputs(*written, arguments.report)
-    for path in written:
-        _output.check_profile_suffix(path)
-    rounds = conditions(arguments, Rounds(30))
+    _output.check_results(*written, report=arguments.report)
+    rounds = conditions(arguments, 30)
     ask_git()
     files = written or ["base.json", "new.json"]
     with measuring(arguments, partial(save_each, lambda profiles: zip(profiles, files))):
@@ -226,7 +199,7 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
         found = compare_runs(
             base, new, rounds=rounds, seed=arguments.seed, meters=meters(arguments), progress=True
         )
-    _output.keep(zip((found.base, found.new), written))
+    _output.save_all(zip((found.base, found.new), written))
     compared = _compared(found.new, found.base, names, paired=True, difference=difference)
     if arguments.report is not None:
         unsaved = (found.base, found.new)[len(written) :]
@@ -240,12 +213,9 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
 
 def _check_common(names: tuple[str, str], base: Iterable[str], new: Iterable[str]) -> None:
     """Raise a CommandError unless two DAGs have a task in common."""
-    if not {*base} & {*new}:
-        raise CommandError(
-            f"{names[0]} and {names[1]} have no task in common: they are different DAGs; "
-            "compare versions of one DAG, with the same task names",
-            _NOT_COMPARABLE,
-        )
+    if set(base).isdisjoint(new):
+        words = f"{names[0]} and {names[1]} have no task in common: compare versions of one DAG"
+        raise CommandError(words, _NOT_COMPARABLE)
 
 
 def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -> ProfileComparison:

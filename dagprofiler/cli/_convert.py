@@ -14,6 +14,7 @@ from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError, build_parser
 from dagprofiler.cli._targets import assignments, guessed, json_in
 from dagprofiler.errors import FormatError, ProfileError, needs_extra
+from dagprofiler.formats import exporter_names, import_profile, importer_names
 
 #: Metavars of arguments that are files.
 _FILES = {"FILE", "PROFILE", "TARGET", "BASE", "NEW", "DIR", "('BASE.json', 'NEW.json')"}
@@ -37,12 +38,9 @@ def show(arguments: argparse.Namespace) -> int:
 
 def report(arguments: argparse.Namespace) -> int:
     """Write a profile as an HTML page."""
-    _output.check_one_stdin(arguments.profile, arguments.base)
-    output = arguments.output
-    if output is None:
-        # Beside the profile, without its endings.
-        stem = os.path.splitext(arguments.profile.removesuffix(COMPRESSED))[0]
-        output = "report.html" if arguments.profile == "-" else f"{stem}.html"
+    # By default beside the profile, without its endings.
+    path = "report" if arguments.profile == "-" else arguments.profile.removesuffix(COMPRESSED)
+    output = arguments.output or f"{os.path.splitext(path)[0]}.html"
     _output.check_outputs(output, read=[arguments.profile, *filter(None, [arguments.base])])
     profile = _output.load_profile(arguments.profile)
     base = None if arguments.base is None else _output.load_profile(arguments.base)
@@ -98,8 +96,6 @@ def _print_written(arguments: argparse.Namespace, output: str, losses: tuple[str
 
 def import_(arguments: argparse.Namespace) -> int:
     """Convert another tool's file to a profile."""
-    from dagprofiler.formats import import_profile
-
     _output.check_outputs(arguments.output, read=[arguments.file])
     name = _output.source_name(arguments.file)
     try:
@@ -107,11 +103,8 @@ def import_(arguments: argparse.Namespace) -> int:
         profile = import_profile(source, arguments.format)
     except OSError as error:
         raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
-    except ProfileError as error:
-        raise CommandError(f"{name}: {error}") from error
-    except FormatError as error:
-        where = "" if name in str(error) else f"{name}: "
-        raise CommandError(f"{where}{error}".replace("format=", "--format")) from error
+    except (FormatError, ProfileError) as error:
+        raise CommandError(f"{name}: {error}".replace("format=", "--format")) from error
     with _output.writing_to(arguments.output):
         profile.save(sys.stdout.buffer if arguments.output == "-" else arguments.output)
     _print_written(arguments, arguments.output, ())
@@ -120,8 +113,8 @@ def import_(arguments: argparse.Namespace) -> int:
 
 def validate(arguments: argparse.Namespace) -> int:
     """Check for each file whether it is a valid profile."""
-    _output.check_one_stdin(*arguments.profile)
     results: list[dict[str, Any]] = []
+    lines = []
     for path in arguments.profile:
         try:
             profile = _output.load_profile(path)
@@ -129,16 +122,15 @@ def validate(arguments: argparse.Namespace) -> int:
             if isinstance(error.__cause__, OSError):
                 raise
             results.append({"file": path, "valid": False, "problem": str(error)})
+            lines.append(str(error))
         else:
             version = profile.metadata.get("dagprofiler_version")
             results.append({"file": path, "valid": True, "dagprofiler_version": version})
+            lines.append(f"{_output.source_name(path)}: a valid profile")
     if arguments.json:
         _output.print_json(results)
     else:
-        for result in results:
-            # The problem begins with the name of the file.
-            name = _output.source_name(result["file"])
-            _output.print_text(str(result.get("problem") or f"{name}: a valid profile"))
+        _output.print_text("\n".join(lines))
     return 0 if all(result["valid"] for result in results) else _INVALID
 
 
@@ -147,7 +139,9 @@ def completion(arguments: argparse.Namespace) -> int:
     with needs_extra("shell completion", "cli"):
         import shtab
     choice("completion: SHELL", arguments.shell, shtab.SUPPORTED_SHELLS, error=CommandError)
-    script = shtab.complete(_completed(build_parser(), shtab.FILE), shell=arguments.shell)
+    parser = build_parser()
+    _mark(parser, shtab.FILE, [])
+    script = shtab.complete(parser, shell=arguments.shell)
     if arguments.json:
         _output.print_json({"shell": arguments.shell, "script": script})
     else:
@@ -155,19 +149,14 @@ def completion(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _completed(
-    parser: argparse.ArgumentParser, file: Any, formats: list[str] | None = None
-) -> argparse.ArgumentParser:
-    """Return the parser with files and formats marked for completion."""
-    from dagprofiler.formats import exporter_names, importer_names
-
+def _mark(parser: argparse.ArgumentParser, file: Any, formats: list[str]) -> None:
+    """Mark what is completed to files and to formats."""
+    names = {"export": exporter_names, "import": importer_names}
     for action in parser._actions:  # noqa: SLF001  (argparse has no public access)
         if isinstance(action.choices, dict):
-            for name, subparser in action.choices.items():
-                names = {"export": exporter_names, "import": importer_names}.get(name)
-                _completed(subparser, file, None if names is None else names())
+            for command, subparser in action.choices.items():
+                _mark(subparser, file, names[command]() if command in names else [])
         elif action.dest == "format":
             action.choices = formats
         elif str(action.metavar) in _FILES:
             action.complete = file  # type: ignore[attr-defined]
-    return parser

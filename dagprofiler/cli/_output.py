@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from shutil import get_terminal_size
 from typing import IO, Any
 
 from dagprofiler._util.files import FOREIGN, check_writable, second_place
@@ -67,18 +67,14 @@ def print_json(value: Any) -> None:
     print_text(json.dumps(value, indent=2, allow_nan=False))
 
 
-def width() -> int | None:
-    """Return the width of the terminal; None if the output is not a terminal."""
-    if not sys.stdout.isatty():
-        return None
-    from shutil import get_terminal_size
-
-    return max(40, get_terminal_size().columns)
+def width() -> int:
+    """Return the width of the terminal, or of a file that is easy to read."""
+    return max(40, get_terminal_size().columns) if sys.stdout.isatty() else 80
 
 
 def text(shown: Mapping[str, Any], parts: Sequence[str] = PARTS, top: int = 0) -> str:
     """Return figures of a profile as text; `top` rows of each table, or all for 0."""
-    return render(blocks(shown, parts), top, width() or 80, "; --top 0 shows all")
+    return render(blocks(shown, parts), top, width(), "; --top 0 shows all")
 
 
 def source_name(path: str) -> str:
@@ -105,41 +101,23 @@ def load_profile(path: str) -> Profile:
     CommandError
         If it cannot be read or is not a profile.
     """
-    from dagprofiler.profile import Profile
-
     name = source_name(path)
     try:
         return Profile.load(sys.stdin.buffer if path == "-" else path)
     except OSError as error:
-        program = _program_in(path)
-        raise CommandError(f"{name}: cannot be read: {error.strerror}{program}") from error
+        raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
     except ProfileError as error:
         raise CommandError(f"{name}: {error}{_way_out(path, error)}") from error
 
 
-def _program_in(path: str) -> str:
-    """Return how to measure the program that was given for a profile, if it is one."""
-    if not re.search(r"\.py(:\w*)?$", path):
-        return ""
-    return f"; it is a program: dagprofiler run {path} -o profile.json measures it"
-
-
 def _way_out(path: str, error: ProfileError) -> str:
     """Return how to fix a file that is not a valid profile."""
-    if _program_in(path):
-        return _program_in(path)
     if error.message.startswith("not JSON"):
         return "; if a run was writing it, the run did not finish: run it again"
     if error.path == "$" and "is a required property" in error.message:
         foreign = f"; if another tool wrote it, try dagprofiler import {path} -o profile.json"
         return f": not a profile{foreign}"
     return ""
-
-
-def check_one_stdin(*paths: str | None) -> None:
-    """Raise a CommandError if standard input would be read twice."""
-    if paths.count("-") > 1:
-        raise CommandError("standard input, -, can be read only once; give files for the others")
 
 
 def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
@@ -151,8 +129,6 @@ def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
         Files that the command reads, so it must not replace them.
     """
     files = [path for path in paths if path is not None and path != "-"]
-    if "" in files:
-        raise CommandError("output: expected the name of a file, got ''")
     if len({os.path.realpath(path) for path in files}) < len(files):
         raise CommandError(f"output: {files[0]!r} is given twice; give each its own file")
     for path in files:
@@ -164,12 +140,16 @@ def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
             raise CommandError(f"output {path!r}: {problem}")
 
 
-def check_profile_suffix(path: str | None) -> None:
-    """Raise a CommandError if a profile would be written to a file for a page or an export."""
-    if path is not None and path.lower().endswith(FOREIGN):
-        page = f"--report {path} writes the page"
-        how = page if ".htm" in path.lower() else "dagprofiler export writes other formats"
-        raise CommandError(f"-o {path}: -o writes the profile, which is JSON; {how}")
+def check_results(
+    *profiles: str | None, report: str | None = None, read: Sequence[str] = ()
+) -> None:
+    """Raise a CommandError unless profiles and a report can be written to these files."""
+    check_outputs(*profiles, report, read=read)
+    for path in profiles:
+        if path is not None and path.lower().endswith(FOREIGN):
+            page = f"--report {path} writes the page"
+            how = page if ".htm" in path.lower() else "dagprofiler export writes other formats"
+            raise CommandError(f"-o {path}: -o writes the profile, which is JSON; {how}")
 
 
 def note_left_out(losses: Sequence[str]) -> None:
@@ -195,38 +175,31 @@ def _unwritable(path: str) -> str | None:
     return None
 
 
-def keep(measured: Iterable[tuple[Profile, str]]) -> None:
-    """Save profiles to their files, or elsewhere if that fails, so that no result is lost.
+def save_all(measured: Iterable[tuple[Profile, str]]) -> None:
+    """Save profiles to their files, or to temporary ones, so that no result is lost.
 
     Raises
     ------
     CommandError
         If a profile could not be saved to its file; the message says where it is.
     """
-    problems = [problem for entry in measured if (problem := _unkept(*entry)) is not None]
+    problems = []
+    for profile, path in measured:
+        name = "standard output" if path == "-" else repr(path)
+        try:
+            with ENDING.saving():
+                profile.save(sys.stdout.buffer if path == "-" else path)
+                sys.stdout.flush()
+        except KeyboardInterrupt:
+            problems.append(f"output {name}: was not written; its profile is lost")
+        except Exception as error:
+            where = f"the profile is {rescued(profile)[1]}"
+            if isinstance(error, BrokenPipeError):
+                note(where)
+                raise
+            problems.append(f"output {name}: cannot be written: {reason_of(error)}; {where}")
     if problems:
         raise CommandError("; ".join(problems))
-
-
-def _unkept(profile: Profile, path: str) -> str | None:
-    """Save a profile; if that fails, save it elsewhere and return why and where, in words."""
-    name = "standard output" if path == "-" else repr(path)
-    try:
-        with ENDING.saving():
-            if path == "-":
-                profile.save(sys.stdout.buffer)
-                sys.stdout.flush()
-            else:
-                profile.save(path)
-    except KeyboardInterrupt:
-        return f"output {name}: was not written; its profile is lost"
-    except Exception as error:
-        place = f"the profile is {placed(profile)}"
-        if isinstance(error, BrokenPipeError):
-            note(place)
-            raise
-        return f"output {name}: cannot be written: {reason_of(error)}; {place}"
-    return None
 
 
 def message_of(error: BaseException) -> str:
@@ -256,25 +229,18 @@ def reason_of(error: Exception) -> str:
 def write_report(
     write: Callable[[str], Sequence[str]], path: str, unsaved: Sequence[Profile]
 ) -> None:
-    """Write a page and print what it leaves out; if that fails, save its profiles elsewhere.
+    """Write a page and print what it leaves out.
 
     Raises
     ------
     CommandError
-        If it cannot be written; the message says where the profiles are.
-    KeyboardInterrupt
-        If a signal ended it; the same.
+        If it cannot be written; the message says where `unsaved` profiles are.
     """
     try:
         with ENDING.saving():
             losses = write(path)
-    except KeyboardInterrupt as interrupt:
-        place = "lost" if unsaved else "saved by -o"
-        raise KeyboardInterrupt(
-            f"report {path!r} was not written; what was measured is {place}"
-        ) from interrupt
     except Exception as error:
-        places = [f"the profile is {placed(profile)}" for profile in unsaved]
+        places = [f"the profile is {rescued(profile)[1]}" for profile in unsaved]
         where = "; ".join(places) or "the profile is saved by -o"
         raise CommandError(
             f"report {path!r}: cannot be written: {reason_of(error)}; {where}"
@@ -282,14 +248,20 @@ def write_report(
     note_left_out(losses)
 
 
-def placed(profile: Profile) -> str:
-    """Save a profile whose file cannot be written; return its place in words."""
+def rescued(profile: Profile) -> tuple[str | None, str]:
+    """Save a profile whose file cannot be written to a temporary one.
+
+    Returns
+    -------
+    path, words
+        The file, None if there is none; and where the profile is, in words.
+    """
     try:
         with ENDING.saving():
-            return f"in {second_place(profile.save)}"
+            path = second_place(profile.save)
     except OSError as error:
-        profile.save(sys.stdout.buffer)
-        return f"printed, since it cannot be saved to any file ({reason_of(error)})"
+        return None, f"lost: it cannot be saved to any file ({reason_of(error)})"
+    return path, f"in {path}"
 
 
 @contextmanager

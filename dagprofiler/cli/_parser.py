@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, NoReturn
 
-from dagprofiler.errors import DagProfilerError, did_you_mean
+from dagprofiler.errors import DagProfilerError
 
 _EXAMPLES = """\
 examples:
@@ -52,6 +52,8 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
+        # Known to argparse from Python 3.14 on.
+        self.suggest_on_error = True
 
     def error(self, message: str) -> NoReturn:
         raise CommandError(f"{message}; see {self.prog} --help")
@@ -69,26 +71,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not argv:
         parser.print_help(sys.stderr)
         raise CommandError("a command is missing")
-    commands = _commands_of(parser)
-    if not argv[0].startswith("-") and argv[0] not in commands:
-        hint = did_you_mean(argv[0], [*commands]) or f"; give one of {', '.join(commands)}"
-        raise CommandError(f"there is no command {argv[0]!r}{hint}")
-    arguments, unknown = parser.parse_known_args(argv)
-    if unknown:
-        known = [*commands[arguments.command]._option_string_actions]  # noqa: SLF001
-        hint = did_you_mean(unknown[0].partition("=")[0], known)
-        command = f"{parser.prog} {arguments.command}"
-        raise CommandError(f"unknown arguments: {' '.join(unknown)}{hint}; see {command} --help")
-    return arguments
-
-
-def _commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Return the parser of each command."""
-    return next(
-        action.choices
-        for action in parser._actions  # noqa: SLF001  (argparse has no public access)
-        if isinstance(action.choices, dict)
-    )
+    return parser.parse_args(argv)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -104,30 +87,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dagprofiler {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    def command(name: str, text: str) -> argparse.ArgumentParser:
-        subparser: argparse.ArgumentParser = commands.add_parser(
-            name, help=text, description=f"{text[0].upper()}{text[1:]}."
-        )
-        common = subparser.add_argument_group("for all commands")
+    for name, (text, add_arguments) in _COMMANDS.items():
+        description = f"{text[0].upper()}{text[1:]}."
+        command = commands.add_parser(name, help=text, description=description)
+        common = command.add_argument_group("for all commands")
         _add(common, "--json", "print JSON, not text")
         _add(common, "--debug", "show the traceback of an error")
-        return subparser
-
-    _run(command("run", "run a DAG and measure it"))
-    _resume(command("resume", "resume a run that has a journal"))
-    _show(command("show", "show where the time and the bytes of a profile go"))
-    _compare(command("compare", "report which tasks are slower or faster than in a base"))
-    _sweep(command("sweep", "measure a DAG in several configurations, in turns"))
-    _fit(command("fit", "find how costs depend on parameters, from profiles of a sweep"))
-    _predict(command("predict", "predict the profile of another configuration"))
-    _simulate(command("simulate", "predict the makespan on other workers or along a schedule"))
-    _report(command("report", "write a profile as an HTML page that works offline"))
-    _export(command("export", "write a profile in another tool's format"))
-    _import(command("import", "convert another tool's file to a profile"))
-    validate = command("validate", "check that files are valid profiles")
-    _add(validate, "PROFILE", "files, or - for stdin", nargs="+")
-    completion = command("completion", "print a completion script for a shell")
-    _add(completion, "SHELL", "bash, zsh, fish, ...")
+        add_arguments(command)
     return parser
 
 
@@ -152,14 +118,15 @@ _MANY: dict[str, Any] = {"action": "append", "default": []}
 _ONE_PROFILE = "a file, or - for standard input"
 _ONE_FILE = "the file to write; - for stdout"
 _SEVERAL = "files, or the directory of a sweep, with three configurations or more"
+_TARGET = "module:dag, file.py:dag, a function that builds one, or a YAML file"
+_WHERE = "threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
 
 
 def _run(parser: argparse.ArgumentParser) -> None:
-    text = "module:dag, file.py:dag, a function that builds one, or a YAML file"
-    _add(parser, "TARGET", text)
+    _add(parser, "TARGET", _TARGET)
     _measuring(parser, parser.add_argument_group("rounds"), usual="1")
     _add(parser, "--journal DIR", "record finished tasks, so that the run can be resumed")
-    text = "after a failure, stop, or finish the tasks that do not depend on the failed one"
+    text = "after a failure: stop, or finish what does not depend on it"
     _add(parser, "--on-error", text, choices=("stop", "finish"))
     _where(parser)
     _schedule(parser)
@@ -170,38 +137,35 @@ def _measuring(
     group: argparse._ActionsContainer, rounds: argparse._ActionsContainer, usual: str
 ) -> None:
     """Add the options for parameters, rounds and meters."""
-    text = "set a parameter; repeatable; the type is that of the DAG's own value"
-    _add(group, "-c --config NAME=VALUE", text, **_MANY)
+    _config(group)
     _add(group, "--seed N", "seed of all random streams", type=int)
     _add(group, "--meters NAMES", "what to measure: default, full, or names separated by commas")
     _add(rounds, "--rounds N", f"number of rounds, or auto; by default {usual}", type=_rounds)
     _add(rounds, "--warmup N", "rounds before the measured ones", type=int)
-    text = "precision at which auto stops; by default 0.05"
-    _add(rounds, "--precision SHARE", text, type=float)
+    _add(rounds, "--precision SHARE", "precision at which auto stops, else 0.05", type=float)
     _add(rounds, "--max-time S", "time limit of auto; by default 30 s", type=float)
     _add(rounds, "--fresh-process", "each round in a new process, as comparing profiles requires")
     _add(rounds, "--busy-cores N", "number of other cores to keep busy", type=int)
 
 
-def _executor(parser: argparse.ArgumentParser, text: str = "serial (the default), ") -> None:
-    known = "threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
-    _add(parser, "--executor WHERE", text + known)
+def _config(group: argparse._ActionsContainer) -> None:
+    text = "set a parameter; repeatable; the type is that of the DAG's own value"
+    _add(group, "-c --config NAME=VALUE", text, **_MANY)
 
 
 def _schedule(parser: argparse.ArgumentParser) -> None:
-    text = 'JSON file with {"node": ["task", ...]}: keep this assignment and order; each node is'
-    _add(parser, "--schedule FILE", f"{text} a worker: a process, unless --executor is threads")
+    text = 'JSON file with {"node": ["task", ...]}: a worker for each node, which keeps this order'
+    _add(parser, "--schedule FILE", text)
 
 
 def _where(parser: argparse.ArgumentParser) -> None:
-    _executor(parser)
+    _add(parser, "--executor WHERE", f"serial (the default), {_WHERE}")
     _add(parser, "--timeout S", "time limit of a task", type=float)
 
 
 def _results(parser: argparse.ArgumentParser) -> None:
     results = _files(parser)
-    text = "an earlier profile, from which to estimate the end time"
-    _add(results, "--eta-from PROFILE", text)
+    _add(results, "--eta-from PROFILE", "estimate the end time from an earlier profile")
     _add(results, "-q --quiet", "print neither progress nor a summary")
 
 
@@ -215,7 +179,7 @@ def _files(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 def _resume(parser: argparse.ArgumentParser) -> None:
     _add(parser, "journal DIR", "the directory of run --journal")
     _add(parser, "TARGET", "as for run")
-    _add(parser, "-c --config NAME=VALUE", "as for run", **_MANY)
+    _config(parser)
     _where(parser)
     _results(parser)
 
@@ -224,31 +188,28 @@ def _show(parser: argparse.ArgumentParser) -> None:
     _add(parser, "PROFILE", _ONE_PROFILE)
     parts = ("summary", "makespan", "tasks", "edges", "path", "meters", "flags")
     _add(parser, "--part", "show only this part; repeatable", action="append", choices=parts)
-    text = "sort tasks by time (the default), bytes in, bytes out, instructions (weight)"
     keys = ("time", "in", "out", "weight", "name", "order")
-    text = f"{text}, name, or execution order"
+    text = "sort tasks by time (the default), bytes in or out, instructions, name or order of runs"
     _add(parser, "--sort", text, choices=keys, default="time")
     _cost(parser)
     _add(parser, "--top N", "rows of each table; 0 for all", type=_rows, default=20)
 
 
 def _cost(parser: argparse.ArgumentParser) -> None:
-    text = "by default time: wall time, without run-queue delay where that was measured"
-    text = f"costs of the tasks: {', '.join(_COSTS)}; {text}"
+    text = f"costs of the tasks, by default time: {', '.join(_COSTS)}"
     _add(parser, "--cost SOURCE", text, choices=_COSTS)
 
 
 def _compare(parser: argparse.ArgumentParser) -> None:
     _add(parser, "BASE", "the profile to compare with; - for standard input")
     _add(parser, "NEW", "the profiles to compare with BASE", nargs="+")
-    text = 'exit with code 1 if it holds: "slower > 5%%" for the whole, its tasks and edges'
-    _add(parser, "--fail-if CONDITION", f'{text}, "larger > 5%%" for the bytes of edges', **_MANY)
+    text = 'exit with code 1 if it holds: "slower > 5%%", or "larger > 5%%" for bytes of edges'
+    _add(parser, "--fail-if CONDITION", text, **_MANY)
     text = "share of the whole below which a task or an edge is left out; by default 0.01"
     _add(parser, "--least-share SHARE", text, type=_share, default=0.01)
     _add(parser, "--strict", "exit with code 3 if a slowdown might have been missed, too")
     _add(parser, "--markdown", "print tables as Markdown, for a pull request")
-    text = "BASE and NEW are targets as for run; measure them now, with interleaved rounds"
-    _add(parser, "--run", text)
+    _add(parser, "--run", "BASE and NEW are targets as for run; measure them now, in turns")
     runs = parser.add_argument_group("with --run")
     _measuring(runs, runs, usual="30")
     _add(runs, "--new-config NAME=VALUE", "set a parameter of NEW only", **_MANY)
@@ -262,9 +223,8 @@ def _sweep(parser: argparse.ArgumentParser) -> None:
     text = "a parameter and its values, three or more for fit; once for each parameter"
     _add(parser, "--over NAME=VALUE,VALUE,...", text, action="append", required=True)
     _measuring(parser, parser.add_argument_group("rounds"), usual="5")
-    _executor(parser)
-    text = "measure all configurations in one process, also where that changes their times"
-    _add(parser, "--one-process", text)
+    _add(parser, "--executor WHERE", f"serial (the default), {_WHERE}")
+    _add(parser, "--one-process", "all configurations in one process, if that changes times, too")
     _add(parser, "-o --output DIR", "where to write the profiles", required=True)
     _add(parser, "-q --quiet", "print no progress")
 
@@ -286,13 +246,13 @@ def _simulate(parser: argparse.ArgumentParser) -> None:
     text = "a task, or class of tasks without its numbers, that computes faster; repeatable"
     _add(parser, "--faster NAME=FACTOR", text, **_MANY)
     _schedule(parser)
-    text = "how many cores the workers share; by default the engine's, or the profile's machine's"
-    _add(parser, "--cores N", text, type=int)
+    _add(parser, "--cores N", "cores that the workers share, else those measured", type=int)
     text = "a node, which is one worker, and its speed; the profile's is 1; repeatable"
     _add(parser, "--speed NODE=FACTOR", text, **_MANY)
     text = "of the links between the nodes of a schedule, in bits per ms; 1 Gbit/s is 1e6"
     _add(parser, "--bandwidth BITS", text, type=float)
-    _executor(parser, "calibrate this executor first, and count what it adds: ")
+    text = f"calibrate this executor first, and count what it adds: serial, {_WHERE}"
+    _add(parser, "--executor WHERE", text)
     _add(parser, "--engine PROFILE", "count what was calibrated for this simulated profile")
     _files(parser)
 
@@ -322,42 +282,66 @@ def _import(parser: argparse.ArgumentParser) -> None:
     _add(parser, "--format NAME", "wfformat; by default detected from the file")
 
 
-def _rounds(text: str) -> int | str:
-    """Return a number of rounds, or ``"auto"``."""
-    if text == "auto":
-        return text
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"expected a number of at least 1, or auto, got {text!r}")
+def _validate(parser: argparse.ArgumentParser) -> None:
+    _add(parser, "PROFILE", "files, or - for stdin", nargs="+")
+
+
+def _completion(parser: argparse.ArgumentParser) -> None:
+    _add(parser, "SHELL", "bash, zsh, fish, ...")
+
+
+#: Command to its help, and the function that adds its arguments.
+_COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "run": ("run a DAG and measure it", _run),
+    "resume": ("resume a run that has a journal", _resume),
+    "show": ("show where the time and the bytes of a profile go", _show),
+    "compare": ("report which tasks are slower or faster than in a base", _compare),
+    "sweep": ("measure a DAG in several configurations, in turns", _sweep),
+    "fit": ("find how costs depend on parameters, from profiles of a sweep", _fit),
+    "predict": ("predict the profile of another configuration", _predict),
+    "simulate": ("predict the makespan on other workers or along a schedule", _simulate),
+    "report": ("write a profile as an HTML page that works offline", _report),
+    "export": ("write a profile in another tool's format", _export),
+    "import": ("convert another tool's file to a profile", _import),
+    "validate": ("check that files are valid profiles", _validate),
+    "completion": ("print a completion script for a shell", _completion),
+}
+
+
+def _at_least(least: int, text: str, expected: str) -> int:
+    """Return an integer of at least `least`."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
     return int(text)
 
 
-def _counts(text: str) -> Iterable[int]:
-    """Return numbers of workers: of numbers, and of ranges whose ends are included."""
-    found = []
-    for part in text.split(","):
-        first, dots, last = part.partition("..")
-        ends = (first, last if dots else first)
-        if not all(end.isdecimal() and int(end) for end in ends) or int(ends[0]) > int(ends[1]):
-            raise argparse.ArgumentTypeError(
-                f"expected numbers of at least 1, as 4 or 1,2,4 or 1..16, got {text!r}"
-            )
-        found.append(range(int(ends[0]), int(ends[1]) + 1))
-    return chain(*found)
-
-
-def _share(text: str) -> float:
-    """Return a share of the whole, from 0 to 1."""
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, as 0.01, got {text!r}")
-    return share
+def _rounds(text: str) -> int | str:
+    """Return a number of rounds, or ``"auto"``."""
+    return text if text == "auto" else _at_least(1, text, "a number of at least 1, or auto")
 
 
 def _rows(text: str) -> int:
     """Return a number of rows; 0 means all."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a number of rows, or 0 for all, got {text!r}")
-    return int(text)
+    return _at_least(0, text, "a number of rows, or 0 for all")
+
+
+def _counts(text: str) -> Iterable[int]:
+    """Return numbers of workers: of numbers, and of ranges whose ends are included."""
+    counts = []
+    for part in text.split(","):
+        first, dots, last = part.partition("..")
+        ends = (first, last if dots else first)
+        if not all(end.isdecimal() for end in ends) or not 1 <= int(ends[0]) <= int(ends[1]):
+            raise argparse.ArgumentTypeError(
+                f"expected numbers of at least 1, as 4 or 1,2,4 or 1..16, got {text!r}"
+            )
+        counts.append(range(int(ends[0]), int(ends[1]) + 1))
+    return chain(*counts)
+
+
+def _share(text: str) -> float:
+    """Return a share of the whole, from 0 to 1."""
+    share = float(text)
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, as 0.01, got {text!r}")
+    return share

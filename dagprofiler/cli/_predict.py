@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from dagprofiler._document.rounds import Rounds
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import aligned, number, quantity, shortened
 from dagprofiler.cli import _output, _targets
@@ -39,7 +38,7 @@ def sweep(arguments: argparse.Namespace) -> int:
         raise CommandError(f"-o {folder}: expected a directory, for one profile each")
     os.makedirs(folder, exist_ok=True)
     _output.check_outputs(os.path.join(folder, "profile.json"))
-    rounds = conditions(arguments, Rounds(5))
+    rounds = conditions(arguments, 5)
 
     def named(profiles: Iterable[Profile]) -> Iterator[tuple[Profile, str]]:
         for profile in profiles:
@@ -61,18 +60,17 @@ def sweep(arguments: argparse.Namespace) -> int:
                 processes=False if arguments.one_process else None,
                 progress=not arguments.quiet,
             )
-    _output.keep(named(profiles))
-    found = [
-        (jsonable({n: profile.config[n] for n in over})[0], profile.metrics.total_time_ms, path)
-        for profile, path in named(profiles)
-    ]
+    _output.save_all(named(profiles))
+    documents, rows = [], [[*over, "total ms", "profile"]]
+    for profile, path in named(profiles):
+        values, _ = jsonable({name: profile.config[name] for name in over})
+        total_ms = profile.metrics.total_time_ms
+        documents.append({"config": values, "total_time_ms": total_ms, "written": path})
+        rows.append([*(str(value) for value in values.values()), number(total_ms), path])
     if arguments.json:
-        names = ("config", "total_time_ms", "written")
-        _output.print_json({"profiles": [dict(zip(names, entry)) for entry in found]})
+        _output.print_json({"profiles": documents})
     else:
-        rows = [(*map(str, values.values()), number(ms), path) for values, ms, path in found]
-        head = (*over, "total ms", "profile")
-        _output.print_text("\n".join(aligned([head, *rows], left=(len(head) - 1,))))
+        _output.print_text("\n".join(aligned(rows, left=(len(over) + 1,))))
     return 0
 
 
@@ -97,22 +95,20 @@ def _models(command: str, paths: Sequence[str]) -> CostModels:
     """Return the cost models of profiles, or of those in directories."""
     from dagprofiler.predict import fit as models_of
 
-    files = []
+    files: list[str] = []
     for path in paths:
-        if os.path.isdir(path):
-            found = [n for n in sorted(os.listdir(path)) if n.endswith((".json", ".json.gz"))]
-            # An earlier sweep may have ended early and left them beside those of this one.
-            names = [name for name in found if ".partial.json" not in name]
-            left = f"{counted(len(found) - len(names), 'partial profile')} of runs that ended early"
-            if not names:
-                lacking = f"{path}: there is no profile (*.json) in this directory"
-                raise CommandError(f"{lacking}{f' but {left}; name them' if found else ''}")
-            if names != found:
-                _output.note(f"{path}: left out {left}; name them to use them")
-            files += [os.path.join(path, name) for name in names]
-        else:
+        if not os.path.isdir(path):
             files.append(path)
-    _output.check_one_stdin(*files)
+            continue
+        # An earlier sweep may have ended early and left partial ones beside those of this one.
+        names = [
+            name
+            for name in sorted(os.listdir(path))
+            if name.endswith((".json", ".json.gz")) and ".partial.json" not in name
+        ]
+        if not names:
+            raise CommandError(f"{path}: there is no complete profile (*.json) in this directory")
+        files += [os.path.join(path, name) for name in names]
     try:
         return models_of(map(_output.load_profile, files))
     except ValidationError as error:
@@ -122,8 +118,7 @@ def _models(command: str, paths: Sequence[str]) -> CostModels:
 
 def predict(arguments: argparse.Namespace) -> int:
     """Write the profile that another configuration would have, and print a summary."""
-    _output.check_outputs(arguments.output, arguments.report, read=arguments.profile)
-    _output.check_profile_suffix(arguments.output)
+    _output.check_results(arguments.output, report=arguments.report, read=arguments.profile)
     models = _models("predict", arguments.profile)
     known = models.profiles[-1].config
     config = {
@@ -141,24 +136,22 @@ def simulate(arguments: argparse.Namespace) -> int:
     from dagprofiler.predict import simulate as simulated
 
     read = [*filter(None, [arguments.profile, arguments.engine])]
-    _output.check_outputs(arguments.output, arguments.report, read=read)
-    _output.check_profile_suffix(arguments.output)
+    _output.check_results(arguments.output, report=arguments.report, read=read)
     schedule = _targets.schedule_in(arguments.schedule)
-    _output.check_one_stdin(arguments.profile, arguments.engine)
     profile, engine = _output.load_profile(arguments.profile), None
-    if arguments.engine is not None:
-        if arguments.executor is not None:
+    if arguments.executor is not None:
+        if arguments.engine is not None:
             raise CommandError("--engine: with --executor it is calibrated; omit one of them")
-        known = _output.load_profile(arguments.engine).sections
-        if "engine" not in known:
+        with _targets.executor_named(arguments.executor, nodes=schedule or ()) as executor:
+            engine = calibrate_engine(executor)
+    elif arguments.engine is not None:
+        sections = _output.load_profile(arguments.engine).sections
+        if "engine" not in sections:
             raise CommandError(
                 f"--engine {arguments.engine}: expected a profile with a section engine, as "
                 "simulate --executor writes it"
             )
-        engine = Engine.from_dict(known["engine"])
-    elif arguments.executor is not None:
-        with _targets.executor_named(arguments.executor, nodes=schedule or ()) as executor:
-            engine = calibrate_engine(executor)
+        engine = Engine.from_dict(sections["engine"])
     asked = partial(
         simulated,
         profile,
@@ -169,25 +162,31 @@ def simulate(arguments: argparse.Namespace) -> int:
         bandwidth=arguments.bandwidth,
     )
     faster = _factors(arguments.faster, "--faster")
-    found = asked(workers=arguments.workers, faster=faster)
+    simulation = asked(workers=arguments.workers, faster=faster)
     written: dict[str, Any] = {}
     if arguments.output is not None or arguments.report is not None:
-        written = written_of(found.profile, arguments)
+        written = written_of(simulation.profile, arguments)
     if arguments.json:
-        known = {name: getattr(found, name) for name in ("utilisation", "gains")}
-        known["reasons"] = [reason.replace(CALIBRATE, _ENGINE) for reason in found.reasons]
-        _output.print_json({"written": written, **found.figures(), **known})
+        shown = {
+            "written": written,
+            **simulation.figures(),
+            "utilisation": simulation.utilisation,
+            "gains": simulation.gains,
+            "reasons": [reason.replace(CALIBRATE, _ENGINE) for reason in simulation.reasons],
+        }
+        _output.print_json(shown)
     elif arguments.output != "-":
-        lines = [str(found).replace(CALIBRATE, _ENGINE)]
+        lines = [str(simulation).replace(CALIBRATE, _ENGINE)]
         if arguments.executor is not None:
             lines.append(f"engine: {engine}")
         if faster:
-            count = arguments.workers and len(found.utilisation)
-            before_ms = asked(workers=count).makespan_ms
-            shorter = 1 - found.makespan_ms / before_ms if before_ms else 0.0
-            workers = counted(len(found.utilisation), "worker")
-            others = f"{shortened(shorter)} than {quantity(before_ms, 'ms')} without, on {workers}"
-            lines.append(f"with {', '.join(arguments.faster)}: {others}")
+            workers = len(simulation.utilisation)
+            before_ms = asked(workers=arguments.workers and workers).makespan_ms
+            shorter = 1 - simulation.makespan_ms / before_ms if before_ms else 0.0
+            lines.append(
+                f"with {', '.join(arguments.faster)}: {shortened(shorter)} than "
+                f"{quantity(before_ms, 'ms')} without, on {counted(workers, 'worker')}"
+            )
         lines += [f"{what}: {path}" for what, path in written.items()]
         _output.print_text("\n".join(lines))
     return 0

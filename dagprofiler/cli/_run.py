@@ -16,10 +16,10 @@ from dagprofiler.analysis.summary import failure_block, figures
 from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.cli._signals import ENDING
-from dagprofiler.cli._targets import Place, executor_named, load_dag, schedule_in
+from dagprofiler.cli._targets import executor_named, load_dag, schedule_in
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.engine.progress import Progress
-from dagprofiler.errors import ValidationError, counted
+from dagprofiler.errors import counted
 from dagprofiler.journal import Journal, holds_journal
 from dagprofiler.measure.machine import ask_git
 from dagprofiler.profile import Profile
@@ -29,20 +29,16 @@ _MOST_FAILURES = 5
 
 _NOTHING = "; nothing was measured yet"
 
-#: Fields of Rounds that are options, which lack the unit.
-_CONDITIONS = ("warmup", "precision", "max_time_s", "busy_cores")
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a DAG, write its profile, and print a summary."""
-    target = arguments.target
-    _output.check_outputs(arguments.output, arguments.report, read=[target, Place.of(target).where])
-    _output.check_profile_suffix(arguments.output)
+    read = [arguments.target, arguments.target.rpartition(":")[0]]
+    _output.check_results(arguments.output, report=arguments.report, read=read)
     shown = _progress(arguments)
     schedule = schedule_in(arguments.schedule)
     if schedule and arguments.journal is not None:
         raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
-    rounds = conditions(arguments, Rounds(1))
+    rounds = conditions(arguments, 1)
     hooks = [*_journal(arguments), *shown]
     with measuring(arguments, _left):
         dag = load_dag(arguments.target, arguments.config)
@@ -64,8 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def resume(arguments: argparse.Namespace) -> int:
     """Resume a run that has a journal."""
-    _output.check_outputs(arguments.output, arguments.report)
-    _output.check_profile_suffix(arguments.output)
+    _output.check_results(arguments.output, report=arguments.report)
     hooks = _progress(arguments)
     with measuring(arguments, _left):
         dag = load_dag(arguments.target, arguments.config)
@@ -106,23 +101,18 @@ def _resuming(arguments: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def conditions(arguments: argparse.Namespace, default: Rounds) -> Rounds:
-    """Return the requested rounds."""
-    fields = {
-        field: value
-        for field in _CONDITIONS
-        if (value := getattr(arguments, field.removesuffix("_s"))) is not None
+def conditions(arguments: argparse.Namespace, default: int) -> Rounds:
+    """Return the requested rounds; `default` is their number."""
+    asked: dict[str, Any] = {
+        "n": arguments.rounds,
+        "warmup": arguments.warmup,
+        "precision": arguments.precision,
+        "max_time_s": arguments.max_time,
+        "fresh_process": arguments.fresh_process or None,
+        "busy_cores": arguments.busy_cores,
     }
-    if arguments.rounds is None and not fields and not arguments.fresh_process:
-        return default
-    number = default.n if arguments.rounds is None else arguments.rounds
-    try:
-        return Rounds(number, fresh_process=arguments.fresh_process, **fields)
-    except ValidationError as error:
-        # The user gave options, and no fields of Rounds.
-        field, _, problem = str(error).removeprefix("Rounds: ").partition(" ")
-        option = field.removesuffix("_s").replace("_", "-")
-        raise CommandError(f"--{option} {problem}") from error
+    given = {name: value for name, value in asked.items() if value is not None}
+    return Rounds(**{"n": default, **given})
 
 
 def meters(arguments: argparse.Namespace) -> Any:
@@ -165,12 +155,12 @@ def measuring(
         left, shown = save(error, arguments)
         if arguments.json:
             _output.print_json({"error": problem, **shown})
-        states = profile.sections["run"].get("tasks", {})
-        failures = [failure_block(*item) for item in states.items() if "error" in item[1]]
+        tasks = profile.run.tasks.items()
+        failures = [failure_block(name, entry) for name, entry in tasks if "error" in entry]
         # The message is that of the first failure.
-        places = render([Block(notes=block.notes) for block in failures[:1]])
+        place = render([Block(notes=block.notes) for block in failures[:1]])
         others = render(failures[1:_MOST_FAILURES])
-        words = "\n".join(filter(None, (f"{problem}{left}", places, others)))
+        words = "\n".join(filter(None, (f"{problem}{left}", place, others)))
         raise CommandError(words, _output.exit_code_of(error)) from error
 
 
@@ -183,18 +173,19 @@ def save_each(
 
     `named` returns each with the file that it would have if it were whole.
     """
-    places = [
-        (counted(profile.sections["run"]["rounds"], "complete round"), _saved(profile, path))
-        for profile, path in named(getattr(error, "profiles", ()))
-        if profile.metrics.task_metrics
-    ]
-    written = [place[3:] for _, place in places if place.startswith("in ")]
-    unfinished = getattr(error, "unfinished", {}).items()
-    places += [(counted(rounds, "complete round"), f"of {of} lost") for of, rounds in unfinished]
-    words = f"; measured: {', '.join(map(' '.join, places))}" if places else _NOTHING
+    written, parts = [], []
+    for profile, output in named(getattr(error, "profiles", ())):
+        if profile.metrics.task_metrics:
+            path, words = _saved(profile, output)
+            written += [path] if path else []
+            rounds = counted(profile.sections["run"]["rounds"], "complete round")
+            parts.append(f"{rounds} {words}")
+    for of, rounds in getattr(error, "unfinished", {}).items():
+        parts.append(f"{counted(rounds, 'complete round')} of {of} lost")
+    message = f"; measured: {', '.join(parts)}" if parts else _NOTHING
     if written and isinstance(error, KeyboardInterrupt):
-        words += "; show, fit and compare take partial profiles by name"
-    return words, {"written": written}
+        message += "; show, fit and compare take partial profiles by name"
+    return message, {"written": written}
 
 
 def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
@@ -208,37 +199,30 @@ def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dic
     written: dict[str, str] = {}
     profile: Profile | None = getattr(error, "profile", None)
     if profile is None or not profile.metrics.task_metrics:
-        words = "; what was measured is lost" if ENDING.gave_up else _NOTHING
+        message = "; what was measured is lost" if ENDING.gave_up else _NOTHING
     else:
-        place = _saved(profile, arguments.output)
-        words = f"; the partial profile{_extent(profile)} is {place}"
-        if place.startswith("in "):
-            written["profile"] = place[3:]
+        path, words = _saved(profile, arguments.output)
+        rounds = counted(profile.run.rounds or 0, "complete round")
+        extent = f" of {rounds}" if profile.samples.rounds else ""
+        message = f"; the partial profile{extent} is {words}"
+        if path is not None:
+            written["profile"] = path
     if arguments.report is not None and profile is not None:
         with suppress(OSError, KeyboardInterrupt), ENDING.saving():
             profile.report(arguments.report)
             written["report"] = arguments.report
-            words += f", its report in {arguments.report}"
+            message += f", its report in {arguments.report}"
     journal = arguments.journal
     if journal is not None and holds_journal(journal):
-        words += f"; resume it with {_resuming(arguments)}"
-    elif isinstance(error, KeyboardInterrupt) and words != _NOTHING:
-        words += "; a run with --journal DIR can be resumed"
-    is_shown = arguments.json and not isinstance(error, KeyboardInterrupt)
-    shown = figures(profile) if is_shown and profile is not None else {}
-    return words, {"written": written, **shown}
+        message += f"; resume it with {_resuming(arguments)}"
+    elif isinstance(error, KeyboardInterrupt) and message != _NOTHING:
+        message += "; a run with --journal DIR can be resumed"
+    shown = {} if profile is None else figures(profile)
+    return message, {"written": written, **shown}
 
 
-def _extent(profile: Profile) -> str:
-    """Return which rounds of several a partial profile is of, in words."""
-    if "samples" not in profile.sections:
-        return ""
-    rounds = profile.sections["run"]["rounds"]
-    return f" of {counted(rounds, 'complete round')}" if rounds else " of the warm-up"
-
-
-def _saved(profile: Profile, output: str | None) -> str:
-    """Save what an error left of a profile, and return its place as words.
+def _saved(profile: Profile, output: str | None) -> tuple[str | None, str]:
+    """Save what an error left of a profile; return its file, if it has one, and this in words.
 
     A partial one gets a file of its own, so that it does not replace a complete profile.
     """
@@ -246,22 +230,22 @@ def _saved(profile: Profile, output: str | None) -> str:
     try:
         if output not in (None, "-") and replaced(output) is not None:
             path = output
-            if profile.sections["run"]["state"] == "partial":
+            if profile.run.is_partial:
                 path = "{}.partial{}".format(*os.path.splitext(output.removesuffix(COMPRESSED)))
         with ENDING.saving(), replacing(path) as file:
             profile.save(file)
     except OSError:
-        return _output.placed(profile)
+        return _output.rescued(profile)
     except KeyboardInterrupt:
-        return f"lost: {path} was not written"
-    return f"in {path}"
+        return None, f"lost: {path} was not written"
+    return path, f"in {path}"
 
 
 def written_of(profile: Profile, arguments: argparse.Namespace) -> dict[str, str]:
     """Write the profile and the report to their files; return what was written where."""
     written = {}
     if arguments.output is not None:
-        _output.keep([(profile, arguments.output)])
+        _output.save_all([(profile, arguments.output)])
         written["profile"] = arguments.output
     if arguments.report is not None:
         _output.write_report(profile.report, arguments.report, [] if written else [profile])

@@ -1,4 +1,4 @@
-"""Targets: the names of DAGs on a command line."""
+"""Targets: the names of DAGs and of executors on a command line, and values of parameters."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from importlib import import_module
+from inspect import isfunction, signature
+from numbers import Integral, Number
 from operator import attrgetter
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.config import no_parameter
@@ -59,67 +60,31 @@ def as_like(name: str, text: str, like: Any, option: str = "--config") -> Any:
     Raises
     ------
     CommandError
-        If the text cannot be converted; the message names the type.
+        If the text is not a value of this type.
 
     Examples
     --------
-    >>> as_like("N", "1e6", 1), as_like("rate", "2", 0.5), as_like("on", "no", True)
+    >>> as_like("N", "1e6", 1), as_like("rate", "2", 0.5), as_like("on", "False", True)
     (1000000, 2.0, False)
     """
-    if like is None:
-        return guessed(text)
     kind = type(like)
-    if kind not in _READERS and (kind.__module__ != "numpy" or kind.__name__ == "ndarray"):
-        raise CommandError(
-            f"{option} {name}: a {kind.__name__!r} cannot be given as text; use a function that "
-            "builds the DAG as target, and set its arguments"
-        )
-    what, read = _READERS.get(kind, (kind.__name__, kind))
-    try:
-        return read(text)
-    except (ValueError, OverflowError, LookupError, TypeError) as error:
-        raise CommandError(
-            f"{option} {name}: expected {what} like {like!r}, got {text!r}"
-        ) from error
+    if kind is str:
+        return text
+    value = guessed(text.lower() if kind is bool else text)
+    if like is None or type(value) is kind:
+        return value
+    if kind is tuple and isinstance(value, list):
+        return tuple(value)
+    is_number = isinstance(like, Number) and kind is not bool and type(value) in (int, float)
+    if is_number and (float(value).is_integer() or not isinstance(like, Integral)):
+        return kind(value)
+    raise CommandError(
+        f"{option} {name}: expected a value of type {kind.__name__!r}, as JSON, got {text!r}"
+    )
 
 
-def _truth(text: str) -> bool:
-    words = dict.fromkeys(("true", "yes", "on", "1"), True)
-    return {**words, **dict.fromkeys(("false", "no", "off", "0"), False)}[text.strip().lower()]
-
-
-def _integer(text: str) -> int:
-    """Return an integer, also if written as 1e6."""
-    try:
-        return int(text)
-    except ValueError:
-        number = float(text)
-        if not number.is_integer():
-            raise
-        return int(number)
-
-
-def _json(kind: type, text: str) -> Any:
-    value = json.loads(text)
-    if not isinstance(value, kind):
-        raise TypeError(text)
-    return value
-
-
-#: Type of a parameter to what is expected, in words, and the function that reads it.
-_READERS: dict[type, tuple[str, Callable[[str], Any]]] = {
-    str: ("text", str),
-    bool: ("true or false", _truth),
-    int: ("an integer", _integer),
-    float: ("a number", float),
-    list: ("a JSON list", partial(_json, list)),
-    tuple: ("a JSON list", lambda text: tuple(_json(list, text))),
-    dict: ("a JSON object", partial(_json, dict)),
-}
-
-
-#: More of them cannot be meant.
-_PROCESSES_PER_CORE = 100
+#: More workers for each core cannot be meant, and starting them would take the machine down.
+_MOST_PER_CORE = 100
 
 _KINDS = ("serial", "threads", "processes", "dask", "ray")
 _KNOWN = "serial, threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
@@ -139,71 +104,45 @@ def executor_named(spec: str | None, nodes: Collection[str] = ()) -> Iterator[An
     CommandError
         If it is not the name of an executor.
     """
-    kind, _, rest = (spec or ("processes" if nodes else "serial")).partition(":")
-    if nodes and not Place.of(str(spec)).is_file:
-        if rest or kind not in ("threads", "processes"):
-            raise CommandError(
-                "--executor: with --schedule each node has a worker of its own: expected "
-                f"processes, threads, or file.py:pools with {{node: pool}}, got {spec!r}"
-            )
-        with ExitStack() as pools:
-            yield {node: pools.enter_context(_ended(_pool(kind, 1))) for node in nodes}
-    elif kind == "serial" and not rest:
-        yield None
-    elif kind in ("threads", "processes"):
-        with _ended(_pool(kind, _workers(kind, rest))) as pool:
-            yield pool
-    elif kind == "dask":
-        from dagprofiler.executors.dask import DaskExecutor
-
-        yield DaskExecutor(rest or None)
-    elif kind == "ray":
-        from dagprofiler.executors.ray import RayExecutor
-
-        yield RayExecutor(rest or None)
-    else:
-        hint = "" if Place.of(str(spec)).is_file else did_you_mean(kind, _KINDS)
-        if hint:
-            raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}{hint}")
-        with _imported(str(spec)) as executor:
-            yield executor
+    spec = spec or ("processes" if nodes else "serial")
+    kind, _, rest = spec.partition(":")
+    with ExitStack() as stack:
+        if spec == "serial":
+            yield None
+        elif kind in ("threads", "processes") and nodes and not rest:
+            yield {node: stack.enter_context(_closing(_pool(kind, 1))) for node in nodes}
+        elif kind in ("threads", "processes"):
+            cores = os.cpu_count() or 1
+            workers, most = rest or str(cores), _MOST_PER_CORE * cores
+            if not workers.isdecimal() or not 1 <= int(workers) <= most:
+                raise CommandError(f"--executor: expected 1 to {most:,} workers, got {spec!r}")
+            yield stack.enter_context(_closing(_pool(kind, int(workers))))
+        elif kind in ("dask", "ray"):
+            module = import_module(f"dagprofiler.executors.{kind}")
+            yield getattr(module, f"{kind.title()}Executor")(rest or None)
+        else:
+            yield _own_executor(spec, stack)
 
 
-def _workers(kind: str, rest: str) -> int:
-    cores = os.cpu_count() or 1
-    most = _PROCESSES_PER_CORE * cores
-    if not rest:
-        return cores
-    if not rest.isdecimal() or not int(rest):
-        what = "a number of workers of at least 1"
-    elif kind == "processes" and int(rest) > most:
-        what = f"at most {most:,} processes, {_PROCESSES_PER_CORE} for each core"
-    else:
-        return int(rest)
-    raise CommandError(f"--executor: expected {what}, got '{kind}:{rest}'")
-
-
-@contextmanager
-def _imported(spec: str) -> Iterator[Any]:
-    """Yield an executor, or one for each node, by name; what a function makes is shut down."""
+def _own_executor(spec: str, stack: ExitStack) -> Any:
+    """Return the user's executor, or one for each node; what a function makes is shut down."""
     from concurrent.futures import Executor
 
     from dagprofiler.executors.pools import executor_of
 
-    if not Place.of(spec).name or spec.startswith("serial:"):
-        raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}")
-    found = find(spec)
-    made = found() if callable(found) else found
-    executors = [*made.values()] if isinstance(made, Mapping) else [made]
-    for executor in executors:
-        if executor_of(executor) is None:
-            kind = type(executor).__name__
+    where, name = _split(spec)
+    hint = "" if _is_file(where) else did_you_mean(where, _KINDS)
+    if hint or not name:
+        raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}{hint}")
+    value = find(spec)
+    executor = value() if callable(value) else value
+    for part in executor.values() if isinstance(executor, Mapping) else [executor]:
+        if executor_of(part) is None:
+            kind = type(part).__name__
             raise CommandError(f"--executor {spec!r} is a {kind}, not an executor")
-    with ExitStack() as pools:
-        for executor in executors if made is not found else ():
-            if isinstance(executor, Executor):
-                pools.enter_context(_ended(executor))
-        yield made
+        if callable(value) and isinstance(part, Executor):
+            stack.enter_context(_closing(part))
+    return executor
 
 
 def _pool(kind: str, workers: int) -> Executor:
@@ -211,17 +150,11 @@ def _pool(kind: str, workers: int) -> Executor:
 
     if kind == "threads":
         return ThreadPoolExecutor(workers)
-    try:
-        return ProcessPoolExecutor(workers, initializer=_belong_to, initargs=(os.getpid(),))
-    except OSError as error:
-        where = " in /dev/shm" if sys.platform == "linux" else ""
-        raise CommandError(
-            f"--executor: processes need semaphores{where}: {error.strerror or error}"
-        ) from error
+    return ProcessPoolExecutor(workers, initializer=_belong_to, initargs=(os.getpid(),))
 
 
 @contextmanager
-def _ended(pool: Any) -> Iterator[Any]:
+def _closing(pool: Any) -> Iterator[Any]:
     """Yield a pool, and shut it down after the run."""
     try:
         yield pool
@@ -244,34 +177,6 @@ def _belong_to(driver: int) -> None:
     for name in {"SIGINT", "SIGHUP"} & {*dir(signal)}:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     end_with(driver)
-
-
-class Place(NamedTuple):
-    """The place of a target: what to import, and a name in it.
-
-    Attributes
-    ----------
-    where
-        A module's name, or the path of a file.
-    name
-        An attribute, dotted if nested; "" for the only DAG in the module.
-    """
-
-    where: str
-    name: str
-
-    @classmethod
-    def of(cls, target: str) -> Place:
-        """Return the place that a target names."""
-        where, colon, name = target.rpartition(":")
-        if not colon or target.endswith(".py"):
-            return cls(target, "")
-        return cls(where, name)
-
-    @property
-    def is_file(self) -> bool:
-        """Whether `where` is the path of a file, not the name of a module."""
-        return self.where.endswith(".py") or os.path.basename(self.where) != self.where
 
 
 def json_in(path: str, option: str) -> Any:
@@ -308,7 +213,7 @@ def load_dag(target: str, config: Sequence[str]) -> DAG:
     CommandError
         If there is no such DAG or parameter.
     """
-    given = assignments(config, "--config")
+    texts = assignments(config, "--config")
     if target.lower().endswith((".yaml", ".yml")):
         # Modules that the file names are searched in its folder.
         _search_in(os.path.dirname(os.path.abspath(target)))
@@ -318,29 +223,38 @@ def load_dag(target: str, config: Sequence[str]) -> DAG:
             raise CommandError(f"target {target!r}: cannot be read: {error.strerror}") from error
     else:
         value = find(target)
-        dag = value if isinstance(value, DAG) else _built(target, value, given)
-    if given:
-        dag = dag.with_config({name: _parameter(dag, name, text) for name, text in given.items()})
+        dag = value if isinstance(value, DAG) else _built(target, value, texts)
+    if texts:
+        dag = dag.with_config({name: _parameter(dag, name, text) for name, text in texts.items()})
     dag.name = dag.name or os.path.basename(target)
     return dag
 
 
 def find(target: str) -> Any:
-    """Return the value that a target names, a DAG or not."""
-    place = Place.of(target)
-    if place.is_file:
-        module = _import_file(os.path.abspath(place.where), target)
-    else:
-        _search_in(os.getcwd())
-        module = _import(place.where, target)
-    if not place.name:
-        return _only_dag(target, module)
-    try:
-        return attrgetter(place.name)(module)
-    except AttributeError:
-        near = did_you_mean(place.name, _candidates(module))
-        hint = f"{place.name!r}{near or _what_there_is(place.where, module)}"
-        raise CommandError(f"target {target!r}: {place.where} has no {hint}") from None
+    """Return what a target names, a DAG or not; of a module alone its only DAG."""
+    where, name = _split(target)
+    module = _import_file(where, target) if _is_file(where) else _import(where, target)
+    if name:
+        try:
+            return attrgetter(name)(module)
+        except AttributeError:
+            hint = did_you_mean(name, _names_in(module)) or _choice_of(where, module)
+            raise CommandError(f"target {target!r}: {where} has no {name!r}{hint}") from None
+    dags = {id(value): value for value in vars(module).values() if isinstance(value, DAG)}
+    if len(dags) != 1:
+        problem = "holds several DAGs" if dags else "holds no DAG"
+        raise CommandError(f"target {target!r} {problem}{_choice_of(where, module)}")
+    return next(iter(dags.values()))
+
+
+def _split(target: str) -> tuple[str, str]:
+    """Return the module or file of a target, and a name in it, or "" for the only DAG."""
+    where, colon, name = target.rpartition(":")
+    return (where, name) if colon and not target.endswith(".py") else (target, "")
+
+
+def _is_file(where: str) -> bool:
+    return where.endswith(".py") or os.path.basename(where) != where
 
 
 def _search_in(folder: str) -> None:
@@ -351,21 +265,15 @@ def _search_in(folder: str) -> None:
 
 def _import_file(path: str, target: str) -> ModuleType:
     """Import a file under its module name, so that its tasks can be pickled."""
-    if not os.path.isfile(path):
-        raise CommandError(f"target {target!r}: there is no file {path!r}")
-    if not path.endswith(".py"):
-        raise CommandError(f"target {target!r}: expected a .py or a .yaml file")
+    path = os.path.abspath(path)
+    if not os.path.isfile(path) or not path.endswith(".py"):
+        raise CommandError(f"target {target!r}: there is no file {path!r} of Python or YAML")
     folder, name = os.path.split(path[: -len(".py")])
-    if "." in name:
-        raise CommandError(
-            f"target {target!r}: {name!r} is not a valid module name; rename the file"
-        )
     # A file of a package is imported from the folder that holds the package.
     while os.path.isfile(os.path.join(folder, "__init__.py")):
         folder, package = os.path.split(folder)
         name = package if name == "__init__" else f"{package}.{name}"
-    _search_in(folder)
-    module = _import(name, target)
+    module = _import(name, target, folder)
     file = getattr(module, "__file__", None)
     if file is None or not os.path.samefile(file, path):
         raise CommandError(
@@ -375,19 +283,18 @@ def _import_file(path: str, target: str) -> ModuleType:
     return module
 
 
-def _import(name: str, target: str) -> ModuleType:
+def _import(name: str, target: str, folder: str | None = None) -> ModuleType:
+    """Import a module that is in this folder, by default the current one, or installed."""
+    _search_in(folder or os.getcwd())
     try:
         return import_module(name)
     except (Exception, SystemExit) as error:
-        if isinstance(error, ModuleNotFoundError) and error.name is not None:
-            missing = error.name
-            if name == missing or name.startswith(f"{missing}."):
-                raise CommandError(
-                    f"target {target!r}: there is no module {missing!r}; give module:dag for an "
-                    "importable module, or file.py:dag"
-                ) from error
-        if isinstance(error, (TypeError, ValueError)) and not name.strip("."):
-            raise CommandError(f"target {target!r}: expected module:dag or file.py:dag") from error
+        missing = getattr(error, "name", None) if isinstance(error, ImportError) else None
+        if missing and f"{name}.".startswith(f"{missing}."):
+            raise CommandError(
+                f"target {target!r}: there is no module {missing!r}; give module:dag for an "
+                "importable module, or file.py:dag"
+            ) from error
         raise CommandError(
             f"target {target!r}: importing {name!r} failed: {describe(error)}{_at(error)}"
         ) from error
@@ -401,52 +308,31 @@ def _at(error: BaseException) -> str:
     return f" ({frames[-1]['file']}, line {frames[-1]['line']})"
 
 
-def _only_dag(target: str, module: ModuleType) -> DAG:
-    dags = _dags(module)
-    different = {id(value): value for value in dags.values()}
-    if len(different) == 1:
-        return next(iter(different.values()))
-    if dags:
-        raise CommandError(
-            f"target {target!r} holds several DAGs; give one of "
-            f"{', '.join(f'{target}:{name}' for name in dags)}"
-        )
-    raise CommandError(f"target {target!r} holds no DAG{_what_there_is(target, module)}")
-
-
-def _dags(module: ModuleType) -> dict[str, DAG]:
-    return {name: value for name, value in vars(module).items() if isinstance(value, DAG)}
-
-
-def _candidates(module: ModuleType) -> list[str]:
-    """Return the names of a module's DAGs, then of its own functions."""
-    return [*_dags(module)] + [
+def _names_in(module: ModuleType) -> list[str]:
+    """Return the names of a module's DAGs and of its own functions."""
+    return [
         name
         for name, value in vars(module).items()
-        if getattr(value, "__module__", "") == module.__name__
-        and type(value).__name__ == "function"
-        and not name.startswith("_")
+        if isinstance(value, DAG) or (isfunction(value) and value.__module__ == module.__name__)
     ]
 
 
-def _what_there_is(where: str, module: ModuleType) -> str:
-    """Return a hint with the DAGs of a module, or else its functions."""
-    names = _candidates(module)[:5]
-    if not names:
-        return "; define one, as in dag = DAG(tasks, edges)"
-    return f"; it has {', '.join(f'{where}:{name}' for name in names)}"
+def _choice_of(where: str, module: ModuleType) -> str:
+    """Return what a target in a module can be, in words."""
+    targets = [f"{where}:{name}" for name in _names_in(module)]
+    return f"; give one of {', '.join(targets)}" if targets else "; define one: dag = DAG(tasks)"
 
 
-def _built(target: str, found: Any, given: dict[str, str]) -> DAG:
-    """Return the DAG that a function builds, and remove its arguments from `given`."""
-    if isinstance(found, type) or not callable(found):
-        kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+def _built(target: str, build: Any, texts: dict[str, str]) -> DAG:
+    """Return the DAG that a function builds, and remove its arguments from `texts`."""
+    if isinstance(build, type) or not callable(build):
+        kind = type(build).__name__
         raise CommandError(
-            f"target {target!r} must be a DAG or a function that builds one, got {kind}"
+            f"target {target!r} must be a DAG or a function that builds one, got a {kind}"
         )
-    arguments = _arguments(target, found, given)
+    arguments = _arguments(build, texts)
     try:
-        dag = found(**arguments)
+        dag = build(**arguments)
     except (Exception, SystemExit) as error:
         raise CommandError(f"target {target!r} failed: {describe(error)}{_at(error)}") from error
     if not isinstance(dag, DAG):
@@ -454,30 +340,14 @@ def _built(target: str, found: Any, given: dict[str, str]) -> DAG:
     return dag
 
 
-def _arguments(target: str, build: Callable[..., Any], given: dict[str, str]) -> dict[str, Any]:
-    from inspect import Parameter, signature
-
+def _arguments(build: Callable[..., Any], texts: dict[str, str]) -> dict[str, Any]:
+    """Return the arguments of a function that are given, and remove them from `texts`."""
     arguments = {}
     for name, parameter in signature(build).parameters.items():
-        if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
-            continue
-        default = parameter.default
-        if name in given and parameter.kind is not Parameter.POSITIONAL_ONLY:
-            text = given.pop(name)
-            if default is Parameter.empty or default is None:
-                arguments[name] = _annotated(name, text, parameter.annotation)
-            else:
-                arguments[name] = as_like(name, text, default)
-        elif default is Parameter.empty:
-            raise CommandError(f"target {target!r} takes {name!r}: give --config {name}=VALUE")
+        if name in texts:
+            default = None if parameter.default is parameter.empty else parameter.default
+            arguments[name] = as_like(name, texts.pop(name), default)
     return arguments
-
-
-def _annotated(name: str, text: str, annotation: Any) -> Any:
-    """Return a value of the annotated type if that is a plain one, else parsed as JSON."""
-    zeros: Mapping[str, Any] = {"int": 0, "float": 0.0, "str": "", "bool": False}
-    kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    return as_like(name, text, zeros[kind]) if kind in zeros else guessed(text)
 
 
 def swept(dag: DAG, texts: Sequence[str]) -> dict[str, list[Any]]:

@@ -154,7 +154,7 @@ def test_tasks_of_one_side_are_named_and_profiles_without_a_common_task_refused(
     assert "base.json, so not compared: b" in out
     assert "new.json, so not compared: c" in out
     line = refused("compare", base, write("other.json", c=1.0, d=1.0), code=3)
-    assert "have no task in common: they are different DAGs" in line
+    assert "have no task in common" in line
 
 
 def test_several_profiles_are_compared_with_one_base_also_from_standard_input(

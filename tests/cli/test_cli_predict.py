@@ -22,7 +22,6 @@ def test_a_sweep_is_fitted_predicted_and_simulated(cli, shelf, folder):
     Profile.load(f"{largest}.gz").save(f"{folder}/runs/N=7,factor=1.0.partial.json")
     fitted = cli("fit", f"{folder}/runs")
     assert "N from 100 to 1,000" in fitted.out
-    assert "left out 1 partial profile" in fitted.err
     guess, found = f"{folder}/guess.json", f"{folder}/simulated.json"
     at = ["-c", "N=3e3", "-c", "factor=2"]
     predicted = cli("predict", f"{folder}/runs", *at, "-o", guess).out
@@ -87,7 +86,7 @@ def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
         ("sweep {target} --over N=1,x -o {folder}", ["--over N", "'x'"]),
         ("sweep {target} --over N=1,2 --over N=3 -o {folder}", ["--over", "'N'", "twice"]),
         ("sweep {target} --over N=1 -o sweep.json", ["sweep.json", "directory"]),
-        ("fit {folder}", ["no profile", "*.json"]),
+        ("fit {folder}", ["no complete profile", "*.json"]),
         ("fit {profile} {profile} {profile}", ["parameter"]),
         ("simulate {profile} --workers 4..1", ["4..1"]),
         ("simulate {profile} --engine {profile}", ["--engine", "section engine"]),
@@ -98,7 +97,7 @@ def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
         ("simulate {profile} --faster ad=2", ["'ad'", "'add'"]),
         ("simulate {profile} --bandwidth 5", ["bandwidth", "schedule"]),
         ("simulate {profile} --schedule {target}", ["--schedule", "JSON"]),
-        ("run {target} --schedule {plan} --executor processes:2", ["--executor", "'processes:2'"]),
+        ("run {target} --schedule {plan} --executor processes:2", ["schedule", "{node: pool}"]),
         ("run {target} --schedule {plan} --journal {folder}/j", ["--schedule", "journal"]),
         ("run {target} --schedule {empty}", ["--schedule", "node"]),
         ("run {target} --schedule {other} --executor threads", ["'edge'", "'reed'", "'read'"]),
