@@ -189,14 +189,14 @@ class Tables:
         medians = []
         for place, task in enumerate(tasks):
             rounds = zip(self._rounds, columns)
-            sizes = sorted(column[place] for one, column in rounds if one.succeeded(task))
+            sizes = sorted(column[place] for log, column in rounds if log.succeeded(task))
             medians.append(sizes[(len(sizes) - 1) // 2] if sizes else 0)
         return medians
 
     @cached_property
     def _wire_bytes(self) -> list[int]:
         """The serialized length of the value in each slot."""
-        return self._sizes(self.log.wiring.owner, [one.wire_bytes for one in self._rounds])
+        return self._sizes(self.log.wiring.owner, [log.wire_bytes for log in self._rounds])
 
     def _total_time_ms(self) -> float:
         """Return the duration of the run; of several rounds the median."""
@@ -213,8 +213,9 @@ class Tables:
         """Return the figures of the tasks that succeeded, in execution order."""
         wiring, given, wire_bytes = self.log.wiring, self.log.given_bytes, self._wire_bytes
         names = wiring.names
-        compute_ms, serialize_ms, deserialize_ms = self._compute_ms, *map(self._phase_ms, (4, 0))
-        tasks, notes = range(len(names)), [one.facts("undeclared_bytes") for one in self._rounds]
+        deserialize_ms, compute_ms = self._phase_ms(0), self._compute_ms
+        serialize_ms = self._phase_ms(4)
+        tasks, notes = range(len(names)), [log.facts("undeclared_bytes") for log in self._rounds]
         undeclared = self._sizes(tasks, [[noted.get(i, 0) for i in tasks] for noted in notes])
         first_input, first_slot, outputs = wiring.first_input, wiring.first_slot, wiring.outputs
         # The bytes of all inputs, and of all slots, before each.
@@ -237,8 +238,8 @@ class Tables:
         """Return what each edge carried whose source succeeded, by source."""
         wiring, names, wire = self.log.wiring, self.log.wiring.names, self._wire_bytes
         payloads = [
-            [one.payload_bytes.get(slot, length) for slot, length in enumerate(one.wire_bytes)]
-            for one in self._rounds
+            [log.payload_bytes.get(slot, length) for slot, length in enumerate(log.wire_bytes)]
+            for log in self._rounds
         ]
         payload, compute_ms = self._sizes(wiring.owner, payloads), self._compute_ms
         edges = []
