@@ -104,12 +104,6 @@ def log_of(*rounds, tasks="ab"):
     return log
 
 
-def readings(decode_s=(), encode_s=(), **others):
-    """Return what instruments read of a task."""
-    fields = {"meters": [], "digest": None, "reasons": {}, "meters_s": 0.0, "garbage_s": 0.0}
-    return Readings(list(decode_s), list(encode_s), **{**fields, **others})
-
-
 def a_round(*walls_s, kind=MEASURED, total_s=0.0, **metered):
     """Return a round of tasks with these times in compute(); None for a task that failed there.
 
@@ -125,7 +119,7 @@ def a_round(*walls_s, kind=MEASURED, total_s=0.0, **metered):
             round_log.times += [0.0, 0.0, 0.0, wall_s, wall_s, wall_s]
     round_log.columns = dict.fromkeys(metered, "")
     for i, values in enumerate(zip(*metered.values())):
-        round_log.readings[i] = readings(meters=list(values))
+        round_log.readings[i] = Readings([], [], list(values), None, {}, 0.0, 0.0)
     return round_log
 
 

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from platforms import posix
 from processes import limited_files
 
 from dagprofiler.executors import _shared_files
@@ -65,16 +66,6 @@ def test_the_folder_is_in_memory_if_there_is_room(monkeypatch, room):
     made.close()
 
 
-@pytest.fixture
-def memory(tmp_path, monkeypatch):
-    """Have a folder of the test's own stand for /dev/shm."""
-    if not hasattr(os, "register_at_fork"):
-        pytest.skip("no files in memory here")
-    monkeypatch.setattr(_shared_files, "_MEMORY", str(tmp_path))
-    monkeypatch.setattr(_shared_files, "_ROOM_BYTES", 1)
-    return tmp_path
-
-
 #: Makes a folder of shared files, and forks a child that outlives it.
 _KILLED = """
 import os, sys, time
@@ -88,7 +79,12 @@ time.sleep(60)
 """
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_run(memory):
+@posix
+def test_the_next_run_removes_what_a_killed_process_left(tmp_path, monkeypatch):
+    # It stands for /dev/shm.
+    memory = tmp_path
+    monkeypatch.setattr(_shared_files, "_MEMORY", str(memory))
+    monkeypatch.setattr(_shared_files, "_ROOM_BYTES", 1)
     command = [sys.executable, "-c", _KILLED, str(memory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as killed:
         child = int(killed.stdout.readline())
@@ -96,18 +92,12 @@ def test_what_a_killed_process_left_is_removed_by_the_next_run(memory):
     try:
         (left,) = memory.iterdir()
         assert len(list(left.iterdir())) == 1
-        made = SharedFiles()
-        assert [str(path) for path in memory.iterdir()] == [made.folder]
+        # What others use is left.
+        (another := memory / "another").mkdir()
+        used, made = SharedFiles(), SharedFiles()
+        assert {str(path) for path in memory.iterdir()} == {used.folder, str(another), made.folder}
+        used.close()
         made.close()
+        assert list(memory.iterdir()) == [another]
     finally:
         os.kill(child, signal.SIGKILL)
-
-
-def test_what_another_run_uses_is_left(memory):
-    used, another = SharedFiles(), memory / "another"
-    another.mkdir()
-    made = SharedFiles()
-    assert {str(path) for path in memory.iterdir()} == {used.folder, str(another), made.folder}
-    made.close()
-    used.close()
-    assert list(memory.iterdir()) == [another]

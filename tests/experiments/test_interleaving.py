@@ -1,7 +1,6 @@
 """compare_runs: two DAGs, or two configs, measured in turns."""
 
 import pickle
-import sys
 
 import pytest
 
@@ -47,10 +46,10 @@ def passes(x):
     return {"y": x}
 
 
-def two(**options):
+def two():
     """Return a list and two DAGs that append "a" and "b" to it."""
     said = []
-    return said, *(DAG({"t": Says(said, name, **options)}) for name in "ab")
+    return said, *(DAG({"t": Says(said, name)}) for name in "ab")
 
 
 @pytest.mark.parametrize(
@@ -68,13 +67,11 @@ def test_allocation_rounds_alternate_too(monkeypatch):
     assert "".join(said) == "abbaab"
     for profile in (found.base, found.new):
         assert profile.sections["samples"]["rounds"] == ["measured", "measured", "allocation"]
+    # One that is precise waits for the other.
     said = []
     dag_a, dag_b = DAG({"t": Says(said, "a")}), DAG({"u": Says(said, "b")})
-    monkeypatch.setattr(
-        sys.modules["dagprofiler.engine.sections"],
-        "is_precise",
-        lambda log, _: log.wiring.names == ["t"],
-    )
+    is_first = "dagprofiler.engine.sections.is_precise", lambda log, _: log.wiring.names == ["t"]
+    monkeypatch.setattr(*is_first)
     found = compare_runs(dag_a, dag_b, rounds=Rounds("auto", warmup=0, max_rounds=8))
     assert "".join(said) == "abbaabbaabba" + "bb"
     ended_by = [one.sections["run"]["ended_by"] for one in (found.base, found.new)]
@@ -92,9 +89,17 @@ def test_compare_runs_takes_changed_parameters():
     assert said[-1] == "one"
 
 
-def test_both_profiles_are_whole_and_metered():
-    _, dag_a, dag_b = two()
-    found = compare_runs(dag_a, dag_b, rounds=6, seed=7, meters=iter(["cpu", "delay"]))
+def test_both_get_the_same_numbers_and_have_whole_profiles():
+    drawn = []
+
+    @task(inputs=["y"], outputs=["x"])
+    def draws(y):
+        drawn.append((y, int(dagprofiler.rng().integers(2**60))))
+        return {"x": 1}
+
+    asked = {"rounds": 6, "seed": 7, "inputs": {"t": {"y": 5}}, "meters": iter(["cpu", "delay"])}
+    found = compare_runs(DAG({"t": draws}), DAG({"t": draws}), **asked)
+    assert (len(drawn), len(set(drawn))) == (2 * 8, 1)
     assert isinstance(found, RunComparison)
     for profile in (found.base, found.new):
         run = profile.sections["run"]
@@ -104,47 +109,30 @@ def test_both_profiles_are_whole_and_metered():
         assert dagprofiler.Profile.loads(profile.dumps()) == profile
 
 
-def test_both_get_the_same_inputs_and_the_same_numbers():
-    drawn = []
-
-    @task(inputs=["y"], outputs=[])
-    def draws(y):
-        drawn.append((y, int(dagprofiler.rng().integers(2**60))))
-        return {}
-
-    dags = DAG({"t": draws}), DAG({"t": draws})
-    compare_runs(*dags, rounds=Rounds(3, warmup=0), seed=1, inputs={"t": {"y": 5}})
-    assert len(drawn) == 6
-    assert len(set(drawn)) == 1
+def chain(n):
+    return DAG({"spins": spins, "passes": passes}, [("spins", "passes")], {"N": n})
 
 
-def chain(**config):
-    return DAG({"spins": spins, "passes": passes}, [("spins", "passes")], config)
-
-
-def test_compare_runs_tells_slower_from_faster():
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"), [(100_000, 1_000, "faster"), (1_000, 100_000, "slower")]
+)
+def test_compare_runs_tells_slower_from_faster(before, after, verdict):
     # So much that no other program can hide it.
-    found = compare_runs(chain(N=100_000), {"N": 1_000}, rounds=20)
+    found = compare_runs(chain(before), {"N": after}, rounds=20)
     entry = found.task_times["spins"]
-    assert entry["verdict"] == "faster"
-    assert entry["ratio"] < 1 / 10
+    assert entry["verdict"] == verdict
     assert entry["low"] <= entry["ratio"] <= entry["high"]
     text = str(found)
     assert text.startswith("new against base: ")
-    assert all(word in text for word in ("\nspins ", " faster", "\nspins->passes "))
-    other = compare_runs(chain(N=1_000), {"N": 100_000}, rounds=20)
-    assert other.task_times["spins"]["verdict"] == "slower"
+    assert all(word in text for word in ("\nspins ", f" {verdict}", "\nspins->passes "))
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_too_few_rounds_cannot_say(rounds):
-    found = compare_runs(chain(N=10), {"N": 10}, rounds=rounds)
-    assert set(found.task_times) == {"spins", "passes"}
+    found = compare_runs(chain(10), {"N": 10}, rounds=rounds)
     assert {entry["verdict"] for entry in found.task_times.values()} == {"inconclusive"}
     assert found.task_times["spins"]["reason"]
-    assert {name: entry["quantity"] for name, entry in found.edge_times.items()} == (
-        {"spins->passes": "transfer_ms"}
-    )
+    assert found.edge_times["spins->passes"]["quantity"] == "transfer_ms"
 
 
 @pytest.mark.parametrize(

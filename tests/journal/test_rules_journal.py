@@ -1,7 +1,6 @@
 """A run of a graph that grows is gone on with where it was killed."""
 
 import os
-from functools import partial
 
 import pytest
 from handmade import edge_bytes
@@ -43,10 +42,16 @@ def merge(graph):
     graph.add_task("merge", merges, after=[*graph.tasks("look"), *lengths])
 
 
+@task(outputs=["limit"])
+def decides(limit):
+    ran["decides"] += 1
+    return {"limit": limit}
+
+
 @rule(after("merge"))
 def branch(graph):
     name = "many" if len(graph["merge"].output("all")) > 3 else "few"
-    graph.add_task(name, last, [("merge", [])])
+    graph.add_task(name, decides.bind(limit=3), [("merge", [])])
 
 
 def program(rules=(merge, branch)):
@@ -125,7 +130,7 @@ def test_a_rule_that_failed_is_asked_again(tmp_path):
         program(rules=[merge, fails]).run(**ASKED, hooks=[Journal(tmp_path)])
     ran.clear()
     assert "many" in program().resume(tmp_path).outputs
-    assert ran == {"last": 1}
+    assert ran == {"decides": 1}
 
 
 def test_rules_that_do_something_else_now_are_refused(journal):
@@ -138,36 +143,15 @@ def test_rules_that_do_something_else_now_are_refused(journal):
     def other(graph):
         graph.add_task("another", last, [(graph.tasks("look")[0], [])])
 
+    def bound_anew(graph):
+        graph.add_task("many", decides.bind(limit=4), [("merge", [])])
+
     never = Rule(lambda graph: False, lambda graph: None, "branch")
-    for then, behind, says in (
-        (elsewhere, branch, "task 'merge': after"),
-        (other, never, "no rule .* finished before: 'm"),
+    looked = all_succeeded("look")
+    for rules, says in (
+        ([Rule(looked, elsewhere, "merge"), branch], "task 'merge': after"),
+        ([Rule(looked, other, "merge"), never], "no rule .* finished before: 'm"),
+        ([merge, Rule(after("merge"), bound_anew, "branch")], "bound.many.limit: 4.* 3"),
     ):
-        rules = [Rule(all_succeeded("look"), then, "merge"), behind]
         with pytest.raises(JournalError, match=says):
             program(rules).resume(journal)
-
-
-def test_bound_values_of_tasks_that_rules_add_are_compared(tmp_path):
-    @task(outputs=["z"])
-    def fails(y):
-        raise ValueError(y)
-
-    scale = task(outputs=["y"])(lambda factor: {"y": factor})
-
-    def growing(factor):
-        def add(graph):
-            graph.add_task("scale", scale.bind(factor=factor))
-            graph.add_task("fails", fails, after=["scale"])
-
-        then = Rule(after("fails"), add, "then")
-        return DAG({"done": last}, rules=[Rule(after("done"), add), then])
-
-    dag = growing([2])
-    for attempt in (partial(dag.run, hooks=[Journal(tmp_path)]), partial(dag.resume, tmp_path)):
-        with pytest.raises(RunError, match="'fails'") as caught:
-            attempt()
-        (unfired,) = caught.value.profile.sections["origins"]["never_fired"]
-        assert unfired["reason"] == "task 'fails' has failed"
-    with pytest.raises(JournalError, match=r"bound.scale.factor: \[3\].* \[2\]"):
-        growing([3]).resume(tmp_path)
