@@ -115,11 +115,9 @@ def test_sizes_that_change_have_a_whole_median():
     assert Profile.loads(profile.dumps()) == profile
 
 
-@pytest.mark.parametrize("rounds", [6, "auto"])
-def test_a_dag_without_tasks_has_rounds_too(rounds):
-    profile = DAG({}).run(rounds=rounds)
-    assert profile.sections["run"]["rounds"] == 6
-    assert profile.sections["samples"]["tasks"] == {}
+def test_a_dag_without_tasks_has_rounds_too():
+    profile = DAG({}).run(rounds="auto")
+    assert (profile.sections["run"]["rounds"], profile.sections["samples"]["tasks"]) == (6, {})
     assert Profile.loads(profile.dumps()) == profile
 
 
@@ -133,7 +131,6 @@ LIMITED = {"max_rounds": 50, "max_time_s": 85.0}
         ([10, 20] * 20, {}, 30, "max_rounds"),
         ([10, 20] * 20, {"max_rounds": 7}, 7, "max_rounds"),
         ([10, 20] * 20, {"max_rounds": 9, "precision": 0.4}, 6, "precision"),
-        ([10], {"precision": 1e-9}, 6, "precision"),
         ([9, 11] * 20, {"max_rounds": 50, "max_time_s": 1.0}, 6, "max_time_s"),
         ([9, 11] * 20, LIMITED, 9, "max_time_s"),
         # Warming up takes none of the time for measuring.
@@ -170,7 +167,6 @@ def test_every_second_of_several_rounds_is_in_one_figure(clock):
     assert document["statistics"]["tasks"]["a"]["energy_J"]["median"] == 3e-7
 
 
-@pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize(
     ("rounds", "collections"),
     [
@@ -190,11 +186,13 @@ def test_garbage_is_collected_outside_of_tasks(clock, rounds, collections):
         clock.passes(32 if phase == "start" else 0)
 
     dag = DAG({"a": Timed(clock), "b": Timed(clock)})
+    gc.disable()
     gc.callbacks.append(note)
     try:
         profile = dag.run(rounds=rounds, meters="wall")
     finally:
         gc.callbacks.remove(note)
+        gc.enable()
     document = profile.to_dict()
     assert seen.count(("start", 2)) == collections
     assert document["run"]["overhead"].get("garbage_ms", 0.0) == 32000.0 * collections
@@ -203,17 +201,6 @@ def test_garbage_is_collected_outside_of_tasks(clock, rounds, collections):
         assert {*document["samples"]["total_ms"]} == {6000.0}
         assert {*document["samples"]["tasks"]["a"]["wall_ms"]} == {2000.0}
     assert spent_ms(document) == document["run"].get("elapsed_ms", document["total_time_ms"])
-
-
-@pytest.fixture
-def no_collector():
-    """Leave collecting to whoever asks for it."""
-    was = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    yield
-    (gc.enable if was else gc.disable)()
-    gc.collect()
 
 
 def test_outputs_are_those_of_the_last_round():
@@ -339,9 +326,8 @@ def test_hooks_are_told_of_each_round_and_what_it_took(clock):
     walls, told, notes, times = [], [], Notes(), Hook()
 
     def task_finished(record):
-        start, end = record.phases["compute_start_ms"], record.phases["compute_end_ms"]
-        metrics = record.metrics
-        walls.append((record.round, metrics.loop_idx, metrics.compute_time_ms, end - start))
+        took_ms = record.phases["compute_end_ms"] - record.phases["compute_start_ms"]
+        walls.append((record.round, record.metrics.compute_time_ms, took_ms))
 
     times.task_finished = task_finished
     dag = DAG({"a": Timed(clock, [3, 1, 2]), "b": Timed(clock)}, [("a", "b", [])])
@@ -350,7 +336,7 @@ def test_hooks_are_told_of_each_round_and_what_it_took(clock):
         told += [(method, name) for name in "ab" for method in ("task_started", "task_finished")]
         told.append(("round_finished", number))
     assert notes.calls == [("run_started",), *told, ("run_finished",), ("close",)]
-    assert walls[::2] == [(k, k, 1000.0 * s, 1000.0 * s) for k, s in enumerate((3, 1, 2))]
+    assert walls[::2] == [(k, 1000.0 * s, 1000.0 * s) for k, s in enumerate((3, 1, 2))]
 
 
 def failing(clock, error, *, at):

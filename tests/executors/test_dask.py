@@ -31,11 +31,10 @@ LONG_S = 120
 @contextmanager
 def connected(workers):
     """A client of a cluster that starts workers anew, however long that takes."""
+    how = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),
-        distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50
-        ) as cluster,
+        distributed.LocalCluster(n_workers=workers, **how) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
@@ -63,6 +62,9 @@ class TestDask(Conformance):
         (lost,) = profile.sections["run"]["attempts"]["bad"]
         assert lost["round"] == 0
         assert re.fullmatch(r"worker tcp://\S+ died", lost["error"])
+        for retries in (-1, True):
+            with pytest.raises(ValidationError, match="retries must"):
+                DaskExecutor(retries=retries)
 
     def test_a_clients_cluster_stays_as_it_was(self, client, executor):
         programs.program().run(inputs=programs.OUTSIDE, executor=executor)
@@ -150,19 +152,16 @@ def test_workers_that_come_while_tasks_run_get_some(alone, tmp_path):
     assert len(profile.sections["timeline"]["workers"]) == 2
 
 
-class Processes:
-    """Processes of Dask's command line, which end with the test."""
+class Cluster:
+    """Processes of Dask's command line."""
 
     def __init__(self, folder):
-        self.started, self._file = [], str(folder / "scheduler.json")
-
-    def scheduler(self):
-        """Start a scheduler; return its address."""
+        self.processes, self._file = [], str(folder / "scheduler.json")
         self._start("scheduler", "--port", "0")
         with self._client() as client:
-            return client.scheduler.address
+            self.address = client.scheduler.address
 
-    def worker(self, **environ):
+    def add_worker(self, **environ):
         self._start("worker", "--no-nanny", "--nthreads", "1", **environ)
         with self._client() as client:
             client.wait_for_workers(1, timeout=LONG_S)
@@ -175,48 +174,43 @@ class Processes:
         command += ["--dashboard-address", ":0", "--scheduler-file", self._file]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environ}
         how = {"stderr": subprocess.DEVNULL, "env": env, "cwd": "/"}
-        self.started.append(subprocess.Popen(command, **how))
-
-    def end(self):
-        for one in self.started:
-            one.kill()
-            one.wait()
+        self.processes.append(subprocess.Popen(command, **how))
 
 
 @pytest.fixture
-def processes(tmp_path):
-    all_of_them = Processes(tmp_path)
-    yield all_of_them
-    all_of_them.end()
+def cluster(tmp_path):
+    cluster = Cluster(tmp_path)
+    yield cluster
+    for process in cluster.processes:
+        process.kill()
+        process.wait()
 
 
-def test_a_scheduler_that_dies_is_an_error(processes, tmp_path):
-    address, hook = processes.scheduler(), Hook()
-    processes.worker()
-    hook.task_started = lambda _: processes.started[0].kill()
+def test_a_scheduler_that_dies_is_an_error(cluster, tmp_path):
+    hook = Hook()
+    cluster.add_worker()
+    hook.task_started = lambda _: cluster.processes[0].kill()
     dag = DAG({name: programs.Act("sleep", str(tmp_path / "begun")) for name in "abcd"})
     with pytest.raises(RunError, match=r"connection .* lost") as caught:
-        dag.run(executor=DaskExecutor(address), hooks=[hook], on_error="finish")
+        dag.run(executor=DaskExecutor(cluster.address), hooks=[hook], on_error="finish")
     assert caught.value.failures.keys() <= {"a", "b"}
 
 
-def test_a_cluster_without_workers_is_waited_for_so_long(processes, monkeypatch):
+def test_a_cluster_without_workers_is_waited_for_so_long(cluster, monkeypatch):
     monkeypatch.setattr("dagprofiler.executors.dask._WITHOUT_WORKERS_S", 0.5)
-    address = processes.scheduler()
     with pytest.raises(RunError, match=r"no worker for 0\.5 s"):
-        programs.failing("nothing").run(executor=DaskExecutor(address))
-    processes.worker()
+        programs.failing("nothing").run(executor=DaskExecutor(cluster.address))
+    cluster.add_worker()
     # No nanny starts another worker.
     with pytest.raises(RunError, match=r"no worker for 0\.5 s"):
-        programs.failing("exit").run(executor=DaskExecutor(address, retries=1))
+        programs.failing("exit").run(executor=DaskExecutor(cluster.address, retries=1))
 
 
-def test_workers_without_this_library_are_refused(processes, tmp_path):
+def test_workers_without_this_library_are_refused(cluster, tmp_path):
     (tmp_path / "dagprofiler.py").write_text("raise ImportError('not installed')")
-    address = processes.scheduler()
-    processes.worker(PYTHONPATH=str(tmp_path))
+    cluster.add_worker(PYTHONPATH=str(tmp_path))
     with pytest.raises(ValidationError, match=r"ImportError\(.* tcp://"):
-        programs.failing("nothing").run(executor=DaskExecutor(address))
+        programs.failing("nothing").run(executor=DaskExecutor(cluster.address))
 
 
 def test_a_schedule_is_kept_on_workers_by_name(client):
@@ -234,24 +228,16 @@ def test_a_cluster_of_its_own_is_started_and_ended():
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.parametrize("retries", [-1, True])
-def test_invalid_retries_are_refused(retries):
-    with pytest.raises(ValidationError, match="retries must"):
-        DaskExecutor(retries=retries)
-
-
 SCRIPT = r"""
 import os
 from dagprofiler import DAG, DaskExecutor, Hook
 from programs import Act
 
-class Tell(Hook):
-    def run_started(self, run):
-        os.write(1, b"begun\n")
-
 if __name__ == "__main__":
+    tells = Hook()
+    tells.run_started = lambda run: os.write(1, b"begun\n")
     try:
-        DAG({"a": Act("up"), "b": Act("up")}).run(executor=DaskExecutor(), hooks=[Tell()])
+        DAG({"a": Act("up"), "b": Act("up")}).run(executor=DaskExecutor(), hooks=[tells])
     except KeyboardInterrupt as stopped:
         print("stopped", stopped.profile.sections["run"]["state"], flush=True)
 """

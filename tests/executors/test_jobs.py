@@ -301,7 +301,7 @@ def test_all_tasks_of_a_lost_batch_are_lost_and_named(takes):
     takes({"s": 0.0})
     executor = Records(1)
     executor.check = raises(ConnectionError("gone"))
-    failures = failure(DAG({f"s{i}": programs.last for i in range(3)}), executor).failures
+    failures = failure(independent("s0", "s1", "s2"), executor).failures
     assert failures.keys() == {"s0", "s1", "s2"}
     assert all(isinstance(lost, WorkerError) for lost in failures.values())
     assert failures["s1"].in_flight == ["s0", "s2"]
@@ -330,19 +330,6 @@ def test_tasks_of_a_batch_that_is_lost_again_are_tried_alone(takes):
 # -- what is sent --------------------------------------------------------------------------
 
 
-def sent(executor, dag, **asked):
-    """Return the job and the handles of the first job of a run."""
-    submitted = []
-
-    def submit(job, handles):
-        submitted.append((job, handles))
-        return Here.submit(executor, job, handles)
-
-    executor.submit = submit
-    dag.run(executor=executor, **asked)
-    return submitted[0]
-
-
 def test_a_large_config_goes_through_one_file_a_round(tmp_path):
     counts, sizes = [], []
 
@@ -362,7 +349,7 @@ def test_functions_within_functions_need_cloudpickle(monkeypatch):
     pytest.importorskip("cloudpickle")
     dag = independent("t")
     dag.tasks["t"].rule = lambda: 0
-    assert sent(Here(), dag)[0].name == "t"
+    assert dag.run(executor=Here()).outputs == {"t": {"x": None}}
     monkeypatch.setattr(jobs, "_cloudpickle", lambda: None)
     with pytest.raises(Exception, match=r"'t'.*'rule'.*pip install \"dagprofiler\[cloudpickle\]\""):
         dag.run(executor=Here())

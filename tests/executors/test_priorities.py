@@ -9,10 +9,10 @@ from dagprofiler import DAG, ValidationError
 NAMES = "abcdef"
 
 
-def dag(costs=None):
+def dag(costs=()):
     tasks = {name: programs.Act("nothing") for name in NAMES}
-    for name, cost in (costs or {}).items():
-        tasks[name].estimate_instructions = lambda cfg, cost=cost: cost
+    for name in costs:
+        tasks[name].estimate_instructions = lambda cfg, cost=costs[name]: cost
     return DAG(tasks, [("a", "d", []), ("b", "e", []), ("e", "f", [])])
 
 
@@ -32,14 +32,14 @@ COSTS = {"a": 1, "b": 1, "c": 9, "d": 2, "e": 3, "f": 4}
 @pytest.mark.parametrize(
     ("costs", "given", "expected"),
     [
-        (None, None, ("abcdef", None)),
+        ({}, None, ("abcdef", None)),
         (COSTS, None, ("cbaedf", "cost_models")),
         # Not all tasks have a cost model.
         ({"c": 9}, None, ("abcdef", None)),
-        (None, COSTS, ("cbaedf", "given")),
+        ({}, COSTS, ("cbaedf", "given")),
         (COSTS, dict.fromkeys(NAMES, 0), ("abcdef", "given")),
         # Times of other tasks are left aside.
-        (None, {**dict.fromkeys(NAMES, np.float32(1)), "z": 100}, ("baecdf", "given")),
+        ({}, {**dict.fromkeys(NAMES, np.float32(1)), "z": 100}, ("baecdf", "given")),
     ],
 )
 def test_the_longest_path_goes_first_where_something_tells_it(costs, given, expected):
@@ -58,13 +58,11 @@ def test_a_profile_tells_too_if_it_is_of_the_same_dag():
     [
         (3, "got 3"),
         (dict.fromkeys("abcde", 1), "no time for 'f'"),
-        *(
-            ({**dict.fromkeys(NAMES, 1), "c": time}, f"{time!r}")
-            for time in (-1, float("nan"), "1")
-        ),
+        (dict.fromkeys(NAMES, -1), "-1"),
+        (dict.fromkeys(NAMES, float("nan")), "nan"),
+        (dict.fromkeys(NAMES, "1"), "'1'"),
     ],
 )
 def test_invalid_priorities_are_named(given, problem):
-    with pytest.raises(ValidationError, match=r"^priorities: ") as caught:
+    with pytest.raises(ValidationError, match=f"^priorities: .*{problem}"):
         dag().run(priorities=given)
-    assert problem in str(caught.value)

@@ -1,8 +1,6 @@
 """Sweeps over configurations, and the calibration of an engine."""
 
 import os
-import subprocess
-import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_all_start_methods, get_context
 from time import process_time
@@ -27,7 +25,7 @@ def note(cfg):
 DAG_OF_ONE = DAG({"note": note}, [], {"N": 1, "M": 1, "mode": "fast"})
 
 
-def test_rounds_of_all_configurations_take_turns_also_on_a_pool():
+def test_rounds_of_all_configurations_take_turns():
     SEEN.clear()
     profiles = sweep(DAG_OF_ONE, {"N": iter([1, 2, 3])}, rounds=2, meters=iter(["cpu"]))
     assert SEEN[:6] == [1, 2, 3, 3, 2, 1]
@@ -74,21 +72,19 @@ def test_sweep_uses_processes_where_times_depend_on_order(caplog):
     assert processes_of(sweep(dag, over, rounds=1, processes=False)) == [{os.getpid()}] * 3
 
 
-def test_a_program_without_a_guard_sweeps_once_where_processes_are_spawned(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import multiprocessing\n"
-        "from dagprofiler import DAG, sweep, task\n"
-        "multiprocessing.set_start_method('spawn', force=True)\n"
-        "@task(outputs=['x'])\n"
-        "def make(cfg):\n"
-        "    return {'x': cfg.N}\n"
-        "runs = sweep(DAG({'make': make}, [], {'N': 1}), {'N': [1, 2, 3]}, rounds=1)\n"
-        "print(len(runs), 'profiles')\n"
-    )
-    command = [sys.executable, str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.splitlines() == ["3 profiles"]
+UNGUARDED = """
+import multiprocessing
+from dagprofiler import DAG, sweep, task
+
+multiprocessing.set_start_method("spawn", force=True)
+make = task(outputs=["x"])(lambda cfg: {"x": cfg.N})
+runs = sweep(DAG({"make": make}, [], {"N": 1}), {"N": [1, 2, 3]}, rounds=1)
+print(len(runs), "profiles")
+"""
+
+
+def test_a_program_without_a_guard_sweeps_once_where_it_spawns(start):
+    assert start(UNGUARDED).communicate(timeout=120)[0] == "3 profiles\n"
 
 
 @pytest.mark.parametrize(
@@ -140,8 +136,5 @@ def test_calibration_starts_all_workers_first(quick, method):
     assert (engine.workers, len(engine.contention)) == (2, min(2, engine.cores))
     found = simulate(DAG_OF_ONE.run(), workers=3, engine=engine)
     assert any("3 workers, the engine was calibrated with 2" in one for one in found.reasons)
-
-
-def test_a_serial_run_has_no_engine():
     with pytest.raises(ValidationError, match="serial"):
         calibrate_engine(None)
