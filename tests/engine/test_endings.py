@@ -156,3 +156,5 @@ def test_what_any_run_saved_is_loaded_and_gone_on_with(tmp_path, rounds, where, 
         check(profile, folder, serial=(where, then) == ("serial", "serial"))
         assert profile.outputs == {"d": {"x": 5}}
         assert profile.sections["run"]["state"] == "complete"
+        for attempt in profile.sections["run"].get("resumed", []):
+            assert attempt["executor_before"] == first.sections["run"]["executor"]

@@ -27,7 +27,7 @@ TASKS = """
 import gc, os, pickle, random, signal, sys, time
 
 import dagprofiler
-from dagprofiler import Task, task
+from dagprofiler import DAG, Rounds, Task, task
 
 @task(outputs=["pid"])
 def pid(cfg):
@@ -310,14 +310,10 @@ def test_programs_that_no_process_can_import_are_an_error(start, text, command, 
 
 
 HANGS = """
-from dagprofiler import DAG, Rounds
-import tasks_of_program as tasks
-
 if __name__ == "__main__":
-    dag = DAG({"a": tasks.pid, "b": tasks.acts}, [("a", "b")],
-              {"log": "log", "at": 2, "action": "hang"})
+    config = {"log": "log", "at": 2, "action": "hang"}
     try:
-        dag.run(rounds=Rounds(6, fresh_process=True))
+        DAG({"a": pid, "b": acts}, [("a", "b")], config).run(rounds=Rounds(6, fresh_process=True))
     except KeyboardInterrupt as error:
         print(error.profile.sections["run"]["reason"])
         print(len(error.profile.metrics.task_metrics))
@@ -325,10 +321,9 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def hanging(start, tmp_path):
+def hanging(start):
     """Return a program whose second round hangs."""
-    (tmp_path / "tasks_of_program.py").write_text(TASKS, encoding="utf-8")
-    process = start(HANGS)
+    process = start(TASKS + HANGS)
     assert process.stdout.readline() == "hangs\n"
     return process
 

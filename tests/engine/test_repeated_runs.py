@@ -309,10 +309,8 @@ def test_a_run_of_ones_own_has_rounds_and_inputs_in_each():
             return super().run(inputs, config)
 
     task = ByRun(lambda call, x, y: {"z": x + y + (call == 3)}, ["z"], ["x", "y"])
-    dag = DAG(
-        {"a": Calls(always(x=1)), "b": task, "c": Calls(always(), [], ["z"])},
-        [("a", "b"), ("b", "c")],
-    )
+    tasks = {"a": Calls(always(x=1)), "b": task, "c": Calls(always(), [], ["z"])}
+    dag = DAG(tasks, [("a", "b"), ("b", "c")])
     profile = dag.run(rounds=Rounds(3, check_outputs=True), inputs={"b": {"y": 10}})
     columns = profile.sections["samples"]["tasks"]["b"]
     assert (len(columns["wall_ms"]), columns["cpu_ms"]) == (5, [None] * 5)

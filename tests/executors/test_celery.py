@@ -12,7 +12,8 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from importlib.util import find_spec
 
 import pytest
@@ -83,13 +84,6 @@ class Server:
         replies = self.app().control.ping(timeout=0.3)
         return any(name.startswith(f"{queue}@") for reply in replies for name in reply)
 
-    def check_that_no_jobs_are_left(self, besides):
-        """Wait for workers, which acknowledge a job a moment after its result is there.
-
-        Earlier runs that were interrupted may have left results, which expire.
-        """
-        until(lambda: not self.keys() - besides)
-
     def keys(self):
         """Return keys of results in the backend, and of jobs that wait in queues."""
         import redis
@@ -136,14 +130,19 @@ def celery_executor(server):
     return CeleryExecutor(server.app(), queue="shared")
 
 
-def test_a_run_leaves_no_jobs_and_names_its_workers(celery_executor, server):
+def test_runs_name_their_workers_and_leave_no_jobs(celery_executor, server):
     before = server.keys()
     profile = program().run(executor=celery_executor, **ASKED)
     assert profile.sections["run"]["executor"] == "CeleryExecutor"
     workers = profile.sections["timeline"]["workers"]
     assert 1 <= len(workers) <= 2
     assert os.getpid() not in {worker["pid"] for worker in workers}
-    server.check_that_no_jobs_are_left(before)
+    # A process that dies loses its job.
+    error = failure(DAG({"bad": Act("kill")}), celery_executor)
+    assert isinstance(error.__cause__, WorkerError)
+    assert "WorkerLostError" in str(error)
+    # Workers acknowledge a job a moment after its result is there.
+    until(lambda: not server.keys() - before)
 
 
 class TestCelery(Conformance):
@@ -155,15 +154,14 @@ class TestCelery(Conformance):
         return celery_executor
 
 
-class ThroughTheBroker(CeleryExecutor):
-    """As if the workers were on other machines, which share no folder."""
-
-    def open(self):
-        super().open()
-        self.folder = None
-
-
 def test_large_outputs_go_through_a_shared_folder(celery_executor, server, tmp_path):
+    class ThroughTheBroker(CeleryExecutor):
+        """As if the workers were on other machines, which share no folder."""
+
+        def open(self):
+            super().open()
+            self.folder = None
+
     dag = program(100_000)
     expected = dag.run(**ASKED)
     payload = sum(expected.metrics.edge_weights.values()) / 8
@@ -180,14 +178,6 @@ def test_large_outputs_go_through_a_shared_folder(celery_executor, server, tmp_p
     assert max(received[:2]) < 300_000
     assert received[2] > payload
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_process_that_dies_loses_its_job(celery_executor, server):
-    before = server.keys()
-    error = failure(DAG({"bad": Act("kill")}), celery_executor)
-    assert isinstance(error.__cause__, WorkerError)
-    assert "WorkerLostError" in str(error)
-    server.check_that_no_jobs_are_left(before)
 
 
 def test_a_worker_that_dies_as_a_whole_is_noticed(server):
@@ -245,22 +235,19 @@ def test_other_backends_and_pools_of_threads_do_as_well(server, tmp_path, pool):
     assert limited.outputs == profile.outputs
 
 
-def test_workers_that_do_not_know_the_task_are_named(server):
-    server.start("ignorant", "-P", "solo", CELERY_TEST_INCLUDE="")
-    executor = CeleryExecutor(server.app(), queue="ignorant")
-    with pytest.raises(ValidationError, match=r"'ignorant': .*include=\['dagprofiler"):
-        DAG({"a": last}).run(executor=executor)
-
-
 @pytest.mark.parametrize(
     ("app", "options", "words"),
     [
         ({"backend": "disabled://"}, {}, "no result backend"),
         ({"port": 1}, {}, "refused"),
         ({}, {"folder": "/nowhere"}, "/nowhere"),
+        # Its worker does not know the task.
+        ({}, {"queue": "ignorant"}, r"'ignorant': .*include=\['dagprofiler"),
     ],
 )
 def test_what_jobs_need_and_is_not_there_is_named(server, app, options, words):
+    if options.get("queue") == "ignorant":
+        server.start("ignorant", "-P", "solo", CELERY_TEST_INCLUDE="")
     app = server.app(**app)
     app.conf.broker_transport_options = {"max_retries": 0}
     unreachable = pytest.importorskip("kombu.exceptions").OperationalError
@@ -269,15 +256,11 @@ def test_what_jobs_need_and_is_not_there_is_named(server, app, options, words):
 
 
 def test_a_broker_that_goes_away_loses_the_jobs(server, tmp_path):
-    server = Server(tmp_path, server.redis)
-    try:
-        server.start("leaves", "-c", "1")
-        executor = CeleryExecutor(server.app(), queue="leaves", patience_s=1)
-        lost_while_it_runs(
-            executor, tmp_path / "started", lambda: ended(server.process, signal.SIGKILL)
-        )
-    finally:
-        server.close()
+    with closing(Server(tmp_path, server.redis)) as other:
+        other.start("leaves", "-c", "1")
+        executor = CeleryExecutor(other.app(), queue="leaves", patience_s=1)
+        ends = partial(ended, other.process, signal.SIGKILL)
+        lost_while_it_runs(executor, tmp_path / "started", ends)
 
 
 SCRIPT = """

@@ -135,12 +135,10 @@ def test_outputs_that_died_with_their_worker_are_made_again(alone, tmp_path):
     assert profile.outputs == {"last": {"y": bytes(20_000)}}
     assert told.finished == ["0", "first", "bad", "last"]
     assert [*profile.sections["run"]["attempts"]] == ["bad"]
-
-
-def test_outputs_that_cannot_be_made_again_are_an_error(alone, tmp_path):
+    # If that fails, it is an error.
     first = programs.Act("raise_again", str(tmp_path / "first"))
     with pytest.raises(RunError, match="could not be computed again") as caught:
-        dying(first, tmp_path / "once").run(executor=DaskExecutor(alone, retries=1))
+        dying(first, tmp_path / "again").run(executor=DaskExecutor(alone, retries=1))
     assert isinstance(caught.value.failures["last"], WorkerError)
 
 

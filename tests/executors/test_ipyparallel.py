@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,47 +18,35 @@ from dagprofiler import DAG, PoolExecutor, RunError, WorkerError
 pytestmark = [*of_engine, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
-class Cluster:
-    """A cluster of two engines, whose processes end with it."""
-
-    def __init__(self, folder):
-        import ipyparallel
-
-        self.cluster = ipyparallel.Cluster(
-            n=2, profile_dir=str(folder), log_level=40, shutdown_atexit=True
-        )
-        self.client = self.cluster.start_and_connect_sync()
-        self.client.wait_for_engines(2, interactive=False)
-        self.executor = self.client.load_balanced_view().executor
-
-    def close(self):
-        self.client.close()
-        self.cluster.stop_cluster_sync()
-
-
 @pytest.fixture(scope="module")
-def clusters(tmp_path_factory):
-    """Return a function that starts a cluster."""
+def start_cluster(tmp_path_factory):
+    """Return a function that starts two engines, which end with the tests; it returns a client."""
     found("the package ipyparallel", find_spec("ipyparallel"))
-    started = []
+    import ipyparallel
 
-    def start():
-        started.append(Cluster(tmp_path_factory.mktemp("ipython")))
-        return started[-1]
+    def start_cluster():
+        folder = str(tmp_path_factory.mktemp("ipython"))
+        how = {"n": 2, "profile_dir": folder, "log_level": 40, "shutdown_atexit": True}
+        client = clusters.enter_context(ipyparallel.Cluster(**how))
+        client.wait_for_engines(2, interactive=False)
+        return client
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as clusters:
         # Engines import this module, and so the helpers of all tests.
         helpers = str(Path(__file__).parent.parent)
         patch.setenv("PYTHONPATH", os.pathsep.join([PYTHONPATH, helpers]))
         patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipythondir")))
-        yield start
-        for cluster in started:
-            cluster.close()
+        yield start_cluster
 
 
 @pytest.fixture(scope="module")
-def cluster(clusters):
-    return clusters()
+def client(start_cluster):
+    return start_cluster()
+
+
+@pytest.fixture
+def executor(client):
+    return client.load_balanced_view().executor
 
 
 class TestIPython(Conformance):
@@ -65,28 +54,23 @@ class TestIPython(Conformance):
     # An engine's main thread runs an event loop, and these tasks another one.
     test_spans_come_home_to_their_task_worker_and_round = None
 
-    @pytest.fixture
-    def executor(self, cluster):
-        return cluster.executor
 
-
-def test_large_outputs_go_through_a_folder_that_is_given(cluster, tmp_path):
+def test_large_outputs_go_through_a_folder_that_is_given(executor, tmp_path):
     expected = program(100_000).run(**ASKED)
-    executor = PoolExecutor(cluster.executor, folder=str(tmp_path))
-    assert program(100_000).run(executor=executor, **ASKED).outputs == expected.outputs
+    pool = PoolExecutor(executor, folder=str(tmp_path))
+    assert program(100_000).run(executor=pool, **ASKED).outputs == expected.outputs
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_view_that_runs_a_job_on_all_engines_fails(cluster):
+def test_a_view_that_runs_a_job_on_all_engines_fails(client):
     with pytest.raises(RunError, match="not what the job returned"):
-        DAG({"a": last}).run(executor=cluster.client[:].executor)
-    assert DAG({"a": last}).run(executor=cluster.client[0].executor).outputs
+        DAG({"a": last}).run(executor=client[:].executor)
+    assert DAG({"a": last}).run(executor=client[0].executor).outputs
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_engines_that_die_lose_their_tasks_and_the_others_go_on(clusters):
-    cluster = clusters()
-    executor = PoolExecutor(cluster.executor)
+def test_engines_that_die_lose_their_tasks_and_the_others_go_on(start_cluster):
+    executor = PoolExecutor(start_cluster().load_balanced_view().executor)
     assert executor.capacity == 4
     error = failure(DAG({"bad": Act("exit"), "good": last}), executor, on_error="finish")
     assert [*error.failures] == ["bad"]

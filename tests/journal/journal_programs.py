@@ -55,15 +55,18 @@ def grid(marks: str) -> DAG:
 def main(directory: str, executor: str, rounds: int) -> None:
     folder = Path(directory)
     journal = folder / "journal"
-    dag, pool = grid(str(folder / "marks")), None
+    dag, pool, where = grid(str(folder / "marks")), None, None
     if executor == "pool":
-        pool = ProcessPoolExecutor(2)
+        pool = where = ProcessPoolExecutor(2)
         pool.submit(int).result()
     elif executor == "dask":
         from distributed import Client
 
+        from dagprofiler.executors.dask import DaskExecutor
+
         # Workers in threads: those in processes take seconds to start.
         pool = Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
+        where = DaskExecutor(pool)
     begun = time.monotonic()
     # Kills are to come while tasks run, not while modules are loaded.
     load_generators()
@@ -71,10 +74,10 @@ def main(directory: str, executor: str, rounds: int) -> None:
     sys.stdout.flush()
     lines = journal / "journal.jsonl"
     if lines.exists() and lines.stat().st_size:
-        profile = dag.resume(journal, executor=pool)
+        profile = dag.resume(journal, executor=where)
     else:
         asked = Rounds(rounds, warmup=0)
-        profile = dag.run(7, rounds=asked, executor=pool, hooks=[Journal(journal)])
+        profile = dag.run(7, rounds=asked, executor=where, hooks=[Journal(journal)])
     (folder / "took_s").write_text(str(time.monotonic() - begun))
     profile.save(folder / "profile.json")
     (folder / "outputs").write_text(repr(profile.outputs))

@@ -168,18 +168,6 @@ def test_a_run_can_be_resumed_again_and_again(journal):
     assert plain(profile) == plain(undisturbed)
 
 
-@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
-def test_another_executor_may_go_on(journal, pool):
-    cut_after(journal, 1)
-    with pool(2) as executor:
-        profile = program().resume(journal, executor=executor)
-    assert plain(profile) == plain(program().run(**ASKED))
-    run = profile.sections["run"]
-    assert (run["executor"], run["resumed"][0]["executor_before"]) == (pool.__name__, "serial")
-    assert len(profile.sections["timeline"]["workers"]) >= 2
-    assert Profile.loads(profile.dumps()) == profile
-
-
 def test_resumed_timelines_are_on_one_clock(journal):
     profile = resume(journal, 2)
     timeline, metrics, run = profile.sections["timeline"], profile.metrics, profile.sections["run"]

@@ -99,13 +99,6 @@ def test_changes_within_the_range_are_found_and_said(cost, words, at, expected):
         assert compute(predicted) == pytest.approx(expected, rel=0.1)
 
 
-@pytest.mark.parametrize(("count", "doubtful"), [(3, True), (6, False)])
-def test_few_sizes_leave_the_form_open_far_beyond_them(count, doubtful):
-    runs = runs_of(lambda n: 1 + 1e-3 * n, SIZES[:count])
-    reasons = fit(runs).predict({"N": 64_000}).sections["prediction"]["reasons"]
-    assert any("work, compute()" in r and "other forms" in r for r in reasons) == doubtful
-
-
 @pytest.mark.parametrize(
     ("ms", "doubt"),
     [
@@ -117,8 +110,12 @@ def test_few_sizes_leave_the_form_open_far_beyond_them(count, doubtful):
 )
 def test_a_form_is_certain_if_no_simpler_one_fits_as_well(ms, doubt):
     runs = runs_of(dict(zip(SIZES, ms)).get, SIZES[: len(ms)], rounds=(0.9, 1.0, 1.1))
-    shown = re.search(r"work +compute\(\) .* ms +[\d.]+%(.*)", str(fit(runs)))
+    models = fit(runs)
+    shown = re.search(r"work +compute\(\) .* ms +[\d.]+%(.*)", str(models))
     assert shown[1] == doubt
+    if "only 3 values" in doubt:
+        reasons = models.predict({"N": 64_000}).sections["prediction"]["reasons"]
+        assert any("work, compute()" in reason and "other forms" in reason for reason in reasons)
 
 
 POINTS = [(n, 4) for n in SIZES[:4]] + [(1000, m) for m in (8, 16, 32)]
@@ -282,16 +279,13 @@ def test_a_prediction_is_marked_and_simulated_with_an_interval():
     near, far = models.predict({"N": 40_000}), models.predict({"N": 400_000})
     assert Profile.loads(near.dumps()) == near
     assert str(near).startswith("PREDICTED, not measured")
-    assert "1.25 times beyond" in str(near)
-    assert "+-" in str(near)
+    assert all(words in str(near) for words in ("1.25 times beyond", "+-"))
     assert f"not certain: {far.sections['prediction']['reasons'][0]}" in str(far)
     [entry] = {entry["reason"] for entry in near.compare(models.profiles[0])["task_times"].values()}
     assert "predicted" in entry
-    assert near.sections["prediction"]["kind"] == "cost_models"
-    assert near.sections["prediction"]["reasons"] == []
-    assert near.sections["prediction"]["beyond"] == 1.25
-    below = models.predict({"N": SIZES[0] // 4})
-    assert below.sections["prediction"]["beyond"] == 4
+    told = {"kind": "cost_models", "reasons": [], "beyond": 1.25}
+    assert near.sections["prediction"].items() >= told.items()
+    assert models.predict({"N": SIZES[0] // 4}).sections["prediction"]["beyond"] == 4
     assert near.metrics.total_time_ms is None
     assert near.config == {"N": 40_000, "mode": "fast"}
     assert any("12.5 times" in reason for reason in far.sections["prediction"]["reasons"])
