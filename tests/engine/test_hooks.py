@@ -1,4 +1,3 @@
-import dataclasses
 import os
 import threading
 from contextlib import suppress
@@ -52,8 +51,6 @@ def test_hooks_receive_the_run_and_records_of_tasks():
     assert list(run.execution_order) == ["b", "a"]
     assert run.config is config
     assert run.options == RunOptions(7)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        run.seed = 8
     assert (record.task, record.state, record.error) == ("a", "succeeded", None)
     assert record.metrics == profile.metrics.task_metrics[1]
     timeline = profile.to_dict()["timeline"]
@@ -64,7 +61,7 @@ def test_hooks_receive_the_run_and_records_of_tasks():
     assert list(record.phases) == timeline["columns"][4:]
 
 
-@pytest.mark.parametrize("hook", [Hook, None, "hook", object()])
+@pytest.mark.parametrize("hook", [Hook, None])
 def test_run_refuses_wrong_hooks(hook):
     with pytest.raises(DeclarationError) as caught:
         DAG({}).run(hooks=[hook])
@@ -80,9 +77,7 @@ def test_a_hook_that_raises_ends_the_run(method):
     error = failure(dag, hooks=[notes, other], on_error="finish")
     place = f"Notes.{method}"
     assert str(error) == f"hook {place} failed: OSError: {method}"
-    assert error.task is None
-    assert list(error.failures) == [place]
-    assert error.__cause__ is error.failures[place]
+    assert (error.task, error.failures) == (None, {place: error.__cause__})
     assert isinstance(error.__cause__, OSError)
     assert Profile.loads(error.profile.dumps()) == error.profile
     # All hooks are closed, even if closing fails.

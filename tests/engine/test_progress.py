@@ -139,11 +139,9 @@ def test_a_terminal_that_is_gone_ends_no_run(monkeypatch):
 
 
 @pytest.mark.usefixtures("drawn")
-def test_two_runs_that_are_compared_share_a_line(monkeypatch):
-    log = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", log)
+def test_two_runs_that_are_compared_share_a_line(capsys):
     compare_runs(TWO, {}, rounds=Rounds(2, warmup=0), progress=True)
-    lines = shown(log)
+    lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("[............] base: 0 of 2 tasks | round 1 of 2")
     assert lines[4].startswith("[............] new: 0 of 2 tasks | round 1 of 2")
     assert lines[-1].startswith("[############] base: 2 of 2 tasks | round 2 of 2")

@@ -151,8 +151,7 @@ def test_every_second_of_several_rounds_is_in_one_figure(clock):
     # It takes 0.5 s to start, and as long to stop, and reads very little.
     takes = dict.fromkeys(("start", "stop"), lambda: clock.passes(0.5) or 3e-7)
     meter = SimpleNamespace(name="energy", unit="J", reason=None, **takes)
-    profile = dag.run(rounds=rounds, hooks=[Slow(clock)], meters=[meter])
-    document = profile.to_dict()
+    document = dag.run(rounds=rounds, hooks=[Slow(clock)], meters=[meter]).to_dict()
     # The start of the run, and two tasks that start and finish in four rounds.
     spent = {"hooks_ms": 8000.0 * (1 + 4 * 4), "meters_ms": 1000.0 * 2 * 4}
     others = ("prepare_ms", "loop_ms", "garbage_ms", "between_rounds_ms")
@@ -453,7 +452,6 @@ def test_nothing_that_measures_is_left_behind(clock, error, thawed):
     [
         ({"executor": "threads:2"}, r"as ThreadPoolExecutor\(2\), .* got 'threads:2'"),
         ({"rounds": 0}, "Rounds: n must be .* at least 1 or 'auto', got 0"),
-        ({"rounds": "six"}, "got 'six'"),
         ({"rounds": Rounds(1, busy_cores=10_000)}, "busy_cores=10000: this process may use"),
         ({"meters": "cpuu"}, "(?i)meter.*'cpuu'"),
         ({"meters": ["default", "memory"], "rounds": 6}, "(?i)meter.*'memory'"),

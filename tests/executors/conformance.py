@@ -4,6 +4,7 @@ import pickle
 import threading
 from concurrent.futures import Future
 
+import handmade
 import programs
 import pytest
 from handmade import edge_bytes
@@ -21,9 +22,7 @@ def done(profile):
 
 def failure(dag, executor, **asked):
     """Return the error of a run that fails."""
-    with pytest.raises(RunError) as caught:
-        dag.run(executor=executor, **asked)
-    return caught.value
+    return handmade.failure(dag, executor=executor, **asked)
 
 
 def equal(a, b):

@@ -103,13 +103,6 @@ def what_a_scheduler_knows(dask_scheduler):
     }
 
 
-def test_a_cluster_within_this_process_does():
-    asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw"]}
-    with distributed.Client(processes=False, n_workers=2, dashboard_address=":0") as client:
-        profile = programs.program(1000).run(**asked, executor=DaskExecutor(client))
-    assert repr(profile.outputs) == repr(programs.program(1000).run(**asked).outputs)
-
-
 # One worker, so that what dies with it is known
 
 

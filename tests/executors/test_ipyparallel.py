@@ -89,15 +89,13 @@ def test_engines_that_die_lose_their_tasks_and_the_others_go_on(start_cluster):
 
 
 SCRIPT = """
-import sys
 from mpi4py.futures import MPIPoolExecutor
 from programs import ASKED, program
 
 if __name__ == "__main__":
-    dag, how = program(), ASKED
     with MPIPoolExecutor(2) as pool:
-        profile = dag.run(executor=pool, **how)
-    expected = dag.run(**how)
+        profile = program().run(executor=pool, **ASKED)
+    expected = program().run(**ASKED)
     workers = profile.sections["timeline"]["workers"]
     same = profile.outputs == expected.outputs
     same = same and profile.metrics.edge_weights == expected.metrics.edge_weights

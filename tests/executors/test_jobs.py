@@ -69,16 +69,12 @@ def test_outputs_stay_where_they_are_until_they_are_needed(batches_of):
     assert len(executor.kept) == 3  # the session, an input and an output
 
 
-def loses(error):
-    """Return an executor that loses the job of the task `bad`."""
-
-    def answer(job, handles):
-        return raises(error)() if job.name == "bad" else Here().answer(job, handles)
-
-    return Here(answer=answer)
-
-
 def test_a_lost_task_is_named_with_its_reason(batches_of):
+    def loses(error):
+        """Return an executor that loses the job of the task `bad`."""
+        fails = raises(error)
+        return Here(answer=lambda job, h: (fails if job.name == "bad" else Here().answer)(job, h))
+
     batches_of(1)
     error = failure(programs.failing("nothing"), loses(ConnectionError("gone")), on_error="finish")
     lost = error.failures["bad"]
@@ -127,13 +123,12 @@ def test_an_executor_that_gives_up_gets_no_other_job(methods):
 
 
 def test_earlier_attempts_are_recorded_by_round():
-    class Retries(Here):
-        def answer(self, job, handles):
-            result = super().answer(job, handles)
-            result.attempts = ("it died", "it died again")
-            return result
+    def answer(job, handles):
+        result = Here().answer(job, handles)
+        result.attempts = ("it died", "it died again")
+        return result
 
-    profile = independent("a").run(executor=Retries(), rounds=Rounds(2, warmup=0))
+    profile = independent("a").run(executor=Here(answer=answer), rounds=Rounds(2, warmup=0))
     assert profile.sections["run"]["attempts"]["a"] == [
         {"round": i, "error": text} for i in (0, 1) for text in ("it died", "it died again")
     ]

@@ -3,15 +3,13 @@ import re
 import signal
 import sys
 
-import numpy as np
 import programs
 import pytest
 from conformance import Conformance, check_schedule, done, failure
 from platforms import of_engine
 from processes import processes, until
 
-from dagprofiler import DAG, Hook, ValidationError, WorkerError, task
-from dagprofiler.serializers import OutOfBandPickle
+from dagprofiler import DAG, Hook, ValidationError, WorkerError
 
 ray = pytest.importorskip("ray")
 
@@ -35,12 +33,6 @@ class TestRay(Conformance):
     @pytest.fixture
     def executor(self):
         return RayExecutor()
-
-    def test_outputs_that_are_kept_come_also_where_others_need_them(self, executor):
-        dag = DAG({"fill": views, "a": programs.length}, [("fill", "a")])
-        profile = dag.run(executor=executor, keep=["fill"])
-        assert profile.outputs["fill"]["data"].sum() == 3_000_000
-        assert profile.outputs["fill"]["more"] == [1]
 
     def test_tasks_whose_workers_die_are_tried_as_often_as_asked(self, tmp_path):
         dag = programs.failing("exit_once", str(tmp_path / "once"))
@@ -87,11 +79,6 @@ class TestRay(Conformance):
                     ray.available_resources().get(what) == ray.cluster_resources()[what]
                 )
             )
-
-
-@task(outputs=["data", "more"], serializer=OutOfBandPickle())
-def views():
-    return {"data": np.ones(3_000_000, dtype=np.uint8), "more": [1]}
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,6 @@ def test_a_program_without_a_guard_sweeps_once_where_it_spawns(start):
         ({}, {}, ["over"]),
         ({"n": [1]}, {}, ["'n'", "'N'"]),
         ({"N": []}, {}, ["'N'"]),
-        ({"N": 5}, {}, ["'N'", "5"]),
         ({"mode": "slow"}, {}, ["'mode'", "'slow'"]),
         ({"N": [1, 2]}, {"executor": PoolExecutor(ThreadPoolExecutor(1))}, ["executor"]),
     ],

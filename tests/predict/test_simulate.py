@@ -143,8 +143,6 @@ def test_blas_threads_that_take_other_cores_are_a_reason():
     assert found.makespan_ms == pytest.approx(20)
     assert found.interval_ms[1] == pytest.approx(40)
     assert any("OPENBLAS_NUM_THREADS=1" in reason for reason in found.reasons)
-    one = profile_of(times, rounds=[1.0] * 3, sections=machine(2, 1))
-    assert not any("BLAS" in reason for reason in simulate(one, engine=engine(cores=2)).reasons)
     # Where the CPU time of the process was measured, it is modelled.
     for columns in source.sections["samples"]["tasks"].values():
         columns["process_cpu_ms"] = [20.0] * 3
@@ -326,7 +324,6 @@ def test_reasons_for_distrust_are_named_and_widen_the_interval(measured_engine, 
         ({"speeds": {}}, ["speeds", "{}"]),
         ({"engine": {"workers": 2}}, ["engine", "{'workers': 2}"]),
         ({"bandwidth": 5}, ["bandwidth", "schedule"]),
-        ({"faster": ["a"]}, ["faster", "['a']"]),
         ({"faster": {"q": 2}}, ["faster", "'q'"]),
         ({"faster": {"a": 0}}, ["faster", "'a'"]),
         ({"schedule": {"x": ["a", "b", "k"]}}, ["'x'", "'k'"]),
