@@ -62,7 +62,7 @@ def noisy(cost, sizes, share, chance):
     ]
 
 
-def test_forms_with_noise_carry_and_their_intervals_hold_the_truth():
+def test_forms_with_noise_carry_and_intervals_hold_the_truth():
     chance = np.random.default_rng(1)
     errors, held = {4: [], 16: []}, []
     for _ in range(5):

@@ -238,7 +238,7 @@ def test_threads_wait_by_the_measured_shares_of_the_lock(gil, makespan_ms, known
     assert (high - low < 1) == certain
 
 
-def test_the_interval_widens_with_the_samples_and_needs_three_rounds():
+def test_the_interval_widens_with_samples_and_needs_three_rounds():
     steady = simulate(profile_of(*FORK, rounds=[1.0, 1.0, 1.0]), engine=engine())
     assert steady.interval_ms == pytest.approx((7, 7))
     noisy = simulate(profile_of(*FORK, rounds=[0.9, 1.0, 1.1, 1.0, 1.0]), workers=2)
@@ -342,7 +342,7 @@ def test_what_cannot_be_simulated_is_refused_by_name(options, words):
     assert all(word in str(caught.value) for word in words)
 
 
-def test_a_task_without_a_time_and_an_unknown_field_of_an_engine_are_refused():
+def test_missing_times_and_unknown_fields_of_engines_are_refused():
     partial = profile_of(*FORK).to_dict()
     del partial["execution_metrics"][0]
     with pytest.raises(ProfileError, match="'a'"):
