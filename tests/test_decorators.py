@@ -40,17 +40,11 @@ def test_a_decorated_function_is_a_task_class():
     assert profile["source"].node_weight is None
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        copy.copy,
-        copy.deepcopy,
-        *(
-            lambda value, protocol=protocol: pickle.loads(pickle.dumps(value, protocol))
-            for protocol in range(pickle.HIGHEST_PROTOCOL + 1)
-        ),
-    ],
-)
+def by_pickle(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+@pytest.mark.parametrize("made", [copy.copy, copy.deepcopy, by_pickle])
 def test_classes_and_instances_pickle_and_can_be_copied(made):
     assert made(process) is process
     one = made(process(name="p", config=Config(N=2)))
