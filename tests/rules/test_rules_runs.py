@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagprofiler import DAG, GraphError, Hook, Profile, Rounds, Task, rng, task
-from dagprofiler.rules import Rule, after, all_succeeded, map_over, reduce, when_output
+from dagprofiler.rules import Rule, after, all_succeeded, complete, map_over, reduce, when_output
 
 EXECUTORS = {"serial": None, "threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
 
@@ -353,3 +353,17 @@ def test_tasks_are_added_while_others_run():
     dag = DAG({"quick": takes.bind(item=0), "waits": waits}, rules=[rule])
     with ThreadPoolExecutor(2) as pool:
         assert dag.run(executor=pool).outputs == {"lets": {"x": 0}, "waits": {"x": True}}
+
+
+def test_a_wrong_name_and_a_tag_that_is_complete_are_known_early():
+    order = []
+    notes = task(outputs=["x"])(lambda item: order.append(item) or {"x": item})
+    error = failure(DAG({"a": notes.bind(item=0)}, rules=[Rule(after("c"), print, "wrong")]))
+    assert [*error.failures] == ["rule 'wrong'"]
+    assert order == []
+    rules = [
+        map_over("list", "items", notes, name="p"),
+        Rule(complete("p"), lambda graph: order.append("rule")),
+    ]
+    DAG({"list": lists.bind(items=[1, 2])}, rules=rules).run()
+    assert order == ["rule", 1, 2]
