@@ -133,19 +133,6 @@ def test_names_that_saga_takes_for_something_else_are_refused():
         export(made([("__super_sink__", 1)], []))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"size": "bytes"}, "size .*'bytes'"),
-        ({"size_unit": ["bits"]}, r"size_unit .*\['bits'\]"),
-        ({"fill_size": -1}, "fill_size .*-1"),
-    ],
-)
-def test_an_invalid_option_is_named(options, message):
-    with pytest.raises(FormatError, match=message):
-        export(made(), **options)
-
-
 def test_losses_say_what_the_numbers_are_and_what_lacks():
     losses = export(run(seed=3), cost="wall_time")[1]
     assert losses[0].startswith("SAGA's numbers have no units: costs are ms (wall_time: wall time,")

@@ -235,21 +235,6 @@ def test_an_unmeasured_profile_is_filled_or_has_no_execution(fill):
         assert again(profile, version="1.4").metrics.total_time_ms == total_ms
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"version": "1.3"}, "version .*'1.3'"),
-        ({"size": "bytes"}, "size .*'bytes'"),
-        ({"fill": -1}, "fill"),
-        *(({"cost": cost}, f"'{cost}'") for cost in ("counted", "walltime")),
-        ({"statistic": "mode"}, "statistic"),
-    ],
-)
-def test_an_invalid_option_is_named(measured, options, words):
-    with pytest.raises((FormatError, WeightError), match=words):
-        render(measured, **options)
-
-
 # What is written and read again
 
 

@@ -83,7 +83,7 @@ def map_reduce(files):
     [["x" * n for n in range(25)], [], ("a", "bb"), [b"a", b"b" * 1000], np.array(["a", "bb"])],
     ids=lambda items: f"{type(items).__name__} of {len(items)}",
 )
-def test_a_map_over_items_in_order_and_its_merge_take_three_lines(items):
+def test_a_map_over_items_and_its_merge_take_three_lines(items):
     profile = map_reduce(items).run()
     assert profile.final_outputs == {"total": [len(item) for item in items]}
     mapped = [f"process[{i}]" for i in range(len(items))]
@@ -109,7 +109,7 @@ def weigh(file, n):
     return {"n": n * len(file)}
 
 
-def test_a_map_and_its_merge_wait_for_all_that_edges_to_them_come_from():
+def test_maps_and_merges_wait_for_the_sources_of_their_edges():
     @rule(after("first"))
     def add_factor(graph):
         graph.add_task("factor", Number(10))
@@ -296,7 +296,7 @@ def test_a_body_is_refused_with_names(steps, message):
     assert message in body_fails(adding(*steps))
 
 
-def test_a_predicate_that_raises_ends_the_run_as_a_failing_task_does():
+def test_a_predicate_that_raises_fails_the_run_like_a_task():
     def broken(graph):
         return graph["a"].ended and 1 / 0
 
