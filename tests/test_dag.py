@@ -134,12 +134,8 @@ def positional(self, x, /):
     return {"y": x}
 
 
-def not_gathering():
-    gather = Gather()
-    gather.gathers = []
-    return gather
-
-
+NOT_GATHERING = Gather()
+NOT_GATHERING.gathers = []
 NINE = {f"a{i}": constant(x=i) for i in range(9)}
 ONE = {"a": constant(x=1)}
 NEEDS_X = make("NeedsX", ["y"], ["x"], compute=lambda self, x: {"y": x})
@@ -166,7 +162,7 @@ PROBLEMS = {
         "task 'c': input 'x'.* 2 producers: 'b', 'b'; .*'gathers'",
     ),
     "an instance that does not gather": (
-        *(DAG({**ONE, "b": constant(x=2), "z": not_gathering()}, [("a", "z"), ("b", "z")]), {}),
+        *(DAG({**ONE, "b": constant(x=2), "z": NOT_GATHERING}, [("a", "z"), ("b", "z")]), {}),
         "task 'z': input 'x'.* 2 .*: 'a', 'b'; .*'gathers'",
     ),
     "a name that is nearly right": (

@@ -40,11 +40,9 @@ def test_a_decorated_function_is_a_task_class():
     assert profile["source"].node_weight is None
 
 
-def by_pickle(value):
-    return pickle.loads(pickle.dumps(value))
-
-
-@pytest.mark.parametrize("made", [copy.copy, copy.deepcopy, by_pickle])
+@pytest.mark.parametrize(
+    "made", [copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))]
+)
 def test_classes_and_instances_pickle_and_can_be_copied(made):
     assert made(process) is process
     one = made(process(name="p", config=Config(N=2)))

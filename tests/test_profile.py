@@ -118,10 +118,9 @@ def test_load_returns_all_but_the_outputs(measured):
     assert [*document] == [*standard, "execution_metrics", "total_time_ms", *ours]
 
 
-COPIES = [copy.copy, copy.deepcopy, lambda profile: pickle.loads(pickle.dumps(profile))]
-
-
-@pytest.mark.parametrize("make", COPIES, ids=["copy", "deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "make", [copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))]
+)
 def test_copies_of_a_profile_are_equal_and_independent(measured, make):
     for profile in (measured, Profile.loads(OLD), partial()):
         untouched = make(profile)

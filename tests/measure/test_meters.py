@@ -239,7 +239,6 @@ def test_allocation_is_the_peak_over_the_start(before_mib):
         tracemalloc.stop()
 
 
-NO_FILE = os.strerror(errno.ENOENT)
 SCHEDSTAT, FELL = "thread-self/schedstat", "the reading after the task was smaller than the one"
 PEAK = {"self/clear_refs": "", "self/status": "VmHWM:\t 50 kB\n"}
 
@@ -247,7 +246,7 @@ PEAK = {"self/clear_refs": "", "self/status": "VmHWM:\t 50 kB\n"}
 @pytest.mark.parametrize(
     ("name", "files", "after", "value", "reason"),
     [
-        *((name, {}, None, None, f"cannot be opened ({NO_FILE})") for name in OF_PROC),
+        *((name, {}, None, None, os.strerror(errno.ENOENT)) for name in OF_PROC),
         ("delay", {SCHEDSTAT: "0 0 0\n"}, "", None, "CONFIG_SCHED_INFO"),
         # Field two, in nanoseconds.
         ("delay", {SCHEDSTAT: "9 1000000 7\n"}, "99 3500000 9\n", 2.5, ""),

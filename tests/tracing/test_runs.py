@@ -295,13 +295,9 @@ def test_spans_come_back_with_a_run_that_is_resumed(tmp_path):
         assert row["end_ms"] <= at["compute_end_ms"] + 1e-3
 
 
-def trace_of(profile, path):
-    profile.export(path)
-    return json.loads(path.read_text())["traceEvents"]
-
-
 def test_chrome_trace_has_spans_inside_their_phase(tmp_path):
-    events = trace_of(chain().run(), tmp_path / "p.trace.json")
+    chain().run().export(tmp_path / "p.trace.json")
+    events = json.loads((tmp_path / "p.trace.json").read_text())["traceEvents"]
     spans = [one for one in events if one["ph"] == "X"]
     (read,) = (one for one in spans if one["name"] == "read")
     end = read["ts"] + read["dur"] - 1e-3
