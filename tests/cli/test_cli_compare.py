@@ -186,13 +186,3 @@ def test_two_targets_are_measured_in_turns(cli, folder):
     assert '"verdict":"slower","reason":null' in page
     # All say the same words.
     assert json.dumps(one["headline"].replace(">", "\\u003e"))[1:-1].replace("\\\\", "\\") in page
-
-
-@pytest.mark.parametrize("condition", ["slwer", "slower > x%", "slower > 5", "> 5%"])
-def test_a_condition_that_is_none_or_of_what_is_not_run_is_refused(refused, base, condition):
-    assert refused("compare", base, base, "--fail-if", condition).startswith(
-        '--fail-if: expected "slower", "slower > 5%" or "larger > 5%", got '
-    )
-    assert "expected a share from 0 to 1" in refused("compare", base, base, "--least-share", "5")
-    for option in (["--rounds", "3"], ["--report", "a.html"]):
-        assert "needs --run" in refused("compare", base, base, *option)
