@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -33,10 +31,6 @@ def rendered(ax):
     """Draw all of it, so that what cannot be drawn is noticed."""
     ax.figure.canvas.draw()
     return ax
-
-
-def words(ax):
-    return [one.get_text() for one in ax.texts]
 
 
 def rows(ax):
@@ -109,8 +103,3 @@ def test_samples_have_a_row_for_each_task_or_the_slowest_and_a_point_for_each_me
 def test_names_are_text_whatever_they_hold():
     names = [name for name in HOSTILE if "中" not in name]
     rendered(plot.gantt(DAG({"load": load, **dict.fromkeys(names, load)}).run()))
-
-
-def test_matplotlib_is_imported_when_it_draws():
-    code = "import sys, dagprofiler.report.plot; print('matplotlib' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"

@@ -3,7 +3,6 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
 
@@ -99,22 +98,17 @@ def test_tasks_edges_and_their_samples_have_figures_in_columns(profile, found):
     assert samples["statistics"][1] == summary
 
 
-def test_timeline_has_phases_of_every_round_and_begins_with_a_typical_one(profile, found):
-    timeline = found["timeline"]
-    section = profile.sections["timeline"]
+def test_the_rest_is_as_the_sections_of_the_profile_have_it(profile, found):
+    timeline, section = found["timeline"], profile.sections["timeline"]
     assert list(timeline["columns"]) == section["columns"]
     assert len(timeline["columns"]["task"]) == len(section["records"])
     assert dict(timeline["rounds"])[timeline["first"]] == "measured"
-    assert timeline["workers"] == ["worker 0"]
-
-
-def test_flags_come_with_their_meanings_and_the_run_as_its_sections(profile, found):
-    assert found["flags"]["meanings"] == FLAGS
-    assert found["flags"]["of"] == profile.sections["statistics"]["flags"]
-    facts = found["profile"]
-    assert facts["run"] == profile.sections["run"]
-    assert facts["environment"]["versions"]["numpy"] == np.__version__
-    assert facts["metadata"]["host"] == profile.hostname
+    flags = {"meanings": FLAGS, "of": profile.sections["statistics"]["flags"]}
+    assert flags.items() <= found["flags"].items()
+    assert found["profile"]["run"] == profile.sections["run"]
+    cfg = {"model": complex(1, 2), "on": True, "list": [1, "</script>"]}
+    values = data_of(DAG({"read": read}, [], Config(n=3, **cfg)).run())["profile"]["configuration"]
+    assert values == {**cfg, "n": 3, "model": "(1+2j)"}
 
 
 def test_what_was_not_measured_is_named_once():
@@ -123,12 +117,6 @@ def test_what_was_not_measured_is_named_once():
     document["environment"] = {"not_measured": dict.fromkeys(names, "no counters here")}
     missing = data_of(Profile.from_dict(document))["profile"]["not_measured"]
     assert missing == {"counted instructions": "no counters here"}
-
-
-def test_parameters_are_values_of_json():
-    cfg = {"model": complex(1, 2), "on": True, "list": [1, "</script>"]}
-    values = data_of(DAG({"read": read}, [], Config(n=3, **cfg)).run())["profile"]["configuration"]
-    assert values == {**cfg, "n": 3, "model": "(1+2j)"}
 
 
 def test_a_partial_run_says_what_failed():
