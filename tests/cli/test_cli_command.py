@@ -9,7 +9,6 @@ from cli_runner import command, environment, python
 from handmade import Terminal
 
 import dagprofiler
-from dagprofiler.cli import main
 from dagprofiler.cli._output import print_text
 
 COMMANDS = ("run", "resume", "show", "compare", "report", "export", "import", "validate")
@@ -66,7 +65,7 @@ def test_a_run_with_closed_standard_streams_is_saved(shelf, folder, closed):
     assert dagprofiler.Profile.load(f"{folder}/p.json").sections["run"]["rounds"] == 2
 
 
-def test_text_is_the_same_without_rich(monkeypatch, capsys):
+def test_text_is_the_same_without_rich(monkeypatch):
     with_rich, without = Terminal(), Terminal()
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
@@ -75,11 +74,3 @@ def test_text_is_the_same_without_rich(monkeypatch, capsys):
     print_text("task  verdict\na     slower", without)
     assert without.getvalue() == "task  verdict\na     slower\n"
     assert re.sub(r"\x1b\[[\d;]*m", "", with_rich.getvalue()) == without.getvalue()
-
-    def interrupted(_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("dagprofiler.cli._convert.show", interrupted)
-
-    assert main(["show", "x"]) == 130
-    assert capsys.readouterr().err == "dagprofiler: interrupted\n"
