@@ -23,11 +23,12 @@ REFUSED = [
     ("run no_such_file.py:dag", "there is no file '"),
     ("run {target}:bild", "has no 'bild'; did you mean 'build'?"),
     ("run {target}:dag.nope", "has no 'dag.nope'"),
-    ("run {target}:read", "got a ABCMeta"),
-    ("run {target}:PIPE", "has no 'PIPE'; give one of pipeline_of_tests.py:build"),
+    ("run {target}:read", "got a class"),
+    ("run {target}:PIPE", "has no 'PIPE'; give one of pipeline_of_tests.py:dag, "),
     ("run {target}:not_one", "returned int"),
     ("run {target}:broken", "failed: ValueError: no such cell ("),
-    ("run {target}:needs", "missing 1 required positional argument: 'size'"),
+    ("run {target}:needs", "missing a required argument: 'size': give --config NAME=VALUE"),
+    ("run :dag", "expected module:dag or file.py:dag"),
     ("run no_such.yaml", "cannot be read: No such file or directory"),
     # Parameters.
     ("run {dag} --config M=3", "--config|no parameter 'M' (parameters: 'N', 'factor',"),
@@ -50,7 +51,8 @@ REFUSED = [
     ("run {dag} --executor processes:9999999", "workers, got 'processes:9999999'"),
     ("run {dag} --executor {target}:build", "is a DAG, not an executor"),
     ("run {dag} --eta-from no_such.json", "no_such.json: cannot be read: No such file"),
-    ("run {dag} --rouns 3", "unrecognized arguments: --rouns 3; see dagprofiler --help"),
+    ("run {dag} --rouns 3", "unknown arguments: --rouns 3; did you mean '--rounds'?"),
+    ("run {dag} --rouns=3", "did you mean '--rounds'?"),
     ("run {dag} -o page.html", "-o writes the profile, which is JSON; --report page.html writes"),
     ("run {dag} -o p.csv", "dagprofiler export"),
     ("run {dag} --schedule {plan} --executor processes:2", "schedule|{{node: pool}}"),
@@ -71,6 +73,10 @@ REFUSED = [
     ("show {foreign}", "try dagprofiler import"),
     ("show {new}", "upgrade dagprofiler"),
     ("show {folder}", "cannot be read: "),
+    ("show {target}", "is a program: dagprofiler run"),
+    ("show {dag}", "is a program: dagprofiler run"),
+    ("compare {target} {dag}", "is a program: dagprofiler run"),
+    ("compare {dag} {target}", "is a program: dagprofiler run"),
     ("show {profile} --top -1", "argument --top|'-1'"),
     ("import {foreign}", "is in no format known; give --format (known: wfformat)"),
     ("export {profile}", "--format"),
@@ -103,8 +109,8 @@ REFUSED = [
     ("simulate {profile} --bandwidth 5", "bandwidth|schedule"),
     ("simulate {profile} --schedule {target}", "--schedule|JSON"),
     # Commands.
-    ("runn", "'runn'"),
-    ("pipeline.py", "'run'|'resume'|'show'"),
+    ("runn", "there is no command 'runn'; did you mean 'run'?"),
+    ("pipeline.py", "give one of run, resume, show, "),
 ]
 
 CYCLE = """from dagprofiler import DAG, ORDER_ONLY, task
@@ -149,6 +155,7 @@ def test_what_does_not_fit_is_refused_by_name(refused, shelf, folder, paths, lin
     ("text", "says"),
     [
         ("import no_such_thing\n", "failed: ModuleNotFoundError: No module named 'no_such_thing'"),
+        ("from broken_of_tests import a\n", "cannot import name 'a' from"),
         ("raise SystemExit('bye')\n", "failed: SystemExit: bye ("),
         ("x = 1 +\n", "failed: SyntaxError: invalid syntax (broken_of_tests.py, line 1)"),
         ("x = 1\n", "holds no DAG"),
@@ -163,6 +170,7 @@ def test_a_file_without_a_dag_says_why(refused, written, text, says):
 
 def test_a_dag_that_is_not_valid_has_a_line_for_each_problem(refused, written, cli):
     assert "there is another module 'json'" in refused("run", written("json.py", "x = 1\n"))
+    assert "rename the file" in refused("run", written("flow.v2.py", "x = 1\n"))
     text = (
         "from dagprofiler import DAG, task\n"
         "@task(inputs=['x'], outputs=['y'])\ndef a(x):\n    return {}\n"
