@@ -184,11 +184,8 @@ def saturating(chance):
 
 
 def slower_from(chance):
-    start, factor, power = (
-        chance.choice([3000, 6000]),
-        chance.uniform(1.2, 2.5),
-        chance.choice([1, 2]),
-    )
+    start, factor = chance.choice([3000, 6000]), chance.uniform(1.2, 2.5)
+    power = chance.choice([1, 2])
     sizes = [1000.0 * 2**k for k in range(6)]
     return sizes, 0.03, lambda n: n**power * (factor if n > start else 1)
 

@@ -184,7 +184,6 @@ def test_a_dag_that_is_not_valid_has_a_line_for_each_problem(refused, written, c
 def test_values_may_have_types_that_only_numpy_has():
     assert as_like("N", "3", np.int64(1)) == 3
     assert as_like("shape", "[1, 2]", (0, 0)) == (1, 2)
-    assert as_like("any", "[1, 2]", None) == [1, 2]
 
 
 def test_an_empty_standard_input_is_no_profile(shelf):
