@@ -38,7 +38,7 @@ def task_a(mine, theirs, **how):
     [(1.2, SLOWER), (0.8, FASTER), (1.0, NO_DIFFERENCE), (1.01, NO_DIFFERENCE)],
 )
 @pytest.mark.parametrize("paired", [False, True])
-def test_rounds_in_fresh_processes_and_rounds_in_pairs_get_verdicts(factor, verdict, paired):
+def test_fresh_or_paired_rounds_get_verdicts(factor, verdict, paired):
     conditions = {**FRESH, "fresh_process": not paired}
     mine, theirs = timed(factor, conditions=conditions), timed(conditions=conditions)
     entry = task_a(mine, theirs, paired=paired)
@@ -67,7 +67,7 @@ def test_tasks_and_edges_are_families_of_their_own():
     assert result["edge_times"]["t0->t1"]["reason"].endswith("for 2 comparisons")
 
 
-def test_times_without_delay_are_compared_if_both_have_them_and_edges_by_both_ends():
+def test_times_without_delay_are_compared_if_both_have_them():
     slow = {"wall_ms": [3 * time for time in TEN], "corrected_ms": TEN}
     both = {"wall_ms": TEN, "corrected_ms": [2 * time for time in TEN]}
     entry = task_a(profile_of({"a": slow}), profile_of({"a": both}))
@@ -83,7 +83,7 @@ def test_times_without_delay_are_compared_if_both_have_them_and_edges_by_both_en
     assert (entry["quantity"], entry["ratio"]) == ("transfer_ms", pytest.approx(6**0.5))
 
 
-def test_only_what_has_measured_samples_on_both_sides_is_compared():
+def test_only_what_both_sides_measured_is_compared():
     one, none = {"wall_ms": [1.0]}, {"wall_ms": [None]}
     nothing = {"serialize_ms": [1.0], "deserialize_ms": [None]}
     something = {"serialize_ms": [1.0], "deserialize_ms": [1.0]}
@@ -94,7 +94,7 @@ def test_only_what_has_measured_samples_on_both_sides_is_compared():
 
 
 @pytest.mark.parametrize("paired", [False, True])
-def test_no_difference_is_only_said_where_one_of_the_size_asked_for_could_be_seen(paired):
+def test_no_difference_means_that_one_would_be_seen(paired):
     noisy = [9, 14, 9, 14, 9, 14, 9, 14, 14, 9.0]
     mine, theirs = profile_of({"a": {"wall_ms": noisy}}), timed()
     entry = task_a(mine, theirs, paired=paired)
@@ -133,7 +133,7 @@ def test_the_headline_begins_with_the_verdict_on_the_whole(factor, headline):
     assert str(found).startswith(f"new against old: {found.headline()}\n")
 
 
-def test_the_headline_names_what_changed_most_and_counts_the_rest():
+def test_the_headline_names_what_changed_most():
     factors = {"a": 1.2, "b": 1.5, "c": 1.3, "d": 0.5, "e": 1.1, "f": 1.0, "tiny": 2.0}
     sizes = {"b": 2.0, "d": 0.3, "tiny": 0.01}
 
@@ -200,7 +200,7 @@ def test_waits_that_differ_leave_a_verdict_to_the_tasks_alone():
     assert "1 of 2 tasks slower: a 1.5 x" in found.headline()
 
 
-def test_a_machine_whose_speed_changed_makes_the_whole_as_inconclusive_as_its_tasks():
+def test_a_machine_that_changed_its_speed_gets_no_verdict():
     found = compare_profiles(delayed(0.4, slower=1.6), delayed())
     verdicts = [entry["verdict"] for entry in found["task_times"].values()]
     assert verdicts == [INCONCLUSIVE, INCONCLUSIVE]
@@ -213,7 +213,7 @@ def test_a_machine_whose_speed_changed_makes_the_whole_as_inconclusive_as_its_ta
     assert "<b " not in shown
 
 
-def test_the_whole_is_not_called_slower_where_no_task_and_no_edge_has_a_verdict():
+def test_the_whole_needs_a_verdict_on_a_task_or_edge():
     noisy = [9, 14, 9, 14, 9, 14, 9, 14, 14, 9.0]
     mine = with_totals(profile_of({"a": {"wall_ms": noisy}}), [30.0 + i / 10 for i in range(10)])
     theirs = with_totals(profile_of({"a": {"wall_ms": noisy[::-1]}}), TEN)

@@ -47,7 +47,7 @@ def test_every_moment_of_every_worker_belongs_to_one_part(compared):
 @pytest.mark.parametrize(
     ("ends", "where"), [([12, 16], ", in"), ([11, 13.5], ", not in"), (None, "")]
 )
-def test_the_headline_says_how_far_off_a_prediction_was_and_whether_its_interval_held(ends, where):
+def test_the_headline_says_how_far_off_a_prediction_was(ends, where):
     guess = Profile.from_dict(GUESS.to_dict())
     guess.sections["prediction"].update({} if ends is None else {"interval_ms": ends})
     said = REAL.compare(guess).headline()
@@ -66,7 +66,7 @@ def test_predicted_times_are_judged_by_their_intervals():
         assert "verdict" not in str(found)
 
 
-def test_only_workers_of_the_predicted_round_count_and_only_predictions_are_judged():
+def test_only_workers_of_the_predicted_round_count():
     def one_task(worker, *, predicted=False):
         found = profile_of(("a", worker, 0, 0, 0, 6, 6), predicted=predicted)
         found.sections["timeline"]["workers"] = [{}, {}, {}]
@@ -117,7 +117,7 @@ def test_a_makespan_is_shown_in_parts_that_add_up_to_it():
     assert figures(handmade("ab"))["makespan"] is None
 
 
-def test_gains_are_those_on_the_workers_of_the_run_and_beside_them_with_enough_workers():
+def test_gains_are_on_the_workers_of_the_run_or_enough():
     def gains(profile):
         return {
             row["name"]: (row["gain_ms"], row["gain_enough_ms"])
@@ -130,7 +130,7 @@ def test_gains_are_those_on_the_workers_of_the_run_and_beside_them_with_enough_w
     assert gains(BESIDE) == {"a": (3, 2), "b": (1, 0), "c": (1, 0)}
 
 
-def test_one_advice_is_given_for_each_cause_the_largest_gain_first():
+def test_each_cause_has_one_advice_the_largest_gain_first():
     def advice(profile):
         return [one["what"].format(one["name"]) for one in figures(profile)["makespan"]["advice"]]
 

@@ -59,7 +59,7 @@ critical path: 6.877 of 6.877 ms in all tasks, so that concurrency gives a speed
 """
 
 
-def test_a_profile_is_a_headline_tables_of_tasks_and_of_edges_and_the_critical_path():
+def test_a_profile_prints_headline_tables_and_path():
     overhead = {"prepare_ms": 0.25, "loop_ms": 1234.5, "hooks_ms": 0.0}
     sources = {"collect": "estimated_instructions", "process": "estimated_instructions"}
     profile = example(
@@ -94,7 +94,7 @@ def test_a_partial_profile_says_so_and_why_first():
     assert states == {"collect": "succeeded", "process": "failed", "classify": "skipped"}
 
 
-def test_what_is_unknown_is_no_number_and_an_imported_profile_says_from_what():
+def test_what_is_unknown_is_no_number():
     document = json.loads(example().dumps())
     del document["total_time_ms"], document["edge_metrics"], document["metadata"]["hostname"]
     document["node_weights"] = {"collect": 7}
@@ -139,7 +139,7 @@ def test_a_hostile_host_or_reason_does_not_break_the_table(name):
     assert all(line.isprintable() for line in lines)
 
 
-def test_what_was_metered_is_a_table_of_its_own_without_what_is_0_throughout():
+def test_what_was_metered_is_a_table_of_its_own():
     class Power:
         name, unit, reason, reading = "power", "W", None, 12.5
 

@@ -65,9 +65,7 @@ def sampled(columns=("wall_ms", "corrected_ms", "cpu_ms", "instructions"), **sec
         ("wall_time", "ms", (4.5, 20.0), [4.0, 2, 9, 5], [10.0, 20, 30]),
     ],
 )
-def test_each_source_gives_medians_of_the_samples_of_measured_rounds_in_its_unit(
-    source, unit, medians, a, b
-):
+def test_each_source_gives_medians_in_its_unit(source, unit, medians, a, b):
     weights = weights_of(sampled(), source)
     assert [*weights.values.items()] == [*zip("ab", medians)]
     assert (weights.unit, weights.source, weights.statistic) == (unit, source, "median")
@@ -116,7 +114,7 @@ def test_reference_times_without_delays_are_wall_times():
     assert weights_of(profile, "reference_time").values == {"a": 9.0, "b": 40.0}
 
 
-def test_one_plain_round_and_medians_without_their_samples_have_reference_times():
+def test_reference_times_need_no_samples():
     environment = {"calibration": CALIBRATION}
     entry = sources(wall_time_ms=3.0, reference_time_ms=6.0)
     profile = profile_of({"a": entry}, environment=environment)
@@ -134,7 +132,7 @@ def test_one_plain_round_and_medians_without_their_samples_have_reference_times(
         weights_of(profile, "reference_time", "mean")
 
 
-def test_best_takes_the_first_source_that_has_a_value_for_every_task_and_can_be_trusted():
+def test_best_takes_the_first_complete_trusted_source():
     profile = sampled()
     assert list(SOURCES) == ["counted", "estimated", "reference_time", "cpu_time", "wall_time"]
     assert weights_of(profile) == weights_of(profile, "counted")
@@ -159,7 +157,7 @@ def test_a_default_of_0_is_no_weight():
     assert (caught.value.source, caught.value.tasks) == ("estimated", ["a", "c"])
 
 
-def test_what_could_not_be_measured_did_not_finish_or_was_in_no_measured_round_says_why():
+def test_a_missing_weight_says_why():
     for key in ("counted_instructions", "instructions"):
         environment = {"not_measured": {key: "no hardware counters on this machine"}}
         with pytest.raises(WeightError, match=r"'a': .*no hardware counters"):
@@ -175,9 +173,7 @@ def test_what_could_not_be_measured_did_not_finish_or_was_in_no_measured_round_s
 
 
 @pytest.mark.parametrize("statistic", ["median", "mean", "min", "max"])
-def test_one_round_has_one_value_whatever_the_statistic_and_medians_alone_have_no_samples(
-    statistic,
-):
+def test_one_round_has_one_value_whatever_the_statistic(statistic):
     entry = sources(wall_time_ms=3.0, counted_instructions=7)
     profile, medians = profile_of({"a": entry}), profile_of({"a": entry}, rounds=6)
     weights = weights_of(profile, "wall_time", statistic)
@@ -202,7 +198,7 @@ def without_sources(*names):
     return profile
 
 
-def test_a_profile_without_weight_sources_has_wall_times_and_weights_above_0():
+def test_weights_of_a_profile_without_weight_sources():
     profile = without_sources("a", "b")
     assert weights_of(profile, "wall_time", "mean").values == {"a": 1.0, "b": 2.0}
     assert weights_of(profile, "estimated").values == {"a": 5, "b": 6}
@@ -230,7 +226,7 @@ def test_arguments_out_of_range_are_refused(arguments, message):
         weights_of(sampled(), **arguments)
 
 
-def test_fill_is_for_tasks_without_a_value_in_the_unit_of_the_weights():
+def test_fill_is_for_tasks_without_a_value():
     profile = profile_of({"a": sources(None), "b": sources(60), "c": sources(0)})
     weights = weights_of(profile, "estimated", fill=7.5)
     assert weights.values == {"a": 7.5, "b": 60, "c": 0}
@@ -256,7 +252,7 @@ def test_a_task_without_samples_has_the_median_of_the_profile():
         weights_of(profile, "wall_time", "mean", fill=1)
 
 
-def test_best_takes_the_source_that_lacks_fewest_and_says_what_stands_against_each():
+def test_best_with_fill_takes_the_source_that_lacks_fewest():
     entries = {
         "a": sources(None, wall_time_ms=1.0),
         "b": sources(None, wall_time_ms=2.0),

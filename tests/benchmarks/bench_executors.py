@@ -8,10 +8,9 @@ import socket
 import struct
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from queue import SimpleQueue
 from statistics import median
 
-from harness import either, in_turns, print_rows, run_where_installed, spread, timed, times, us
+from harness import either, in_turns, print_rows, run_where_installed, spread, times, us
 
 if __name__ == "__main__":
     run_where_installed("executors", "cloudpickle", "distributed", "ray")
@@ -19,6 +18,7 @@ if __name__ == "__main__":
 import distributed
 import numpy as np
 import ray
+from kernels import milliseconds, spin
 from ray.cluster_utils import Cluster
 from relay import Relay
 
@@ -60,21 +60,13 @@ def add(data):
     return {"sum": sum(float(one[::512].sum()) for one in data)}
 
 
-def spin(steps):
-    total = 0
-    for i in range(steps):
-        total += i * i % 7
-    return total
-
-
 def nothing(_=None):
     return None
 
 
 def steps_for(seconds):
     """Return how many steps of spin() take so long on this machine when it is idle."""
-    count = 200_000
-    return round(count * seconds / min(timed(lambda: spin(count)) for _ in range(5)))
+    return round(seconds * 1e3 * 200_000 / milliseconds(lambda: spin(200_000), 1))
 
 
 def no_ops(count):
@@ -187,15 +179,8 @@ def submit():
     count = either(2_000, 500)
     with ray_cluster(num_cpus=WORKERS):
         remote = ray.remote(nothing)
-        few = f"Ray's own, with as many under way ({2 * WORKERS})"
-        bare = {
-            few: (lambda: few_at_once(remote, count), "-"),
-            "Ray's own, all at once": (
-                lambda: ray.get([remote.remote() for _ in range(count)]),
-                "1.2 x",
-            ),
-        }
-        yield from against(count, RayExecutor(), bare)
+        own = lambda: ray.get([remote.remote() for _ in range(count)])  # noqa: E731
+        yield from against(count, RayExecutor(), {"Ray's own, all at once": (own, "1.2 x")})
 
 
 def submit_all(pool, count):
@@ -216,17 +201,6 @@ def dask_pairs(client, executor):
     bare, ours = in_turns(9, theirs, lambda: dag.run(executor=executor))
     work = f"{2 * count} no-op tasks and {count} edges, {WORKERS} workers"
     yield f"{work}, against Dask's own futures", "0.8 x", times(ours, bare)
-
-
-def few_at_once(remote, count):
-    """Run Ray's own tasks as the run loop does, with no more under way than it has."""
-    done = SimpleQueue()
-    for number in range(count):
-        remote.remote().future().add_done_callback(done.put)
-        if number >= 2 * WORKERS - 1:
-            done.get()
-    for _ in range(min(count, 2 * WORKERS - 1)):
-        done.get()
 
 
 def fidelity():

@@ -171,13 +171,6 @@ def known_functions(chance):
     return sizes, 0.05, lambda n: fixed + scale * shape(n)
 
 
-def five_sizes(chance):
-    sizes = [400.0, 560.0, 800.0, 1120.0, 1600.0]
-    shape, scale = SHAPES[chance.choice([*SHAPES][:4])], 10 ** chance.uniform(-1, 1)
-    fixed = chance.choice([0, 0.1, 0.3]) * scale * shape(sizes[1])
-    return sizes, 0.04, lambda n: fixed + scale * shape(n)
-
-
 def two_powers(chance):
     sizes, share = [400 * 2 ** (k / 2) for k in range(6)], chance.uniform(0.1, 0.9)
     f, g = [(SHAPES[a], SHAPES["n^2"]) for a in ("n", "n log n")][chance.integers(2)]
@@ -191,11 +184,8 @@ def saturating(chance):
 
 
 def slower_from(chance):
-    start, factor, power = (
-        chance.choice([3000, 6000]),
-        chance.uniform(1.2, 2.5),
-        chance.choice([1, 2]),
-    )
+    start, factor = chance.choice([3000, 6000]), chance.uniform(1.2, 2.5)
+    power = chance.choice([1, 2])
     sizes = [1000.0 * 2**k for k in range(6)]
     return sizes, 0.03, lambda n: n**power * (factor if n > start else 1)
 
@@ -203,7 +193,6 @@ def slower_from(chance):
 #: What is simulated, how many times beyond the largest size, and how.
 ROWS = [
     ("known functions, 5 % noise", (4, 16), known_functions),
-    ("five sizes, 4 % noise", (2, 4, 16), five_sizes),
     ("two powers, 3 % noise", (4, 16), two_powers),
     ("saturates smoothly, 2 % noise", (4,), saturating),
     ("slower from a size on, 3 % noise", (4, 16), slower_from),

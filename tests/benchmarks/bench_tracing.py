@@ -12,7 +12,7 @@ import tracemalloc
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import product, repeat
+from itertools import repeat
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time, thread_time
@@ -192,29 +192,25 @@ def write_all(number):
 
 
 def runs():
-    """Measure runs with tracing imported or not, and used or not."""
+    """Measure runs without tracing, with tracing imported, and with an annotated call a task."""
     n = either(10_000, 1_000)
-    kinds = [*product((False, True), (False, True))]
-    task_us, call_us = {kind: [] for kind in kinds}, {kind: [] for kind in kinds}
-    process = Process("contender")
+    kinds = [(False, False), (True, False), (True, True)]
+    process, found = Process("contender"), []
     for number in turns(15):
-        for kind in kinds if number % 2 else kinds[::-1]:
-            how = dict(zip(("imported", "annotated"), kind))
-            task_s, call_s = process.ask_afresh("measure_tracing", n=n, **how)
-            task_us[kind].append(task_s * 1e6)
-            call_us[kind].append(call_s * 1e6)
-    plain_us = task_us[False, False]
-    for imported, what in ((False, "tracing not imported before the run"), (True, "imported")):
-        each = ", ".join(spread(task_us[imported, annotated]) for annotated in (False, True))
-        work = f"µs a task, {n:,} tasks, {what}: not annotated, with one annotated call each"
-        yield work, "-", each
-    work = "imported and not annotated, over neither"
-    yield work, "1.05 x", times(task_us[True, False], plain_us)
-    for imported, what in ((True, "imported"), (False, "imported by the first task")):
-        # The call itself is measured where tracing is on, outside of a run.
-        used = zip(task_us[imported, True], plain_us, call_us[imported, True])
-        work = f"annotated, {what}: over neither and the call's own cost, µs a task"
-        yield work, 3, spread([task - plain - call for task, plain, call in used])
+        took_us = {}
+        for imported, annotated in kinds if number % 2 else kinds[::-1]:
+            how = {"imported": imported, "annotated": annotated}
+            took_s = process.ask_afresh("measure_tracing", n=n, **how)
+            took_us[imported, annotated] = [1e6 * seconds for seconds in took_s]
+        found.append([took_us[kind] for kind in kinds])
+    plain, imported, annotated = zip(*found)
+    plain_us, imported_us = ([task for task, _ in kind] for kind in (plain, imported))
+    yield f"µs a task, {n:,} tasks, tracing not imported", "-", spread(plain_us)
+    yield "imported and not annotated, over neither", "1.05 x", times(imported_us, plain_us)
+    # The call itself is measured where tracing is on, outside of a run.
+    more_us = [task - call - before for (task, call), before in zip(annotated, plain_us)]
+    work = "one annotated call each: over neither and the call's own cost, µs a task"
+    yield work, 3, spread(more_us)
 
 
 if __name__ == "__main__":

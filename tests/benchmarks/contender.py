@@ -132,19 +132,6 @@ def call():
     pass
 
 
-#: How long it took to import what annotating needs.
-importing_s = []
-
-
-def annotate():
-    begun = process_time()
-    from dagprofiler import trace
-
-    importing_s.append(process_time() - begun)
-    globals()["call"] = trace(call)
-
-
-Annotates = kind(lambda self, cfg=None: {"y": annotate()}, "y")
 Calls = kind(lambda self, y, cfg=None: call() or {"y": 1}, "y", "y")
 
 
@@ -305,19 +292,15 @@ def measure_million(n, shape):
 
 
 def measure_tracing(n, imported, annotated):
-    """Return the time of each of n tasks that call what is annotated or not, and of such a call.
+    """Return the time of each of n tasks, which may call what is annotated, and of such a call.
 
-    Without `imported` the first task imports tracing, if that is needed. Once a process.
+    Once a process.
     """
     if imported:
         import_module("dagprofiler.tracing")
-    late = annotated and not imported
-    if annotated and not late:
-        annotate()
-    tasks, edges = chain(n, Annotates if late else Start, Calls if annotated else Step)
-    dag = DAG(tasks, edges)
-    runs_s = [timed(dag.run)[0] for _ in range(1 if late else 5)]
-    if late:
-        runs_s[0] -= importing_s[0]
+    if annotated:
+        globals()["call"] = import_module("dagprofiler").trace(call)
+    dag = DAG(*chain(n, Start, Calls if annotated else Step))
+    runs_s = [timed(dag.run)[0] for _ in range(5)]
     calls_s, _ = timed(lambda: [call() for _ in range(n)])
     return median(runs_s) / n, calls_s / n

@@ -35,9 +35,7 @@ def base(write):
     return write("base.json", a=1.0, b=1.0)
 
 
-def test_compare_prints_a_table_of_verdicts_also_as_markdown_in_which_names_are_text(
-    cli, write, base
-):
+def test_compare_prints_verdicts_also_as_markdown(cli, write, base):
     new = write("new.json", {"N": 3}, a=1.2, b=0.8)
     found = json.loads(cli("compare", base, new, "--json").out)["comparisons"][0]
     assert (found["base"], found["new"]) == (base, new)
@@ -67,7 +65,7 @@ def test_compare_prints_a_table_of_verdicts_also_as_markdown_in_which_names_are_
         (0.8, "slower", 0),
     ],
 )
-def test_fail_if_slower_asks_for_a_verdict_and_for_all_of_its_interval_beyond_the_share(
+def test_fail_if_asks_for_the_whole_interval_beyond_the_share(
     cli, write, base, factor, condition, code
 ):
     done = cli("compare", base, write("n.json", a=factor, b=1), "--fail-if", condition, code=code)
@@ -84,9 +82,7 @@ def noisy(write):
     return str(path)
 
 
-def test_a_slowdown_that_noise_may_hide_passes_and_is_told_and_fails_only_if_strict(
-    cli, base, noisy
-):
+def test_a_slowdown_that_noise_may_hide_fails_only_if_strict(cli, base, noisy):
     slower = ["compare", base, noisy, "--fail-if", "slower > 5%"]
     told = "a slowdown of up to 39 % of a could have been missed; about 465 rounds would show 5 %"
     assert told in " ".join(cli(*slower).out.split())
@@ -99,7 +95,7 @@ def test_a_slowdown_that_noise_may_hide_passes_and_is_told_and_fails_only_if_str
     cli(*slower, "--strict", "--least-share", "0.99")
 
 
-def test_the_whole_and_what_is_a_share_of_it_make_the_command_fail(cli, write, base):
+def test_the_whole_and_large_tasks_make_compare_fail(cli, write, base):
     new = write("new.json", a=1.3, b=1.0)
     document = json.loads(Path(new).read_text(encoding="utf-8"))
     document["samples"]["total_ms"] = [1.2 * time for time in document["samples"]["total_ms"]]
@@ -130,25 +126,18 @@ def test_fail_if_larger_looks_at_the_bytes_of_edges(cli, write, base):
     cli("compare", empty, empty, "--fail-if", "larger")
 
 
-def test_what_cannot_be_compared_has_exit_code_3_and_says_how_it_could_be(cli, write, base):
+def test_what_cannot_be_compared_has_exit_code_3(cli, write, base, noisy):
     out = cli("compare", base, write("new.json", fresh=False, a=2.0, b=2.0), code=3).out
     assert "inconclusive [1]" in out
     assert "--fresh-process" in out
     assert "compare --run BASE NEW" in " ".join(out.split())
     assert "run(rounds=" not in out
-
-
-def test_what_was_taken_in_fresh_processes_is_not_asked_to_be(cli, write, base, noisy):
     out = cli("compare", noisy, write("other.json", busy_cores=1, a=1.0, b=1.0), code=3).out
-    out = " ".join(out.split())
-    assert "for a verdict: take more rounds, on a machine that no other program uses, or" in out
-    assert "compare --run BASE NEW" in out
+    assert "take more rounds" in " ".join(out.split())
     assert "--fresh-process" not in out
 
 
-def test_tasks_of_one_side_are_named_and_profiles_without_a_common_task_refused(
-    cli, refused, write, base
-):
+def test_tasks_of_one_side_are_named(cli, refused, write, base):
     out = cli("compare", base, write("new.json", a=1.0, c=1.0)).out
     out = " ".join(out.split())
     assert "base.json, so not compared: b" in out
@@ -157,9 +146,7 @@ def test_tasks_of_one_side_are_named_and_profiles_without_a_common_task_refused(
     assert "have no task in common" in line
 
 
-def test_several_profiles_are_compared_with_one_base_also_from_standard_input(
-    cli, write, base, folder, shelf
-):
+def test_several_profiles_are_compared_with_one_base(cli, write, base, folder, shelf):
     good, bad = write("good.json", a=1.0, b=1.0), write("bad.json", a=1.5, b=1.0)
     out = cli("compare", base, good, bad, "--fail-if", "slower", code=1).out
     assert out.split().count("against") == 2
@@ -186,13 +173,3 @@ def test_two_targets_are_measured_in_turns(cli, folder):
     assert '"verdict":"slower","reason":null' in page
     # All say the same words.
     assert json.dumps(one["headline"].replace(">", "\\u003e"))[1:-1].replace("\\\\", "\\") in page
-
-
-@pytest.mark.parametrize("condition", ["slwer", "slower > x%", "slower > 5", "> 5%"])
-def test_a_condition_that_is_none_or_of_what_is_not_run_is_refused(refused, base, condition):
-    assert refused("compare", base, base, "--fail-if", condition).startswith(
-        '--fail-if: expected "slower", "slower > 5%" or "larger > 5%", got '
-    )
-    assert "expected a share from 0 to 1" in refused("compare", base, base, "--least-share", "5")
-    for option in (["--rounds", "3"], ["--report", "a.html"]):
-        assert "needs --run" in refused("compare", base, base, *option)

@@ -8,7 +8,7 @@ from cli_runner import command
 from dagprofiler import Profile
 
 
-def test_report_writes_a_page_beside_the_profile_or_to_standard_output(shelf):
+def test_report_writes_a_file_or_standard_output(shelf):
     text = Path(shelf.profile).read_text(encoding="utf-8")
     done = command("report", "profile.json", "--base", shelf.profile, cwd=shelf.folder, code=0)
     assert done.stdout == "written: profile.html\n"
@@ -18,7 +18,7 @@ def test_report_writes_a_page_beside_the_profile_or_to_standard_output(shelf):
     assert done.stdout.startswith("<!doctype html>")
 
 
-def test_export_takes_the_format_from_the_ending_and_options_of_a_file(cli, shelf, folder):
+def test_export_takes_the_format_from_the_ending(cli, shelf, folder):
     path = f"{folder}/p.dot"
     done = cli("export", shelf.profile, "-o", path)
     assert done.out == f"written: {path}\n"
@@ -57,9 +57,7 @@ def test_validate_says_of_each_file_whether_it_is_valid(cli, refused, shelf, wri
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_knows_the_commands_and_their_options_and_refuses_another_shell(
-    cli, refused, monkeypatch, shell
-):
+def test_completion_knows_commands_and_options(cli, refused, monkeypatch, shell):
     pytest.importorskip("shtab")
     script = cli("completion", shell).out
     for word in ("dagprofiler", "validate", "--fresh-process", "(chrome_trace csv dot"):

@@ -41,18 +41,6 @@ def test_a_sweep_is_fitted_predicted_and_simulated(cli, shelf, folder):
     assert [point["workers"] for point in curve] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("command", [["fit"], ["predict", "-c", "N=5"]])
-def test_one_profile_is_refused_by_the_command_which_says_how_to_take_others(
-    refused, shelf, command
-):
-    assert refused(*command, shelf.profile) == (
-        f"{command[0]}: at least 3 configurations are needed, got 1; "
-        "dagprofiler sweep TARGET --over NAME=VALUE,VALUE,VALUE -o DIR takes the others"
-    )
-    same = [shelf.profile] * 3
-    assert refused(*command, *same).startswith(f"{command[0]}: no numeric parameter")
-
-
 def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
     plan, planned, real = (f"{folder}/{name}.json" for name in ("plan", "planned", "real"))
     Path(plan).write_text(json.dumps(PLAN), encoding="utf-8")
@@ -77,40 +65,6 @@ def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
     compared += cli("compare", planned, real, code=3).out
     assert "predicted: it has no samples" in " ".join(compared.split())
     assert "for a verdict" not in compared
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("sweep {target} --over n=1 -o {folder}", ["--over", "'n'", "'N'"]),
-        ("sweep {target} --over N=1,x -o {folder}", ["--over N", "'x'"]),
-        ("sweep {target} --over N=1,2 --over N=3 -o {folder}", ["--over", "'N'", "twice"]),
-        ("sweep {target} --over N=1 -o sweep.json", ["sweep.json", "directory"]),
-        ("fit {folder}", ["no complete profile", "*.json"]),
-        ("fit {profile} {profile} {profile}", ["parameter"]),
-        ("simulate {profile} --workers 4..1", ["4..1"]),
-        ("simulate {profile} --engine {profile}", ["--engine", "section engine"]),
-        ("simulate {profile} --engine {profile} --executor threads", ["--engine", "--executor"]),
-        ("simulate {profile} --workers 4..", ["'4..'"]),
-        ("simulate {profile} --workers 0", ["'0'"]),
-        ("simulate {profile} --faster add=x", ["--faster add", "'x'"]),
-        ("simulate {profile} --faster ad=2", ["'ad'", "'add'"]),
-        ("simulate {profile} --bandwidth 5", ["bandwidth", "schedule"]),
-        ("simulate {profile} --schedule {target}", ["--schedule", "JSON"]),
-        ("run {target} --schedule {plan} --executor processes:2", ["schedule", "{node: pool}"]),
-        ("run {target} --schedule {plan} --journal {folder}/j", ["--schedule", "journal"]),
-        ("run {target} --schedule {empty}", ["--schedule", "node"]),
-        ("run {target} --schedule {other} --executor threads", ["'edge'", "'reed'", "'read'"]),
-    ],
-)
-def test_what_is_wrong_is_said_by_name(refused, shelf, folder, command, words):
-    plans = {"plan": PLAN, "empty": {}, "other": {"edge": ["reed"]}}
-    for name, plan in plans.items():
-        Path(folder, f"{name}.txt").write_text(json.dumps(plan), encoding="utf-8")
-    paths = {name: f"{folder}/{name}.txt" for name in plans}
-    known = {"target": "pipeline_of_tests.py", "profile": shelf.profile, "folder": folder, **paths}
-    said = refused(*command.format(**known).split())
-    assert all(word in said for word in words)
 
 
 @pytest.mark.parametrize(

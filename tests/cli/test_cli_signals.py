@@ -101,7 +101,7 @@ def started(folder, written):
         (["SIGHUP"], "hung up", 129),
     ],
 )
-def test_whatever_ends_a_run_its_rounds_are_saved_and_its_processes_ended(
+def test_a_signal_saves_the_rounds_and_ends_the_processes(
     started, folder, where, signals, words, code
 ):
     process = started("run", "ended_from_outside.py:dag", "-q", "-o", "p.json", *ROUNDS, *where)
@@ -139,9 +139,7 @@ def test_whatever_ends_a_run_its_rounds_are_saved_and_its_processes_ended(
         ),
     ],
 )
-def test_a_signal_later_than_a_second_gives_up_saving_and_says_what_is_lost(
-    started, folder, written, command, lost
-):
+def test_a_second_signal_gives_up_saving_and_says_so(started, folder, written, command, lost):
     written("slow", "")
     old = written("p.partial.json", "old")
     process = started(*command.split(), *ROUNDS)
@@ -161,7 +159,7 @@ def test_a_signal_later_than_a_second_gives_up_saving_and_says_what_is_lost(
     assert not [name for name in os.listdir(folder) if name.endswith(".tmp")]
 
 
-def test_a_signal_while_a_whole_profile_is_written_lets_it_be_written(started, folder, written):
+def test_a_signal_lets_a_whole_profile_be_written(started, folder, written):
     written("slow", "")
     process = started("run", "ended_from_outside.py:dag", "-q", "-o", "p.json")
     assert process.stdout.readline() == "saving\n"
@@ -174,7 +172,7 @@ def test_a_signal_while_a_whole_profile_is_written_lets_it_be_written(started, f
 
 
 @pytest.mark.slow
-def test_workers_of_a_command_end_with_it_also_those_that_have_had_no_task(started):
+def test_idle_workers_of_a_command_end_with_it(started):
     words = ["run", "ended_from_outside.py:dag", *ROUNDS, "--executor", "processes:2"]
     process = started(*words)
     assert process.stdout.readline() == "up\n"

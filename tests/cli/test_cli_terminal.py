@@ -36,7 +36,7 @@ def ended(child):
     return re.sub(r"\x1b\[[\d;]*m", "", child.before), child.exitstatus
 
 
-def test_progress_says_how_far_a_run_is_and_goes_away_and_quiet_draws_none(terminal, shelf):
+def test_progress_is_drawn_and_goes_away(terminal, shelf):
     child = terminal("run", shelf.target, "--rounds", "3", "--eta-from", shelf.profile)
     child.expect(r"0 of 3 tasks \| round 1 of 5 \| 0:00:0\d, 0:00:0\d left")
     rest, code = ended(child)

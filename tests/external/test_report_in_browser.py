@@ -386,7 +386,7 @@ def test_the_keyboard_walks_along_edges(opened, measured):
     assert count(page, '#graph .node[tabindex="0"]') == 1
 
 
-def application(*, fails=False):
+def application():
     """Return a DAG of eight tasks: two that load, one of them for a fork, and what joins."""
     edges = {
         "read_events": (),
@@ -401,8 +401,6 @@ def application(*, fails=False):
 
     def step(name, sources):
         def compute(**inputs):
-            if fails and name == "evaluate":
-                raise ValueError("the summary holds no events of kind 'delta'")
             return {name: [sum(range(20_000))] * (1 + 999 * (name == "load_signal"))}
 
         return task(inputs=list(sources), outputs=[name])(compute)
@@ -421,12 +419,6 @@ def many_levels():
     return DAG(dict.fromkeys((*names, "beside"), step), edges, name="deep")
 
 
-def failed_application():
-    with pytest.raises(RunError) as caught:
-        application(fails=True).run()
-    return caught.value.profile
-
-
 def on_two_workers():
     with ThreadPoolExecutor(2) as pool:
         return application().run(rounds=7, meters="full", executor=pool)
@@ -436,7 +428,7 @@ def on_two_workers():
 LOOKED_AT = {
     "application": lambda: (on_two_workers(), None),
     "comparison": lambda: (application().run(rounds=7), on_two_workers()),
-    "failed": lambda: (failed_application(), None),
+    "failed": lambda: (failed_at_once(), None),
     "deep": lambda: (many_levels().run(), None),
     "kinds": lambda: (ran(200), None),
 }

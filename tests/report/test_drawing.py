@@ -1,7 +1,6 @@
 import io
 import random
 import re
-import sys
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,7 +36,7 @@ def words(drawing):
     return [one.text for one in parsed(drawing)["text"]]
 
 
-def test_a_dag_draws_itself_before_it_has_run_and_a_large_one_in_groups():
+def test_a_dag_draws_itself_and_a_large_one_in_groups():
     drawing = wide(2, ORDER).draw()
     assert isinstance(drawing, Drawing)
     assert repr(drawing) == "<Drawing: 4 tasks, 5 edges>"
@@ -60,7 +59,7 @@ def test_a_dag_draws_itself_before_it_has_run_and_a_large_one_in_groups():
 
 
 @pytest.mark.parametrize("nodes", [1, 0, -3, 2.0, True, "all", None])
-def test_a_picture_has_no_more_nodes_than_it_may_and_no_other_number_of_them(nodes):
+def test_a_picture_has_no_more_nodes_than_it_may(nodes):
     with pytest.raises(ValueError, match=r"nodes .* at least 2, got"):
         wide(2).draw(nodes=nodes)
     for most in (2, 3, 10, 26, 60):
@@ -74,8 +73,7 @@ def test_a_picture_is_saved_as_svg_and_notebooks_get_three_forms(tmp_path):
     drawing.save(stream)
     assert Path(path).read_text(encoding="utf-8") == stream.getvalue() == drawing.svg
     bundle = drawing._repr_mimebundle_()
-    assert drawing._repr_svg_() == drawing.svg
-    assert bundle["text/plain"] == repr(drawing)
+    assert (drawing._repr_svg_(), bundle["text/plain"]) == (drawing.svg, repr(drawing))
     assert 'fill="#ffffff"/>' in drawing.svg
     assert "currentColor" in bundle["text/html"]
     assert "#ffffff" not in bundle["text/html"]
@@ -94,7 +92,7 @@ def test_a_profile_draws_costs_bytes_and_the_critical_path():
     assert Profile.loads(profile.dumps()).draw(cost="estimated").svg == drawing.svg
 
 
-def test_what_did_not_succeed_is_dashed_and_what_is_not_known_is_not_drawn():
+def test_what_did_not_succeed_is_dashed():
     with pytest.raises(RunError) as caught:
         DAG({"load": load, "fails": fails}, [("load", "fails")]).run()
     boxes = parsed(caught.value.profile.draw())["rect"][1:]
@@ -168,12 +166,6 @@ def graphs(draw_from):
     return count, [(numbers[source], numbers[target]) for source, target in edges]
 
 
-def random_graph(count, reach):
-    pick = random.Random(count)
-    nodes = [i for i in range(1, count) for _ in range(2)]
-    return sorted({(pick.randrange(max(0, i - reach), i), i) for i in nodes})
-
-
 def crossings(laid_out, edges):
     """Count the crossings of all pairs of lines, one layer after the other."""
     pieces = {}
@@ -185,25 +177,8 @@ def crossings(laid_out, edges):
     return sum((a - c) * (b - d) < 0 for (a, b), (c, d) in pairs)
 
 
-def calls_of(act):
-    """Count the calls of functions, ours and builtins, while `act` runs."""
-    count = 0
-
-    def watch(frame, event, argument):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(watch)
-    try:
-        act()
-    finally:
-        sys.setprofile(before)
-    return count
-
-
 @given(graphs())
-def test_edges_lead_to_later_layers_with_a_bend_in_each_between_and_nodes_have_room(graph):
+def test_edges_bend_in_each_layer_and_nodes_have_room(graph):
     count, edges = graph
     laid_out = lay_out(count, edges)
     layers, places = laid_out.layers, laid_out.places
@@ -219,7 +194,7 @@ def test_edges_lead_to_later_layers_with_a_bend_in_each_between_and_nodes_have_r
     assert crossings(laid_out, edges) == laid_out.crossings
 
 
-def test_small_graphs_are_laid_out_as_one_would_draw_them_without_needless_crossings(monkeypatch):
+def test_small_graphs_are_laid_out_without_needless_crossings():
     laid_out = lay_out(5, [(i, i + 1) for i in range(4)])
     assert laid_out.layers == [0, 1, 2, 3, 4]
     assert set(laid_out.places) == {0.5}
@@ -231,27 +206,12 @@ def test_small_graphs_are_laid_out_as_one_would_draw_them_without_needless_cross
     assert (max(laid_out.layers), max(laid_out.places)) == (9, 9.5)
     with pytest.raises(ValueError, match="2 nodes are on cycles"):
         lay_out(3, [(0, 1), (1, 2), (2, 1)])
-    edges = random_graph(300, reach=99)
-    assert lay_out(300, edges) == lay_out(300, edges)
     # A tree whose leaves are listed crosswise, a permutation, and a grid of chains.
     assert lay_out(7, [(0, 1), (0, 2), (1, 5), (1, 4), (2, 6), (2, 3)]).crossings == 0
     assert lay_out(20, [(i, 10 + (i * 7) % 10) for i in range(10)]).crossings == 0
     chains = [(4 * i + j, 4 * i + j + 1) for i in range(50) for j in range(3)]
     random.Random(0).shuffle(chains)
     assert lay_out(200, chains).crossings == 0
-    # Bends are bounded, and the longest edges go straight.
-    monkeypatch.setattr(drawings, "_BENDS", 40)
-    laid_out = lay_out(41, [*((i, i + 1) for i in range(40)), (0, 3), (0, 40), (1, 40)])
-    assert list(map(len, laid_out.bends[-3:])) == [2, 0, 38]
-
-
-def test_the_work_grows_with_the_size_and_no_faster():
-    small, large = (
-        calls_of(lambda n=n: lay_out(n, random_graph(n, reach=30))) / n for n in (500, 2000)
-    )
-    assert large < 1.5 * small
-    # 2,000 tasks in well under a second: a call takes no more than a few tenths of a microsecond.
-    assert large * 2000 < 2_000_000
 
 
 def fan(width):

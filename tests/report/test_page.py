@@ -55,14 +55,14 @@ def test_no_text_ends_its_script_element(text):
 
 
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
-def test_a_block_holds_what_was_put_in_and_no_character_of_markup(value):
+def test_a_block_holds_its_value_without_markup(value):
     text = block({"value": value})
     assert json.loads(text) == {"value": value}
     assert text.isascii()
     assert not set(text) & set("<>&")
 
 
-def test_the_policy_lets_in_our_script_and_style_and_nothing_else():
+def test_the_policy_lets_in_only_our_script_and_style():
     ((meta, _),) = [one for one in EMPTY.of("meta") if "http-equiv" in one[0]]
     policy = dict(part.split(" ", 1) for part in meta["content"].split("; "))
     assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == "'none'"
@@ -83,7 +83,7 @@ def test_the_page_points_nowhere_and_makes_no_markup_of_texts():
     assert [word for word in words if word in page({})] == []
 
 
-def test_all_assets_are_in_the_page_which_is_small_and_holds_json_alone():
+def test_the_page_holds_all_assets_and_json():
     folder = files("dagprofiler.report").joinpath("assets")
     names = {entry.name for entry in folder.iterdir()}
     assert names == {*_SCRIPTS, "report.css", "report.html"}

@@ -3,7 +3,6 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
 
@@ -49,7 +48,7 @@ def figures(part):
     return {one["key"]: one for one in part["figures"]}
 
 
-def test_a_report_is_written_to_a_path_or_a_stream_and_is_an_export_to_html(profile, tmp_path):
+def test_a_report_is_written_to_a_path_or_a_stream(profile, tmp_path):
     assert profile.report(tmp_path / "page.htm") == ()
     loaded = Profile.loads(profile.dumps())
     profile.export(tmp_path / "a.html", base=loaded)
@@ -99,22 +98,17 @@ def test_tasks_edges_and_their_samples_have_figures_in_columns(profile, found):
     assert samples["statistics"][1] == summary
 
 
-def test_timeline_has_phases_of_every_round_and_begins_with_a_typical_one(profile, found):
-    timeline = found["timeline"]
-    section = profile.sections["timeline"]
+def test_the_rest_is_as_the_sections_of_the_profile_have_it(profile, found):
+    timeline, section = found["timeline"], profile.sections["timeline"]
     assert list(timeline["columns"]) == section["columns"]
     assert len(timeline["columns"]["task"]) == len(section["records"])
     assert dict(timeline["rounds"])[timeline["first"]] == "measured"
-    assert timeline["workers"] == ["worker 0"]
-
-
-def test_flags_come_with_their_meanings_and_the_run_as_its_sections(profile, found):
-    assert found["flags"]["meanings"] == FLAGS
-    assert found["flags"]["of"] == profile.sections["statistics"]["flags"]
-    facts = found["profile"]
-    assert facts["run"] == profile.sections["run"]
-    assert facts["environment"]["versions"]["numpy"] == np.__version__
-    assert facts["metadata"]["host"] == profile.hostname
+    flags = {"meanings": FLAGS, "of": profile.sections["statistics"]["flags"]}
+    assert flags.items() <= found["flags"].items()
+    assert found["profile"]["run"] == profile.sections["run"]
+    cfg = {"model": complex(1, 2), "on": True, "list": [1, "</script>"]}
+    values = data_of(DAG({"read": read}, [], Config(n=3, **cfg)).run())["profile"]["configuration"]
+    assert values == {**cfg, "n": 3, "model": "(1+2j)"}
 
 
 def test_what_was_not_measured_is_named_once():
@@ -123,12 +117,6 @@ def test_what_was_not_measured_is_named_once():
     document["environment"] = {"not_measured": dict.fromkeys(names, "no counters here")}
     missing = data_of(Profile.from_dict(document))["profile"]["not_measured"]
     assert missing == {"counted instructions": "no counters here"}
-
-
-def test_parameters_are_values_of_json():
-    cfg = {"model": complex(1, 2), "on": True, "list": [1, "</script>"]}
-    values = data_of(DAG({"read": read}, [], Config(n=3, **cfg)).run())["profile"]["configuration"]
-    assert values == {**cfg, "n": 3, "model": "(1+2j)"}
 
 
 def test_a_partial_run_says_what_failed():
@@ -148,9 +136,7 @@ def test_a_partial_run_says_what_failed():
     assert figures(found["tasks"])["compute_time_ms"]["values"][2] is None
 
 
-def test_costs_are_wall_times_or_those_asked_for_and_without_any_the_report_says_why(
-    profile, found
-):
+def test_costs_are_wall_times_or_those_asked_for(profile, found):
     assert (found["summary"]["unit"], found["summary"]["with_communication"]) == ("ms", True)
     reference = data_of(profile, cost="reference_time", statistic="min")["summary"]
     assert reference["unit"] == "reference ms"
@@ -181,7 +167,7 @@ def test_a_base_gives_verdicts_and_what_differs(profile):
     assert (found["added"], found["removed"], found["tasks"]) == (["add"], ["gone"], [])
 
 
-def test_a_prediction_stands_beside_the_real_run_with_the_parts_of_its_error():
+def test_a_prediction_stands_beside_the_real_run():
     plan = {"edge": ["read"], "cloud": ["add"]}
     with ThreadPoolExecutor(1) as edge, ThreadPoolExecutor(1) as cloud:
         real = small().run(executor={"edge": edge, "cloud": cloud}, schedule=plan, rounds=3)
@@ -199,7 +185,7 @@ def test_a_prediction_stands_beside_the_real_run_with_the_parts_of_its_error():
     assert data_of(real, base=real)["comparison"]["prediction"] is None
 
 
-def test_a_simulation_of_several_numbers_of_workers_has_a_curve_and_bounds_end(profile, found):
+def test_a_simulation_has_a_curve_over_workers(profile, found):
     assert found["profile"]["prediction"] == {}
     simulation = simulate(profile, workers=range(1, 4))
     prediction = data_of(simulation.profile)["profile"]["prediction"]
@@ -213,7 +199,7 @@ def test_a_simulation_of_several_numbers_of_workers_has_a_curve_and_bounds_end(p
     assert [row[0] for row in found["summary"]["bounds"]] == [1]
 
 
-def test_a_large_dag_is_shown_in_groups_first_and_whole_beside_unless_it_is_huge():
+def test_a_large_dag_is_shown_in_groups_first():
     groups, tasks = data_of(large_profile(2000))["pictures"]
     assert (groups["kind"], tasks["kind"]) == ("groups", "tasks")
     assert len(tasks["tasks"]) == sum(map(len, groups["tasks"])) == 2000
@@ -222,7 +208,7 @@ def test_a_large_dag_is_shown_in_groups_first_and_whole_beside_unless_it_is_huge
     assert any("groups of tasks" in loss for loss in huge.losses)
 
 
-def test_rounds_and_samples_that_are_too_many_for_a_page_are_left_out(profile, monkeypatch):
+def test_too_many_rounds_and_samples_are_left_out(profile, monkeypatch):
     monkeypatch.setattr(series, "_RECORDS", 5)
     assert "rounds" in EXPORTER.render(profile).losses[0]
     timeline = data_of(profile)["timeline"]
@@ -245,7 +231,7 @@ def test_workers_are_told_apart_by_what_differs():
     assert series.worker_names(profile) == ["worker 0", "worker 1"]
 
 
-def test_tasks_whose_names_differ_by_numbers_are_of_one_kind_the_most_expensive_first():
+def test_tasks_named_alike_are_of_one_kind():
     # The last number alone differs, unless it tells too many apart.
     layers = ["read", *(f"layer{i}_task{j}" for i in range(4) for j in range(5)), "write"]
     table = [f"row{i}_column{j}" for i in range(10) for j in range(2)]
@@ -258,7 +244,7 @@ def test_tasks_whose_names_differ_by_numbers_are_of_one_kind_the_most_expensive_
     assert data_of(profile_of([*costs], costs))["kinds"]["labels"] == ["b*", "a*"]
 
 
-def test_spans_come_with_their_tasks_and_those_of_the_critical_path_by_name(monkeypatch):
+def test_spans_come_with_their_tasks(monkeypatch):
     @task(outputs=["rows"])
     def load():
         with tracing.span("outer"), tracing.span("inner"):
