@@ -730,9 +730,12 @@ def _covered(spans: Sequence[tuple[float, float]]) -> float:
 def read_stored(directory: str, place: Sequence[Any]) -> Any:
     """Return what is stored at a place: the serialized outputs of a task, or other values."""
     name, begin, _ = place
-    with open(os.path.join(directory, name), "rb") as file:
-        file.seek(begin)
-        return pickle.load(file)
+    try:
+        with open(os.path.join(directory, name), "rb") as file:
+            file.seek(begin)
+            return pickle.load(file)
+    except Exception as error:
+        raise JournalError(directory, [f"{name} cannot be read: {describe(error)}"]) from error
 
 
 def declaration(i: int, contract: Contract, wiring: Wiring) -> dict[str, Any]:

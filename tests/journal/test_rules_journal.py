@@ -124,6 +124,13 @@ def test_lost_outputs_are_made_again(journal):
     assert profile.sections["run"]["resumed"][0]["dropped"]
 
 
+def test_a_journal_without_its_pickles_is_refused(journal):
+    for path in journal.glob("*.pickle"):
+        path.unlink()
+    with pytest.raises(JournalError, match="cannot be read: FileNotFoundError"):
+        program().resume(journal)
+
+
 def test_a_rule_that_failed_is_asked_again(tmp_path):
     fails = Rule(after("merge"), lambda graph: graph["nobody"], "branch")
     with pytest.raises(RunError):
