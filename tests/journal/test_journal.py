@@ -1,4 +1,5 @@
 import json
+import linecache
 import os
 import random
 import re
@@ -279,8 +280,6 @@ STEP = "from dagprofiler import task\n@task(outputs=['x'])\ndef step():\n    ret
 
 def changed(text):
     """Return the task class that `text` makes of a module of its own."""
-    import linecache
-
     name = f"<changed {hash(text)}>"
     linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
     scope = {"__name__": "changed_tasks"}
@@ -295,6 +294,14 @@ def test_source_that_changed_warns_and_is_in_the_profile(tmp_path):
         profile = DAG({"step": changed(STEP % 2)}).resume(tmp_path)
     assert profile.outputs == {"step": {"x": 1}}
     assert profile.sections["run"]["resumed"][0]["changed"] == ["step"]
+
+
+def test_a_source_that_has_changed_on_disk_ends_no_run(tmp_path):
+    step = changed(STEP % 3)
+    name = vars(step)["__wrapped__"].__code__.co_filename
+    linecache.cache[name] = 9, None, ["\n", "@task(\n"], name
+    profile = DAG({"step": step}).run(hooks=[Journal(tmp_path)])
+    assert profile.outputs == {"step": {"x": 3}}
 
 
 def test_resume_lists_what_it_cannot_compare(tmp_path):
