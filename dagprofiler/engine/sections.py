@@ -247,14 +247,17 @@ class Tables:
             if compute_ms[source] is None:
                 continue
             first, fields, size_bytes, wire_bytes = wiring.first_slot[source], [], 0, 0
-            sizes: dict[str, dict[str, int]] | None = {} if len(routes) > 1 else None
             for position, _ in routes:
-                size, length = payload[first + position], wire[first + position]
                 fields.append(wiring.field(source, position))
-                size_bytes += size
-                wire_bytes += length
-                if sizes is not None:
-                    sizes[fields[-1]] = {"size_bytes": size, "wire_bytes": length}
+                size_bytes += payload[first + position]
+                wire_bytes += wire[first + position]
+            sizes: dict[str, dict[str, int]] | None = None
+            if len(routes) > 1:
+                slots = [first + position for position, _ in routes]
+                sizes = {
+                    field: {"size_bytes": payload[slot], "wire_bytes": wire[slot]}
+                    for field, slot in zip(fields, slots)
+                }
             ends = names[source], names[target]
             edges.append(EdgeMetrics(*ends, fields, size_bytes, wire_bytes, sizes))
         return edges
