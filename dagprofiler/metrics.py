@@ -45,9 +45,16 @@ class TaskMetrics:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the spec's six fields, without unknown times."""
-        entry = {**vars(self)}
-        del entry["loop_idx"]
-        if None in entry.values():
+        # Of a literal: copying vars() takes twice as long.
+        entry = {
+            "task": self.task,
+            "compute_time_ms": self.compute_time_ms,
+            "serialize_time_ms": self.serialize_time_ms,
+            "deserialize_time_ms": self.deserialize_time_ms,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+        }
+        if self.serialize_time_ms is None or self.deserialize_time_ms is None:
             return {name: value for name, value in entry.items() if value is not None}
         return entry
 

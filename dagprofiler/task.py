@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
@@ -371,23 +370,33 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
     A property has no value until there is an instance, so on a class it is
     not checked.
     """
-    declared = {name: getattr(task, name) for name in _DECLARED}
-    if isinstance(task, type):
-        declared = {k: value for k, value in declared.items() if not hasattr(value, "__get__")}
-    for attribute in _LISTS:
+    is_class, declared = isinstance(task, type), dict[str, Any]()
+    for attribute in _DECLARED:
+        value = getattr(task, attribute)
+        # What Task itself declares needs no check.
+        if value is not getattr(Task, attribute) and not (is_class and hasattr(value, "__get__")):
+            declared[attribute] = value
+    for attribute, value in declared.items():
         where = f"{owner}: {attribute}"
-        for name, count in Counter(_checked(declared.get(attribute, ()), where)).items():
-            if count > 1:
-                raise DeclarationError(f"{where} names {short_repr(name)} twice")
-            problem = None if attribute == "config_deps" else field_problem(name)
-            if problem is not None:
-                raise DeclarationError(f"{where} holds {short_repr(name)}, which {problem}")
-    if "inputs" in declared and "gathers" in declared:
+        if attribute == "serializer":
+            check_serializer(value, owner)
+        elif attribute in _LISTS:
+            _check_fields(value, where, any_text=attribute == "config_deps")
+        else:
+            check_tags(value, where)
+    if "gathers" in declared and ("inputs" in declared or task.inputs is Task.inputs):
         _add_gathered(task, owner)
-    for attribute in ("tags", "adds"):
-        check_tags(declared.get(attribute, ()), f"{owner}: {attribute}")
-    if declared.get("serializer") is not None:
-        check_serializer(declared["serializer"], owner)
+
+
+def _check_fields(names: Any, where: str, *, any_text: bool) -> None:
+    seen: set[str] = set()
+    for name in _checked(names, where):
+        if name in seen:
+            raise DeclarationError(f"{where} names {short_repr(name)} twice")
+        seen.add(name)
+        problem = None if any_text else field_problem(name)
+        if problem is not None:
+            raise DeclarationError(f"{where} holds {short_repr(name)}, which {problem}")
 
 
 def _add_gathered(task: Task | type[Task], owner: str) -> None:

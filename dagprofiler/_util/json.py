@@ -174,12 +174,13 @@ def file_name(path: Any) -> str:
 
 def read(path: Any, max_unpacked_bytes: int | None = MAX_UNPACKED_BYTES) -> str | bytes | bytearray:
     """Return the content of an open stream or a file; that of one named ``*.gz`` decompressed."""
-    if hasattr(path, "read"):
-        content: str | bytes = path.read()
-        return content
-    if os.fsdecode(path).endswith(COMPRESSED):
-        return _decompressed(path, math.inf if max_unpacked_bytes is None else max_unpacked_bytes)
     try:
+        if hasattr(path, "read"):
+            content: str | bytes = path.read()
+            return content
+        if os.fsdecode(path).endswith(COMPRESSED):
+            most = math.inf if max_unpacked_bytes is None else max_unpacked_bytes
+            return _decompressed(path, most)
         # Directly as text: bytes in addition would double the memory of a large file.
         with open(path, encoding="utf-8-sig") as file:
             return file.read()

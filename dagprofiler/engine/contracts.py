@@ -69,10 +69,8 @@ class ContractReader:
 
     def read(self, name: str, task: Task) -> Contract:
         """Return the contract of `task`, named `name`; raise a DeclarationError for a mistake."""
-        contract, declares = (
-            self._of_class.get(type(task)),
-            not _DECLARATIONS.isdisjoint(vars(task)),
-        )
+        contract = self._of_class.get(type(task))
+        declares = not _DECLARATIONS.isdisjoint(vars(task))
         if contract is not None and not declares:
             return contract
         where = f"task {name!r}"
@@ -149,7 +147,9 @@ def _input_problems(
     takes, gathers = contract.parameters, contract.gathers
     fields = [*wiring.inputs[i], *outside]
     arriving = set(fields)
-    for field, count in Counter(fields).items():
+    # Most tasks have no field twice.
+    counts = Counter(fields) if len(arriving) < len(fields) else {}
+    for field, count in counts.items():
         if count > 1 and field not in gathers:
             names = _producers(wiring, i, field, outside)
             yield (

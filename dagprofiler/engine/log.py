@@ -244,6 +244,8 @@ class RoundLog:
         because tasks ran concurrently in threads; None otherwise.
     growth
         The growth of a dynamic graph; None for a fixed one.
+    interrupted
+        Whether it ended before all rules had a chance to add tasks.
     """
 
     kind: str
@@ -261,6 +263,7 @@ class RoundLog:
     waited_s: float | None = None
     legacy_generators: bool | None = None
     growth: Growth | None = None
+    interrupted: bool = False
 
     def extend(self, tasks: int, slots: int) -> None:
         """Make room for tasks and slots by which the graph grows."""
@@ -376,8 +379,8 @@ class RoundLog:
 
     @property
     def complete(self) -> bool:
-        """Whether all tasks have succeeded."""
-        return None not in self.ends and not self.errors
+        """Whether all tasks have succeeded, and no other could be added."""
+        return not (self.interrupted or None in self.ends or self.errors)
 
     def succeeded(self, i: int) -> bool:
         """Tell whether task number `i` has finished without an error."""

@@ -247,14 +247,17 @@ class Tables:
             if compute_ms[source] is None:
                 continue
             first, fields, size_bytes, wire_bytes = wiring.first_slot[source], [], 0, 0
-            sizes: dict[str, dict[str, int]] | None = {} if len(routes) > 1 else None
             for position, _ in routes:
-                size, length = payload[first + position], wire[first + position]
                 fields.append(wiring.field(source, position))
-                size_bytes += size
-                wire_bytes += length
-                if sizes is not None:
-                    sizes[fields[-1]] = {"size_bytes": size, "wire_bytes": length}
+                size_bytes += payload[first + position]
+                wire_bytes += wire[first + position]
+            sizes: dict[str, dict[str, int]] | None = None
+            if len(routes) > 1:
+                slots = [first + position for position, _ in routes]
+                sizes = {
+                    field: {"size_bytes": payload[slot], "wire_bytes": wire[slot]}
+                    for field, slot in zip(fields, slots)
+                }
             ends = names[source], names[target]
             edges.append(EdgeMetrics(*ends, fields, size_bytes, wire_bytes, sizes))
         return edges
@@ -514,21 +517,26 @@ _EDGE_COLUMNS = ("serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes")
 def _edge_samples(log: RunLog) -> dict[str, Any]:
     """Return for each edge its times and sizes, with one entry a round."""
     wiring, names = log.wiring, log.wiring.names
+    #: For each edge its places among the inputs of its target.
+    places_of: dict[tuple[int, int], list[int]] = {}
+    targets = {target for _, target, _ in wiring.edges()}
+    for target in targets:
+        for place, (_, slot) in enumerate(wiring.feeds(target)):
+            places_of.setdefault((wiring.owner[slot], target), []).append(place)
+    decode_s_of = [{i: round_log.decode_s(i) for i in targets} for round_log in log.rounds]
     edges = {}
     for source, target, routes in wiring.edges():
         positions = [position for position, _ in routes]
         slots = [wiring.first_slot[source] + position for position in positions]
-        fed = [slot for _, slot in wiring.feeds(target)]
-        places = [place for place, slot in enumerate(fed) if wiring.owner[slot] == source]
+        places = places_of.get((source, target), [])
         rows: list[list[Any]] = []
-        for round_log in log.rounds:
+        for round_log, decode_s in zip(log.rounds, decode_s_of):
             if not _is_timed(round_log) or not round_log.succeeded(source):
                 rows.append([None] * len(_EDGE_COLUMNS))
                 continue
-            decode_s = round_log.decode_s(target) if round_log.succeeded(target) else None
             row = [
                 _sum_ms(round_log.encode_s(source), positions),
-                None if decode_s is None else _sum_ms(decode_s, places),
+                _sum_ms(decode_s[target], places) if round_log.succeeded(target) else None,
                 sum(round_log.payload_of(slot) for slot in slots),
                 sum(round_log.wire_bytes[slot] for slot in slots),
             ]

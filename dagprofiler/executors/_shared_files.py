@@ -175,7 +175,7 @@ def _locked(folder: str) -> int | None:
     import fcntl
 
     try:
-        lock = os.open(folder, os.O_RDONLY)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         return None
     try:

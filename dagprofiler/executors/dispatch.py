@@ -259,7 +259,8 @@ class Batcher:
         most = max(1, self.free - len(alone))
         # In turns: those of the highest priority are the first of their jobs.
         batches = [short[k::most] for k in range(min(most, len(short)))]
-        jobs = batches + alone
+        place = {task.number: k for k, task in enumerate(self.waiting)}
+        jobs = sorted(batches + alone, key=lambda tasks: place[tasks[0].number])
         count = len(jobs) if at_once else max(0, self.free)
         self.waiting = [task for tasks in jobs[count:] for task in tasks]
         self._load = sum(task.share for task in self.waiting)

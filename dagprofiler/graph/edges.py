@@ -110,8 +110,6 @@ def resolved_edges(
     index = {name: i for i, name in enumerate(names)}
     matches = Matches()
     resolved = Edges(len(names))
-    #: Two tasks, as one number, to the fields that edges between them carry so far.
-    carried: dict[int, tuple[Route, ...]] = {}
     for edge in edges:
         if type(edge) is tuple and len(edge) == 2:
             source_name, target_name = edge
@@ -129,18 +127,25 @@ def resolved_edges(
             ) from None
         if source == target:
             raise GraphError(f"{edge_text(source_name, target_name)}: a task cannot feed itself")
-        fields = outputs[source]
-        routes = matches.routes(source_name, target_name, spec, fields, inputs[target])
-        number = source * resolved.count + target
-        if number in carried:
-            check_parallel(source_name, target_name, carried[number], routes, fields)
-            carried[number] += routes
-        else:
-            carried[number] = routes
         resolved.sources.append(source)
         resolved.targets.append(target)
-        resolved.routes.append(routes)
+        resolved.routes.append(
+            matches.routes(source_name, target_name, spec, outputs[source], inputs[target])
+        )
+    _check_parallels(resolved, names, outputs)
     return resolved
+
+
+def _check_parallels(edges: Edges, names: Sequence[str], outputs: Sequence[Sequence[str]]) -> None:
+    """Raise a GraphError if two edges between the same tasks carry the same field."""
+    pairs = [s * edges.count + t for s, t in zip(edges.sources, edges.targets)]
+    if len(set(pairs)) == len(pairs):
+        return
+    carried: dict[int, tuple[Route, ...]] = {}
+    for pair, source, target, routes in zip(pairs, edges.sources, edges.targets, edges.routes):
+        if pair in carried:
+            check_parallel(names[source], names[target], carried[pair], routes, outputs[source])
+        carried[pair] = carried.get(pair, ()) + routes
 
 
 def edge_text(source: Any, target: Any) -> str:

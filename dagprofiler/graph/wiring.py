@@ -275,11 +275,13 @@ class Wiring:
         #: Where the next input of each task goes.
         places = self.first_input[:]
         for source, target, routes in edges.by_source(gathers):
-            for place, (position, field) in enumerate(routes, places[target]):
+            place = places[target]
+            for position, field in routes:
                 slots[place] = slot = first_slot[source] + position
                 fields[place] = field
                 uses[slot] += 1
-            places[target] += len(routes)
+                place += 1
+            places[target] = place
         # Tasks that are alike share one tuple.
         shared = {names: names for names in declared}
         all_fields, ends = tuple(fields), self.first_input[1:]

@@ -848,10 +848,11 @@ def sources_of(workflow: Workflow) -> dict[str, str | None]:
 def _source_of(function: Any) -> str | None:
     from hashlib import blake2b
     from inspect import getsource
+    from tokenize import TokenError
 
     try:
         text = getsource(function)
-    except (OSError, TypeError, IndexError, SyntaxError):
+    except (OSError, TypeError, IndexError, SyntaxError, TokenError):
         # There is no file, or it has changed.
         return None
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

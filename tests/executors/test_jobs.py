@@ -233,6 +233,8 @@ def takes(monkeypatch):
         # A long one travels alone, and those before it and after it together.
         ("l0 s1 s2 s3", 2, ["l0", "s1 and 2 more"]),
         ("s1 s2 s3 x4", 2, ["s1 and 2 more", "x4"]),
+        # It goes first if it comes first.
+        ("l0 s1 s2", 1, ["l0", "s1 and 1 more"]),
         # Two of these would be too much for one job.
         ("m1 m2", 4, ["m1", "m2"]),
         # The last does not fit, and waits for the next job.
@@ -243,7 +245,7 @@ def test_ready_tasks_share_the_jobs_that_the_executor_accepts(takes, names, capa
     takes({"s": dispatch.BATCH_S / 100, "m": dispatch.BATCH_S / 1.9, "h": dispatch.BATCH_S / 2})
     executor = Records(capacity)
     DAG(dict.fromkeys(names.split(), programs.last)).run(executor=executor)
-    assert sorted(executor.jobs) == sorted(jobs)
+    assert executor.jobs == jobs
 
 
 def test_a_task_with_a_time_limit_travels_alone(takes):

@@ -275,6 +275,14 @@ def test_resume_tells_changed_source_and_what_it_cannot_compare(tmp_path):
     assert resumed["not_compared"] == {"config.key": "it could not be pickled"}
 
 
+def test_a_source_that_has_changed_on_disk_ends_no_run(tmp_path):
+    step = changed(STEP % 3)
+    name = vars(step)["__wrapped__"].__code__.co_filename
+    linecache.cache[name] = 9, None, ["\n", "@task(\n"], name
+    profile = DAG({"step": step}).run(hooks=[Journal(tmp_path)])
+    assert profile.outputs == {"step": {"x": 3}}
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

@@ -232,6 +232,23 @@ def test_ctrl_c_in_a_rule_brings_the_profile_of_what_ran():
     assert caught.value.profile.sections["run"]["state"] == "partial"
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_what_ends_a_later_round_is_raised_and_the_round_is_kept(error):
+    fired = []
+
+    def body(graph):
+        fired.append(graph)
+        if len(fired) > 1:
+            raise error
+        graph.add_task("b", Node(1))
+
+    with pytest.raises((error, RuntimeError)) as caught:
+        DAG({"a": Node(1)}, rules=[Rule(after("a"), body)]).run(rounds=2)
+    run = caught.value.profile.run
+    assert error.__name__ in run.reason
+    assert run.tasks == {"b": {"state": "cancelled", "round": 1}}
+
+
 def test_in_each_round_the_graph_grows_anew():
     profile = map_reduce([1, 2, 3]).run(rounds=5, meters="default")
     assert profile.dag_structure["nodes"] == ["list", "p[0]", "p[1]", "p[2]", "sum"]
