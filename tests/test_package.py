@@ -22,7 +22,7 @@ def python(code, *options):
     return subprocess.check_output([sys.executable, *options, "-c", code], text=True).strip()
 
 
-def test_the_public_names_are_these_documented_and_what_a_star_import_brings():
+def test_public_names_are_these_and_have_docstrings():
     assert set(dagprofiler.__all__) == PUBLIC
     for name in PUBLIC:
         assert getattr(dagprofiler, name).__doc__, name
@@ -41,7 +41,7 @@ def test_the_names_of_the_standard_are_where_it_puts_them():
         assert found is getattr(dagprofiler, name)
 
 
-def test_the_function_task_hides_the_submodule_yet_its_names_import():
+def test_the_function_task_hides_only_the_name_of_its_module():
     assert inspect.isfunction(dagprofiler.task)
     assert isinstance(sys.modules["dagprofiler.task"], types.ModuleType)
     assert TaskFromItsModule is dagprofiler.Task
@@ -51,7 +51,7 @@ def test_the_function_task_hides_the_submodule_yet_its_names_import():
     assert python(code).startswith("<function task")
 
 
-def test_importing_loads_neither_numpy_nor_jsonschema_nor_any_extra_and_warns_of_nothing():
+def test_importing_loads_no_other_package_and_warns_of_nothing():
     heavy = "{'numpy', 'jsonschema', 'yaml', 'msgpack', 'cloudpickle', 'pyarrow', 'hypothesis'}"
     code = (
         "import sys, dagprofiler, dagprofiler.schema, dagprofiler.serializers; "
@@ -61,7 +61,7 @@ def test_importing_loads_neither_numpy_nor_jsonschema_nor_any_extra_and_warns_of
     assert python("import dagprofiler; print('fine')", "-W", "error") == "fine"
 
 
-def test_every_module_imports_without_the_extras_or_names_the_one_that_it_is_for():
+def test_every_module_imports_without_the_extras():
     code = """
 import sys
 from importlib import import_module
@@ -80,7 +80,7 @@ for module in walk_packages(dagprofiler.__path__, "dagprofiler."):
     assert python(code) == "dagprofiler.executors.celery_worker celery"
 
 
-def test_a_program_without_arrays_runs_and_saves_without_loading_numpy(tmp_path):
+def test_a_run_without_arrays_saves_without_loading_numpy(tmp_path):
     code = f"""
 import sys
 from dagprofiler import DAG, Config, Profile, task

@@ -10,7 +10,7 @@ import pytest
 from handmade import paths
 from jsonschema import Draft202012Validator
 
-from dagprofiler._document.quick import quick_valid
+from dagprofiler._document.quick import _AT_ONCE, quick_valid
 from dagprofiler._document.rounds import MOMENTS
 from dagprofiler.errors import ProfileError, json_path, shorten
 from dagprofiler.schema import (
@@ -97,6 +97,16 @@ def test_allowed_values_take_the_quick_way_and_jsonschema_agrees(document, path,
     assert quick_valid(document, inlined_schema())
     assert validate_profile(document)
     assert Draft202012Validator(PROFILE_SCHEMA).is_valid(document)
+
+
+@pytest.mark.parametrize("length", [_AT_ONCE - 1, _AT_ONCE, _AT_ONCE + 1, 3 * _AT_ONCE])
+def test_every_value_of_a_long_column_counts(length):
+    schema = {"type": "array", "items": {"type": "integer", "minimum": 0}}
+    column = [1] * length
+    assert quick_valid(column, schema)
+    for i in (0, length // 2, length - 1):
+        for wrong in (-1, math.nan, True):
+            assert not quick_valid([*column[:i], wrong, *column[i + 1 :]], schema)
 
 
 MOST = "is greater than the maximum of 9223372036854775807"

@@ -67,9 +67,6 @@ def test_serializers_follow_the_protocol():
     assert PickleSerializer.dumps(value) == pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     assert Task.serialize(value) == PickleSerializer.dumps(value)
     assert MsgpackSerializer().dumps({"a": [1, 2]}) == b"\x81\xa1a\x92\x01\x02"
-
-
-def test_cloudpickle_carries_what_pickle_cannot():
     offset = 5
     received, _ = send(lambda x: x + offset, CloudpickleSerializer())
     assert received(1) == 6

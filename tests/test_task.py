@@ -282,34 +282,21 @@ def test_results_become_whole_numbers_rounded_up(value, expected):
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        *(-1, -0.5, -1e-300, np.int64(-3), 2**63, 1e30),
-        *(math.nan, math.inf, -math.inf, np.float64("nan"), "100", b"1", 1j, [1], {}),
-    ],
-    ids=repr,
-)
-def test_other_results_are_errors(value):
-    with pytest.raises(ValidationError) as caught:
-        costing(lambda cfg: value).run()
-    (problem,) = caught.value.problems
-    assert isinstance(problem, CostModelError)
-    message = f"task 'costly': estimate_instructions returned {value!r}, expected None or a number"
-    assert str(problem).startswith(message)
-
-
-@pytest.mark.parametrize(
     ("model", "error"),
     [
-        (lambda cfg: cfg.M * 10, r"AttributeError: .*'M' \(.*'N', 'n'\)"),
-        (lambda cfg: cfg["M"], "KeyError: 'M'"),
+        (lambda cfg: cfg.M * 10, r"failed: AttributeError: .*'M' \(.*'N', 'n'\)"),
+        (lambda cfg: cfg["M"], "failed: KeyError: 'M'"),
+        *(
+            (lambda cfg, value=value: value, f"returned {re.escape(repr(value))}, expected None or")
+            for value in (-1, -1e-300, np.int64(-3), 2**63, math.nan, math.inf, "100", 1j, [1])
+        ),
     ],
 )
-def test_a_parameter_that_the_config_lacks_is_named(model, error):
-    says = f"'costly': estimate_instructions .*{error}"
+def test_a_cost_model_that_fails_or_returns_no_number_is_named(model, error):
+    says = f"'costly': estimate_instructions {error}"
     with pytest.raises(ValidationError, match=says) as caught:
         costing(model).run()
-    assert isinstance(caught.value.__cause__, CostModelError)
+    assert isinstance(caught.value.problems[0], CostModelError)
 
 
 @pytest.mark.parametrize("model", [None, lambda cfg: None])

@@ -209,14 +209,13 @@ def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> d
     entries, samples = entries_of_tasks(profile), profile.samples
     statistics = profile.sections.get("statistics", {}).get("tasks", {})
     predicted = profile.sections.get("prediction", {}).get("intervals_ms", {})
-    times = {}
+    in_rounds, times = {*statistics, *samples.tasks}, {}
     for name in profile.dag_structure["nodes"] if names is None else names:
         if name in entries:
             low_ms, high_ms = predicted.get(name, (None, None))
             times[name] = TaskTime(entries[name].compute_time_ms, low_ms, high_ms, "wall_ms")
-        summaries = statistics.get(name, {})
-        for column in ("corrected_ms", "wall_ms"):
-            if column in summaries:
+        for column in ("corrected_ms", "wall_ms") if name in in_rounds else ():
+            if column in (summaries := statistics.get(name, {})):
                 summary = summaries[column]
                 ends = summary.get("low"), summary.get("high")
                 times[name] = TaskTime(summary["median"], *ends, column)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -105,13 +106,23 @@ def load_profile(path: str) -> Profile:
     try:
         return Profile.load(sys.stdin.buffer if path == "-" else path)
     except OSError as error:
-        raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
+        hint = _way_of_program(path)
+        raise CommandError(f"{name}: cannot be read: {error.strerror}{hint}") from error
     except ProfileError as error:
         raise CommandError(f"{name}: {error}{_way_out(path, error)}") from error
 
 
+def _way_of_program(path: str) -> str:
+    """Return how to measure the program that is in the place of a profile, if it is one."""
+    if not re.search(r"\.py(:\w*)?$", path):
+        return ""
+    return f"; {path} is a program: dagprofiler run and compare --run measure programs"
+
+
 def _way_out(path: str, error: ProfileError) -> str:
     """Return how to fix a file that is not a valid profile."""
+    if _way_of_program(path):
+        return _way_of_program(path)
     if error.message.startswith("not JSON"):
         return "; if a run was writing it, the run did not finish: run it again"
     if error.path == "$" and "is a required property" in error.message:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, NoReturn
 
-from dagprofiler.errors import DagProfilerError
+from dagprofiler.errors import DagProfilerError, did_you_mean
 
 _EXAMPLES = """\
 examples:
@@ -52,8 +52,6 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
-        # Known to argparse from Python 3.14 on.
-        self.suggest_on_error = True
 
     def error(self, message: str) -> NoReturn:
         raise CommandError(f"{message}; see {self.prog} --help")
@@ -71,7 +69,15 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not argv:
         parser.print_help(sys.stderr)
         raise CommandError("a command is missing")
-    return parser.parse_args(argv)
+    if not argv[0].startswith("-") and argv[0] not in _COMMANDS:
+        hint = did_you_mean(argv[0], [*_COMMANDS]) or f"; give one of {', '.join(_COMMANDS)}"
+        raise CommandError(f"there is no command {argv[0]!r}{hint}")
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        hint = did_you_mean(unknown[0].partition("=")[0], arguments.options)
+        command = f"{parser.prog} {arguments.command}"
+        raise CommandError(f"unknown arguments: {' '.join(unknown)}{hint}; see {command} --help")
+    return arguments
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -94,6 +100,8 @@ def build_parser() -> argparse.ArgumentParser:
         _add(common, "--json", "print JSON, not text")
         _add(common, "--debug", "show the traceback of an error")
         add_arguments(command)
+        # argparse has no public list of a parser's options.
+        command.set_defaults(options=[*command._option_string_actions])  # noqa: SLF001
     return parser
 
 

@@ -269,6 +269,8 @@ def _import_file(path: str, target: str) -> ModuleType:
     if not os.path.isfile(path) or not path.endswith(".py"):
         raise CommandError(f"target {target!r}: there is no file {path!r} of Python or YAML")
     folder, name = os.path.split(path[: -len(".py")])
+    if "." in name:
+        raise CommandError(f"target {target!r}: {name!r} names no module; rename the file")
     # A file of a package is imported from the folder that holds the package.
     while os.path.isfile(os.path.join(folder, "__init__.py")):
         folder, package = os.path.split(folder)
@@ -285,11 +287,13 @@ def _import_file(path: str, target: str) -> ModuleType:
 
 def _import(name: str, target: str, folder: str | None = None) -> ModuleType:
     """Import a module that is in this folder, by default the current one, or installed."""
+    if not name.strip("."):
+        raise CommandError(f"target {target!r}: expected module:dag or file.py:dag")
     _search_in(folder or os.getcwd())
     try:
         return import_module(name)
     except (Exception, SystemExit) as error:
-        missing = getattr(error, "name", None) if isinstance(error, ImportError) else None
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{name}.".startswith(f"{missing}."):
             raise CommandError(
                 f"target {target!r}: there is no module {missing!r}; give module:dag for an "
@@ -309,28 +313,29 @@ def _at(error: BaseException) -> str:
 
 
 def _names_in(module: ModuleType) -> list[str]:
-    """Return the names of a module's DAGs and of its own functions."""
-    return [
+    """Return the names of a module's DAGs, then of its own public functions."""
+    functions = [
         name
         for name, value in vars(module).items()
-        if isinstance(value, DAG) or (isfunction(value) and value.__module__ == module.__name__)
+        if isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
     ]
+    return [name for name, value in vars(module).items() if isinstance(value, DAG)] + functions
 
 
 def _choice_of(where: str, module: ModuleType) -> str:
     """Return what a target in a module can be, in words."""
-    targets = [f"{where}:{name}" for name in _names_in(module)]
+    targets = [f"{where}:{name}" for name in _names_in(module)[:5]]
     return f"; give one of {', '.join(targets)}" if targets else "; define one: dag = DAG(tasks)"
 
 
 def _built(target: str, build: Any, texts: dict[str, str]) -> DAG:
     """Return the DAG that a function builds, and remove its arguments from `texts`."""
     if isinstance(build, type) or not callable(build):
-        kind = type(build).__name__
+        kind = "class" if isinstance(build, type) else type(build).__name__
         raise CommandError(
             f"target {target!r} must be a DAG or a function that builds one, got a {kind}"
         )
-    arguments = _arguments(build, texts)
+    arguments = _arguments(target, build, texts)
     try:
         dag = build(**arguments)
     except (Exception, SystemExit) as error:
@@ -340,13 +345,17 @@ def _built(target: str, build: Any, texts: dict[str, str]) -> DAG:
     return dag
 
 
-def _arguments(build: Callable[..., Any], texts: dict[str, str]) -> dict[str, Any]:
+def _arguments(target: str, build: Callable[..., Any], texts: dict[str, str]) -> dict[str, Any]:
     """Return the arguments of a function that are given, and remove them from `texts`."""
     arguments = {}
     for name, parameter in signature(build).parameters.items():
         if name in texts:
             default = None if parameter.default is parameter.empty else parameter.default
             arguments[name] = as_like(name, texts.pop(name), default)
+    try:
+        signature(build).bind(**arguments)
+    except TypeError as error:
+        raise CommandError(f"target {target!r}: {error}: give --config NAME=VALUE") from None
     return arguments
 
 

@@ -301,8 +301,6 @@ class Dispatcher:
     def __init__(
         self, executor: Executor, *, config: Config, seed: int | None, timeout_s: float | None
     ) -> None:
-        self.name = executor.name
-        self.enforces_timeout = executor.enforces_timeout
         self._executor = executor
         self._timeout_s = timeout_s
         parent = os.getpid() if executor.starts_workers else None
@@ -322,6 +320,16 @@ class Dispatcher:
         self._landed: deque[tuple[int, int, Any]] = deque()
         self._report = RoundReport()
         self._is_open = self._is_broken = False
+
+    @property
+    def name(self) -> str:
+        """The executor's name in profiles."""
+        return self._executor.name
+
+    @property
+    def enforces_timeout(self) -> bool:
+        """Whether the executor ends tasks that reach their time limit."""
+        return self._executor.enforces_timeout
 
     @property
     def workers(self) -> list[dict[str, Any]]:

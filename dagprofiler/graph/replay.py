@@ -290,10 +290,8 @@ class _Run:
         #: Those of one moment come in the order in which they were caused.
         self.events: list[tuple[float, int, _Do, int]] = []
         self.inbox: deque[int] = deque()
-        #: How many transfers a task waits for.
+        #: How many transfers each task waits for; its worker is one more, so below 0 it begins.
         self.awaited = Counter(target for moves in transfers.values() for target, _ in moves)
-        #: Tasks whose worker has come to them, and waits for their transfers.
-        self.blocked: set[int] = set()
         self.now = self.makespan = 0.0
         self.running = self.caused = 0
         #: What the driver does when it has spent its time on a job; None while it is idle.
@@ -358,19 +356,13 @@ class _Run:
             self._give(worker, i)
 
     def _give(self, worker: int, i: int) -> None:
-        self._cause(self.workers.take(worker, i, self.now), self._come_to, i)
+        self._cause(self.workers.take(worker, i, self.now), self._arrive, i)
 
-    def _come_to(self, i: int) -> None:
-        if self.awaited.get(i):
-            self.blocked.add(i)
-        else:
+    def _arrive(self, i: int) -> None:
+        """Note that one of the inputs of a task has come to its worker, or the worker to it."""
+        self.awaited[i] -= 1
+        if self.awaited[i] < 0:
             self._begin(i)
-
-    def _arrive(self, target: int) -> None:
-        self.awaited[target] -= 1
-        if not self.awaited[target] and target in self.blocked:
-            self.blocked.discard(target)
-            self._begin(target)
 
     def _begin(self, i: int) -> None:
         work_ms, core, gil = self.demands

@@ -52,9 +52,5 @@ def chosen__this(rows: int) -> int:
     return rows
 
 
-def after_chosen(chosen: int) -> int:
-    return chosen
-
-
 async def later(rows: int) -> int:
     return rows

@@ -23,10 +23,6 @@ pytestmark = [pytest.mark.external, pytest.mark.filterwarnings("ignore::Deprecat
 OUTPUTS = ["spend", "signups", "avg_3wk_spend", "spend_per_signup", "spend_zero_mean_unit_variance"]
 
 
-def in_processes():
-    return executors.MultiProcessingExecutor(1)
-
-
 def built(*adapters, config=None):
     builder = driver.Builder().with_modules(hamilton_steps, hamilton_parts)
     builder = builder.with_config(config or {})
@@ -116,12 +112,16 @@ def test_a_recording_of_a_failure_is_partial():
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("remote", [executors.SynchronousLocalTaskExecutor, in_processes])
+@pytest.mark.parametrize(
+    "remote",
+    [executors.SynchronousLocalTaskExecutor(), executors.MultiProcessingExecutor(1)],
+    ids=["here", "in processes"],
+)
 def test_a_recording_has_what_its_process_runs_each_time(remote):
     recording = profile_hamilton()
     builder = driver.Builder().with_modules(hamilton_parts).with_adapters(recording)
     builder = builder.enable_dynamic_execution(allow_experimental_mode=True)
-    made = builder.with_remote_executor(remote()).build()
+    made = builder.with_remote_executor(remote).build()
     assert made.execute(["parts"], inputs={"rows": 2}) == {"parts": 1}
     profile = recording.profile
     assert profile.sections["run"]["state"] == "complete"

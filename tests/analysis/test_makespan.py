@@ -181,7 +181,4 @@ def test_each_attempt_of_a_run_has_workers_of_its_own():
     assert makespan_of(run, None)["workers"] == 2
     run.sections["run"] = {"resumed": [{"timestamp": "", "at_ms": 10.0}]}
     assert makespan_of(run, None)["workers"] == 1
-
-
-def test_tasks_that_take_no_time_have_a_worker():
     assert makespan_of(run_of(("a", 0, 0, 0, 0, 0, 0)), None)["workers"] == 1

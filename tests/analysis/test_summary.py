@@ -115,13 +115,9 @@ def test_what_is_unknown_is_no_number_and_an_imported_profile_says_from_what():
     imported = import_profile(WFFORMAT / "v16-partial.json")
     moment = imported.timestamp[:19].replace("T", " ")
     assert f"\n{origin} on laptop, {moment}\n" in str(imported)
-    imported.sections["imported"] = {"format": "a\nb"}
-    assert "(imported from a\\nb) on laptop" in str(imported)
-    imported.sections["imported"] = {"anything": 1}
-    assert "(imported) on laptop" in str(imported)
 
 
-@pytest.mark.parametrize("count", [0, 1, 40, 41, 1500])
+@pytest.mark.parametrize("count", [0, 41, 1500])
 def test_of_many_tasks_and_edges_the_first_forty_are_shown(count):
     names = [f"t{i:04}" for i in range(count + 1)]
     edges = [(source, target, []) for source, target in zip(names, names[1:])]

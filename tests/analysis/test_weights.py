@@ -1,7 +1,7 @@
 import pytest
 from handmade import handmade
 
-from dagprofiler import DAG, Profile, TaskMetrics, Weights
+from dagprofiler import DAG, Profile, TaskMetrics
 from dagprofiler.analysis.weights import SOURCES, samples_behind, times_of_tasks, weights_of
 from dagprofiler.errors import WeightError
 
@@ -78,47 +78,30 @@ def test_each_source_gives_medians_of_the_samples_of_measured_rounds_in_its_unit
 @pytest.mark.parametrize(
     ("statistic", "a", "b"), [("mean", 5.0, 20.0), ("min", 2.0, 10.0), ("max", 9.0, 30.0)]
 )
-def test_other_statistics_are_taken_over_the_measured_samples(statistic, a, b):
+def test_other_statistics_are_of_the_measured_samples(statistic, a, b):
     weights = weights_of(sampled(), "wall_time", statistic)
-    assert weights.values == {"a": a, "b": b}
-    assert weights.statistic == statistic
+    assert (weights.values, weights.statistic) == ({"a": a, "b": b}, statistic)
     assert weights.provenance == f"wall time, {statistic} of 4 measured rounds on host 'lab-7'"
     # Counts stay whole, and estimates have no samples.
     assert weights_of(sampled(), "counted", "mean").values == {"a": 102, "b": 2000}
-    estimated = weights_of(sampled(), "estimated", statistic)
-    assert estimated.values == {"a": 50, "b": 70}
-    assert estimated.provenance == "what the cost models of the tasks say; none of it is measured"
+    assert weights_of(sampled(), "estimated", statistic).values == {"a": 50, "b": 70}
 
 
 def test_provenance_names_the_conditions_and_a_partial_run():
-    def said(source, host="lab-7", **run):
+    def said(source, **run):
         profile = sampled(run={"state": "complete", "rounds": 4, **run})
-        profile.hostname = host
         return weights_of(profile, source).provenance
 
-    assert said("cpu_time", conditions={"fresh_process": True, "busy_cores": 1}) == (
-        f"CPU time of the task's thread, {ROUNDS} on host 'lab-7', "
-        "each in a process of its own, other cores kept busy: 1"
-    )
-    assert said("counted", None, conditions={"fresh_process": False, "busy_cores": 3}) == (
-        f"counted instructions, {ROUNDS} on an unknown host, other cores kept busy: 3"
-    )
-    partial = {"state": "partial", "rounds": 3}
-    assert said("wall_time", **partial) == f"wall time, {ROUNDS} of a partial run on host 'lab-7'"
-    medians = profile_of({"a": sources(wall_time_ms=5.0)}, run=partial)
-    assert weights_of(medians, "wall_time").provenance == (
-        "wall time, median of 3 measured rounds of a partial run on host 'lab-7'"
-    )
+    fresh = said("cpu_time", conditions={"fresh_process": True, "busy_cores": 1})
+    assert "each in a process of its own, other cores kept busy: 1" in fresh
+    assert f"{ROUNDS} of a partial run" in said("wall_time", state="partial")
 
 
 def test_times_of_two_machines_are_on_one_scale_by_their_scores():
-    assert weights_of(sampled(), "reference_time").provenance == (
-        f"wall time without run-queue delay, {ROUNDS} on host 'lab-7'; "
-        "times this machine's calibration score of 2"
-    )
     slow = sampled(environment={"calibration": {**CALIBRATION, "score": 0.5}})
-    fast = weights_of(sampled(), "reference_time").values
-    assert weights_of(slow, "reference_time").values == {n: v / 4 for n, v in fast.items()}
+    fast = weights_of(sampled(), "reference_time")
+    assert "calibration score of 2" in fast.provenance
+    assert weights_of(slow, "reference_time").values == {n: v / 4 for n, v in fast.values.items()}
     with pytest.raises(WeightError, match=r"dagprofiler\.calibrate\(\) before the run"):
         weights_of(sampled(environment={}), "reference_time")
 
@@ -169,15 +152,11 @@ def test_best_takes_the_first_source_that_has_a_value_for_every_task_and_can_be_
     assert weights_of(sampled(statistics={"flags": {"a": ["short"]}})).source == "counted"
 
 
-def test_a_default_of_0_is_no_weight_and_the_error_names_five_tasks():
+def test_a_default_of_0_is_no_weight():
     profile = profile_of({"a": sources(None), "b": sources(0), "c": sources(None)})
     with pytest.raises(WeightError, match=r"'estimated': .*'a', 'c': .*cost model") as caught:
         weights_of(profile, "estimated")
     assert (caught.value.source, caught.value.tasks) == ("estimated", ["a", "c"])
-    profile = profile_of({f"t{i}": sources(None) for i in range(8)})
-    with pytest.raises(WeightError, match="'t0', 't1', 't2', 't3', 't4' and 3 more: the") as caught:
-        weights_of(profile, "estimated")
-    assert len(caught.value.tasks) == 8
 
 
 def test_what_could_not_be_measured_did_not_finish_or_was_in_no_measured_round_says_why():
@@ -289,15 +268,7 @@ def test_best_takes_the_source_that_lacks_fewest_and_says_what_stands_against_ea
     del entries["b"]["wall_time_ms"]
     weights = weights_of(profile_of(entries), fill=9)
     assert (weights.source, weights.values) == ("estimated", {"a": 4, "b": 9, "c": 5})
-    with pytest.raises(WeightError) as caught:
+    with pytest.raises(WeightError, match="none for 'a': the task has no cost model") as caught:
         weights_of(profile_of({"a": sources(None)}))
-    with pytest.raises(WeightError, match=r"no source .* any task:") as filled:
-        weights_of(profile_of({"a": sources(None)}), fill=9)
-    assert len(str(filled.value).splitlines()) == 1 + len(SOURCES)
-    empty = DAG({}).run()
-    provenance = weights_of(empty).provenance
-    assert weights_of(empty) == Weights({}, "instructions", "counted", "median", provenance)
-    lines = str(caught.value).splitlines()
-    assert lines[0] == "weights from 'best': no source has a value for every task:"
-    assert [line.split("'")[1] for line in lines[1:]] == list(SOURCES)
-    assert lines[2] == "  - weights from 'estimated': none for 'a': the task has no cost model"
+    assert [line.split("'")[1] for line in str(caught.value).splitlines()[1:]] == list(SOURCES)
+    assert weights_of(DAG({}).run()).values == {}

@@ -5,19 +5,19 @@
 
 import copy
 import json
-import random
 from functools import partial
 from importlib import import_module
 from statistics import median
 
 from harness import cpu_seconds, either, exponent, in_turns, print_rows, spread, times
 
-from dagprofiler import DAG, Profile, task
+# isort: split
+
+from contender import sparse
+
+from dagprofiler import DAG, Profile
 from dagprofiler._util.json import collector_paused, parse
 from dagprofiler.analysis.critical_path import analyze
-
-#: A task's predecessors are among so many tasks before it.
-REACH = 1000
 
 #: What is exported: a module of ``dagprofiler.formats``, and options. Mermaid's is beyond what
 #: GitHub draws.
@@ -27,22 +27,6 @@ EXPORTS = {
     **{f"csv, {table}": ("csv", {"table": table}) for table in ("tasks", "edges")},
     "chrome_trace": ("chrome_trace", {}),
 }
-
-
-@task(outputs=["x"], gathers=["x"], estimate_fn=lambda _: 1000)
-def work(x):
-    return {"x": len(x)}
-
-
-def document_of(tasks):
-    """Return the profile of a run of so many tasks that do nothing, with two edges each."""
-    draw = random.Random(tasks)
-    edges = [
-        (f"task {source}", f"task {target}")
-        for target in range(2, tasks)
-        for source in draw.sample(range(max(0, target - REACH), target), 2)
-    ]
-    return DAG({f"task {i}": work for i in range(tasks)}, edges).run().to_dict()
 
 
 def works_of(document):
@@ -81,7 +65,7 @@ def works_of(document):
 def formats():
     """Measure JSON's own, the work, and the same on a smaller profile in turns."""
     sizes = either([25_000, 100_000], [2_500, 10_000])
-    small, large = (works_of(document_of(size)) for size in sizes)
+    small, large = (works_of(DAG(*sparse(size)).run().to_dict()) for size in sizes)
     yield f"{sizes[-1]:,} tasks, two edges each:", "", "", "", ""
     for (what, goal), (work, base) in large.items():
         few, many, dumped = in_turns(5, small[what, goal][0], work, base, seconds=cpu_seconds)

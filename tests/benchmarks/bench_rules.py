@@ -10,74 +10,34 @@ from time import perf_counter
 from timeit import timeit
 
 from harness import Process, either, exponent, in_turns, print_rows, spread, times, turns, us
+from shapes import Begin, Step, by_map, chain, in_pairs, one_by_one, source, worker  # noqa: F401 - weighed() has names of them
 
-from dagprofiler import DAG, Rule, map_over, reduce, rule, task
-from dagprofiler.rules import after, complete
-
-
-@task(outputs=["items"])
-def source(count):
-    return {"items": list(range(count))}
+from dagprofiler import DAG, map_over, reduce, rule, task
+from dagprofiler.rules import complete
 
 
-@task(outputs=["item"])
-def begin():
-    return {"item": 0}
-
-
-@task(outputs=["item"])
-def step(item):
-    return {"item": item}
-
-
-@task(outputs=["items"], gathers=["item"])
-def merge(item):
-    return {"items": item}
-
-
-def mapped(count):
-    """Return a DAG that becomes one task, and one for each of its items."""
-    return DAG({"source": source.bind(count=count)}, rules=[map_over("source", "items", step)])
+@task(outputs=["items"], gathers=["x"])
+def merge(x):
+    return {"items": x}
 
 
 def given(count):
-    """Return the same graph, given whole; each edge carries one item."""
-    names = [f"step[{i}]" for i in range(count)]
-    return DAG(
-        {"source": begin, **dict.fromkeys(names, step)}, [("source", name) for name in names]
-    )
-
-
-def growing_chain(count):
-    """Return a DAG of one task, and a rule that adds a task and the next such rule."""
-
-    def link(number):
-        def body(graph):
-            graph.add_task(f"t{number}", step, after=f"t{number - 1}")
-            if number + 1 < count:
-                graph.add_rule(link(number + 1))
-
-        return Rule(after(f"t{number - 1}"), body, name="link")
-
-    return DAG({"t0": begin}, rules=[link(1)])
-
-
-def chain(count):
-    """Return the same graph, given whole."""
-    tasks = {"t0": begin, **{f"t{i}": step for i in range(1, count)}}
-    return DAG(tasks, [(f"t{i - 1}", f"t{i}") for i in range(1, count)])
+    """Return the graph of by_map(), given whole; each edge carries one item."""
+    names = [f"worker[{i}]" for i in range(count - 1)]
+    tasks = {"source": Begin(), **dict.fromkeys(names, Step())}
+    return DAG(tasks, [("source", name) for name in names])
 
 
 def pool():
     """Time a map on two processes, against bare submit() on the same pool."""
     count = either(10_000, 2_000)
     with ProcessPoolExecutor(2) as processes:
-        mapped(100).run(executor=processes)
+        by_map(100).run(executor=processes)
         bare, static, ours = in_turns(
             9,
             lambda: [one.result() for one in [processes.submit(int) for _ in range(count)]],
             lambda: given(count).run(executor=processes),
-            lambda: mapped(count).run(executor=processes),
+            lambda: by_map(count).run(executor=processes),
         )
     work = f"{count:,}-task map of no-op tasks, 2-process pool, against bare submit()"
     yield work, "158 µs a task", "1.7 x", times(ours, bare)
@@ -91,7 +51,7 @@ def inline():
     count = either(10_000, 2_000)
     whole = given(count)
     static, ours, alone = in_turns(
-        15, lambda: given(count).run(), lambda: mapped(count).run(), whole.run
+        15, lambda: given(count).run(), lambda: by_map(count).run(), whole.run
     )
     work = "the same inline, against the same graph given statically"
     yield work, "48 µs a task", "1.5 x", times(ours, static)
@@ -101,11 +61,11 @@ def inline():
 
 def growing():
     """Time a chain each of whose tasks is added by the rule on the one before."""
-    static, ours = in_turns(15, lambda: chain(1_000).run(), lambda: growing_chain(1_000).run())
+    static, ours = in_turns(15, lambda: chain(1_000).run(), lambda: one_by_one(1_000).run())
     work = "chain of 1,000 tasks, each added by the rule on the one before, against a static one"
     yield work, "RecursionError", "linear, 3 x", times(ours, static)
     sizes = [1_000, 2_000, 4_000, *either([8_000, 16_000], [])]
-    took = in_turns(3, *(growing_chain(size).run for size in sizes))
+    took = in_turns(3, *(one_by_one(size).run for size in sizes))
     slope = exponent(sizes, [min(each) for each in took])
     yield f"… from {sizes[0]:,} to {sizes[-1]:,} tasks", "-", "n^1.10", f"n^{slope:.2f}"
 
@@ -116,7 +76,7 @@ def stages():
     for stage in range(3):
         before = f"merge {stage - 1}" if stage else "source"
         rules += [
-            map_over(before, "items", step, name=f"map {stage}"),
+            map_over(before, "items", worker, name=f"map {stage}"),
             reduce(f"map {stage}", merge, name=f"merge {stage}"),
         ]
     (took,) = in_turns(15, DAG({"source": source.bind(count=100)}, rules=rules).run)
@@ -128,8 +88,8 @@ def large():
     sizes = either((25_000, 50_000, 100_000), (6_250, 12_500, 25_000))
     process = Process("bench_rules")
     for grown, static, what in (
-        ("mapped", "given", "by one rule"),
-        ("growing_pairs", "pairs", "a pair by each of half as many rules"),
+        ("by_map", "given", "by one rule"),
+        ("in_pairs", "pairs", "a pair by each of half as many rules"),
     ):
         found = []
         for _ in turns(3):
@@ -169,27 +129,12 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def growing_pairs(count):
-    """Return a DAG of one task, and a rule that adds two tasks behind it and the next such rule."""
-
-    def add(number):
-        def body(graph):
-            graph.add_task(f"a{number}", step, after="t0")
-            graph.add_task(f"b{number}", step, after=f"a{number}")
-            if 2 * number + 2 < count:
-                graph.add_rule(add(number + 1))
-
-        return Rule(after("t0"), body, name="add")
-
-    return DAG({"t0": begin}, rules=[add(0)])
-
-
 def pairs(count):
-    """Return the same graph, given whole."""
-    tasks = {"t0": begin}
+    """Return the graph of in_pairs(), given whole."""
+    tasks = {"t0": Begin()}
     edges = []
     for number in range(count // 2):
-        tasks[f"a{number}"] = tasks[f"b{number}"] = step
+        tasks[f"a{number}"] = tasks[f"b{number}"] = Step()
         edges += [("t0", f"a{number}"), (f"a{number}", f"b{number}")]
     return DAG(tasks, edges)
 
@@ -209,16 +154,16 @@ def looked(size):
     """Return how long a look at a task takes, by its name and by its tag."""
     seconds = []
 
-    @rule(complete("step"))
+    @rule(complete("worker"))
     def look(graph):
-        name = f"step[{size // 2}]"
+        name = f"worker[{size // 2}]"
         # Nothing is held, or the garbage collector would go through the graph.
         looks = (lambda: graph[name], lambda: graph.tasks("source"))
         seconds.extend(timeit(look_up, number=10_000) / 10_000 for look_up in looks)
 
     tagged = source.bind(count=size)
     tagged.tags = ["source"]
-    DAG({"source": tagged}, rules=[map_over("source", "items", step), look]).run()
+    DAG({"source": tagged}, rules=[map_over("source", "items", worker), look]).run()
     return seconds
 
 

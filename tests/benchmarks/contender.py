@@ -198,7 +198,7 @@ def make_run(shape, n):
 def measure_run(shape, n):
     """Construct and run n no-op tasks, without and with a seed.
 
-    `read` is `run` and a first look at all metrics.
+    `whole` is both, `read` is `run` and a first look at all metrics.
     """
     make, dag, plan = make_run(shape, n)
     bare, _ = timed(partial(run_bare, plan, dag.config))
@@ -209,17 +209,8 @@ def measure_run(shape, n):
     metrics = profile.metrics
     _ = metrics.task_metrics, metrics.edge_metrics, metrics.node_weights, metrics.edge_weights
     read = run + process_time() - start
-    return {"bare": bare, "construct": construct, "run": run, "seeded": seeded, "read": read}
-
-
-def measure_fan(n):
-    """Construct and run one source, n workers and one sink."""
-    tasks, edges = fan(n)
-    plan, cfg = make_plan(tasks, edges), Config()
-    bare, _ = timed(partial(run_bare, plan, cfg))
-    run, _ = timed(lambda: DAG(tasks, edges, cfg).run())
-    seeded, _ = timed(lambda: DAG(tasks, edges, cfg).run(seed=42))
-    return {"bare": bare, "run": run, "seeded": seeded}
+    took = {"bare": bare, "construct": construct, "run": run, "seeded": seeded, "read": read}
+    return {**took, "whole": construct + run}
 
 
 @lru_cache(1)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 from harness import (
@@ -32,7 +32,7 @@ from dagprofiler import DAG, Journal, Profile, Rule, Task, import_profile, map_o
 from dagprofiler.formats import exporter_names
 from dagprofiler.rules import after
 
-if not exporter_names():  # formats are found among what is installed
+if __name__ == "__main__" and not exporter_names():  # formats are found among what is installed
     python = install(str(CHECKOUT).strip("/").replace("/", "-"), "-e", str(CHECKOUT))
     sys.exit(subprocess.run([str(python), *sys.argv], check=False).returncode)
 
@@ -236,20 +236,8 @@ def construct(case):
     return case.construct
 
 
-def run(case):
-    return case.dag.run
-
-
-def seeded(case):
-    return partial(case.dag.run, seed=42)
-
-
-def rounds(case):
-    return partial(case.dag.run, rounds=3)
-
-
-def journal(case):
-    return partial(case.dag.run, hooks=[Journal(case.new_path())])
+def run(case, **options):
+    return partial(case.dag.run, **options)
 
 
 def threads(case):
@@ -260,29 +248,9 @@ def threads(case):
     return work
 
 
-def printed(case):
-    return partial(str, case.new_profile())
-
-
-def report(case):
-    return partial(case.new_profile().report, case.new_path(".html"))
-
-
-def save(case):
-    return partial(case.new_profile().save, case.new_path(".json"))
-
-
-def load(case):
-    return partial(Profile.load, case.saved)
-
-
 def compare(case):
     new, base = copy.copy(case.rounds), copy.copy(case.rounds)
     return lambda: str(new.compare(base))
-
-
-def simulated(case):
-    return partial(simulate, case.new_profile(), workers=4)
 
 
 def export(case, name):
@@ -298,16 +266,16 @@ FORMATS = [name for name in exporter_names() if name != "html"]
 OPERATIONS = {
     "construct": (construct, 2_000),
     "run": (run, 2_000),
-    "run, seeded": (seeded, 1_000),
-    "run, 3 rounds": (rounds, 100),
-    "run, journal": (journal, 100),
+    "run, seeded": (partial(run, seed=42), 1_000),
+    "run, 3 rounds": (partial(run, rounds=3), 100),
+    "run, journal": (lambda case: run(case, hooks=[Journal(case.new_path())]), 100),
     "run, threads": (threads, 250),
-    "print": (printed, 250),
-    "report": (report, 250),
-    "save": (save, 250),
-    "load": (load, 250),
+    "print": (lambda case: partial(str, case.new_profile()), 250),
+    "report": (lambda case: partial(case.new_profile().report, case.new_path(".html")), 250),
+    "save": (lambda case: partial(case.new_profile().save, case.new_path(".json")), 250),
+    "load": (lambda case: partial(Profile.load, case.saved), 250),
     "compare": (compare, 100),
-    "simulate": (simulated, 250),
+    "simulate": (lambda case: partial(simulate, case.new_profile(), workers=4), 250),
     **{f"export {name}": (partial(export, name=name), 250) for name in FORMATS},
 }
 RUNS = {name for name in OPERATIONS if name.startswith("run")}
@@ -322,44 +290,35 @@ ABSENT = {
 # -- measuring -----------------------------------------------------------------------------
 
 
-class Shape:
-    """The cases of one shape, by their sizes."""
+def seconds(operation, case):
+    """Return the CPU time of an operation, the smallest of three."""
+    return min(cpu_seconds(operation(case)) for _ in range(3))
 
-    def __init__(self, name, folder):
-        self.name, self.folder = name, folder
-        self._cases = {}
 
-    def case(self, n):
-        if n not in self._cases:
-            self._cases[n] = Case(self.name, n, self.folder)
-        return self._cases[n]
+def growth_of(operation, case_of, n):
+    """Return how many times as long an operation takes on 4 n tasks as on n."""
+    gc.collect()
+    while (few_s := seconds(operation, case_of(n))) < LEAST_S:
+        n *= 2
+    many = case_of(FACTOR * n)
+    many_s = seconds(operation, many)
+    for _ in range(2):
+        # Other programs on the machine may have been in the way.
+        if many_s > MOST_GROWTH * few_s:
+            many_s = min(many_s, seconds(operation, many))
+    return many_s / few_s
 
-    def seconds(self, operation, n):
-        """Return the CPU time of an operation on n tasks, the smallest of three."""
-        return min(cpu_seconds(operation(self.case(n))) for _ in range(3))
 
-    def growth(self, operation, n):
-        """Return how many times as long an operation takes on 4 n tasks as on n."""
-        gc.collect()
-        while (few_s := self.seconds(operation, n)) < LEAST_S:
-            n *= 2
-        many_s = self.seconds(operation, FACTOR * n)
-        for _ in range(2):
-            # Other programs on the machine may have been in the way.
-            if many_s > MOST_GROWTH * few_s:
-                many_s = min(many_s, self.seconds(operation, FACTOR * n))
-        return many_s / few_s
-
-    def task_kb(self, operation, n):
-        """Return the peak of the memory that an operation takes, as tracemalloc counts it."""
-        work = operation(self.case(n))
-        gc.collect()
-        tracemalloc.start()
-        try:
-            _result = work()
-            return tracemalloc.get_traced_memory()[1] / n / 1000
-        finally:
-            tracemalloc.stop()
+def task_kb(operation, case):
+    """Return the peak of the memory that an operation takes, as tracemalloc counts it."""
+    work = operation(case)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        _result = work()
+        return tracemalloc.get_traced_memory()[1] / case.n / 1000
+    finally:
+        tracemalloc.stop()
 
 
 def measure(operations, name):
@@ -367,14 +326,14 @@ def measure(operations, name):
     note(f"{name} ...")
     growth, memory_kb = {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        shape = Shape(name, Path(folder))
+        case_of = lru_cache(None)(partial(Case, name, folder=Path(folder)))
         for cell in ((title, name) for title in operations):
             if cell in ABSENT:
                 continue
             operation, n = OPERATIONS[cell[0]]
-            growth[cell] = shape.growth(operation, either(4 * n, n))
+            growth[cell] = growth_of(operation, case_of, either(4 * n, n))
             if not QUICK:
-                memory_kb[cell] = shape.task_kb(operation, 4 * n)
+                memory_kb[cell] = task_kb(operation, case_of(4 * n))
     return growth, memory_kb
 
 

@@ -18,12 +18,16 @@ RUN = ("run", "pipeline_of_tests.py:dag")
         ("pipeline_of_tests.py:bild", "has no 'bild'; did you mean 'build'?"),
         ("pipeline_of_tests.py:dga", "has no 'dga'; did you mean 'dag'?"),
         ("pipeline_of_tests.py:dag.nope", "has no 'dag.nope'"),
-        ("pipeline_of_tests.py:read", "got a ABCMeta"),
-        ("pipeline_of_tests.py:PIPE", "has no 'PIPE'; give one of pipeline_of_tests.py:build"),
+        ("pipeline_of_tests.py:read", "got a class"),
+        ("pipeline_of_tests.py:PIPE", "has no 'PIPE'; give one of pipeline_of_tests.py:dag, "),
         ("pipeline_of_tests.py:__name__", "got a str"),
         ("pipeline_of_tests.py:not_one", "returned int"),
         ("pipeline_of_tests.py:broken", "failed: ValueError: no such cell ("),
-        ("pipeline_of_tests.py:needs", "missing 1 required positional argument: 'size'"),
+        (
+            "pipeline_of_tests.py:needs",
+            "missing a required argument: 'size': give --config NAME=VALUE",
+        ),
+        (":dag", "expected module:dag or file.py:dag"),
         ("no_such.yaml", "cannot be read: No such file or directory"),
     ],
 )
@@ -37,6 +41,7 @@ def test_a_target_that_is_none_is_a_line_that_says_why(refused, target, says):
     ("text", "says"),
     [
         ("import no_such_thing\n", "failed: ModuleNotFoundError: No module named 'no_such_thing'"),
+        ("from broken_of_tests import a\n", "cannot import name 'a' from"),
         ("raise SystemExit('bye')\n", "failed: SystemExit: bye ("),
         ("x = 1 +\n", "failed: SyntaxError: invalid syntax (broken_of_tests.py, line 1)"),
         ("x = 1\n", "holds no DAG"),
@@ -50,6 +55,7 @@ def test_a_file_that_does_not_import_or_holds_no_dag_is_a_line(refused, written,
 
 def test_a_file_named_like_a_module_and_a_dag_that_is_not_valid_are_refused(refused, written, cli):
     assert "there is another module 'json'" in refused("run", written("json.py", "x = 1\n"))
+    assert "rename the file" in refused("run", written("flow.v2.py", "x = 1\n"))
     text = (
         "from dagprofiler import DAG, task\n"
         "@task(inputs=['x'], outputs=['y'])\ndef a(x):\n    return {}\n"
@@ -114,7 +120,8 @@ def test_outputs_are_checked_before_the_run(refused, folder, written):
         (["--executor", "serial:2"], "--executor"),
         (["--executor", "pipeline_of_tests.py:build"], "is a DAG, not an executor"),
         (["--eta-from", "no_such.json"], "no_such.json: cannot be read: No such file"),
-        (["--rouns", "3"], "unrecognized arguments: --rouns 3; see dagprofiler --help"),
+        (["--rouns", "3"], "unknown arguments: --rouns 3; did you mean '--rounds'?"),
+        (["--rouns=3"], "did you mean '--rounds'?"),
         (["--executor", "thread:4"], "got 'thread:4'; did you mean 'threads'?"),
         (["-o", "page.html"], "-o writes the profile, which is JSON; --report page.html writes"),
         (["-o", "p.csv"], "dagprofiler export"),
@@ -149,6 +156,12 @@ def test_files_that_are_no_profile_say_what_to_do(refused, folder, shelf, writte
     assert "is in no format known; give --format (known: wfformat)" in line
     line = refused("show", shelf.profile, "--top", "-1")
     assert "argument --top: expected a number of rows, or 0 for all, got '-1'" in line
+
+
+@pytest.mark.parametrize("words", [["show"], ["compare", "pipeline_of_tests.py"]])
+def test_a_program_in_the_place_of_a_profile_is_named(refused, shelf, words):
+    for target in ("pipeline_of_tests.py", "pipeline_of_tests.py:dag"):
+        assert "is a program: dagprofiler run" in refused(*words, target)
 
 
 def test_an_empty_standard_input_is_no_profile(shelf):
@@ -189,8 +202,8 @@ def test_formats_and_their_options_are_checked(refused, shelf, folder, options, 
 
 
 def test_an_unknown_command_and_an_unexpected_error_are_one_line_each(refused, cli, monkeypatch):
-    assert "'runn'" in refused("runn")
-    assert "run, resume, show, " in refused("pipeline.py").replace("'", "")
+    assert refused("runn") == "there is no command 'runn'; did you mean 'run'?"
+    assert "give one of run, resume, show, " in refused("pipeline.py")
     assert cli(code=2).err.endswith("dagprofiler: a command is missing\n")
 
     def fails(_):

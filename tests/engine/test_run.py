@@ -11,9 +11,9 @@ import pytest
 from handmade import failure
 from hypothesis import example, given
 from hypothesis import strategies as st
-from steps import Calls, Slow, Timed, always, spent_ms
+from steps import Calls, Notes, Slow, Timed, always, spent_ms
 
-from dagprofiler import DAG, Hook, Profile, RunError, Task, ValidationError
+from dagprofiler import DAG, Profile, RunError, Task, ValidationError
 
 # A brute-force reference in plain dicts, and random programs for it.
 
@@ -38,17 +38,6 @@ class Node(Task):
 def dag_of(nodes, edges, before=None, **options):
     """Return the DAG of a program; it calls `before` with the name of each task that computes."""
     return DAG({name: Node(name, before, *node) for name, node in nodes.items()}, edges, **options)
-
-
-def failing_in(names, ran):
-    """Return a function that notes the tasks that ran, and fails in some."""
-
-    def before(name):
-        ran.append(name)
-        if name in names:
-            raise ValueError(name)
-
-    return before
 
 
 def produce(outputs, fields):
@@ -202,32 +191,6 @@ def test_random_dags_do_as_a_brute_force_router_does(program):
     assert_that_it_survives_its_document(profile)
 
 
-@given(programs(), st.data(), st.sampled_from(["stop", "finish"]))
-def test_random_failures_leave_the_states_that_brute_force_finds(program, data, on_error):
-    nodes, edges = program
-    failing = data.draw(some_of(sorted(nodes)))
-    expected = Reference(nodes, edges, failing, on_error)
-    if expected.ambiguous:
-        return
-    dag = dag_of(nodes, edges, failing_in(failing, ran := []))
-    failed = [name for name in expected.order if expected.states[name] == "failed"]
-    if failed:
-        error = failure(dag, on_error=on_error, keep=nodes)
-        assert list(error.failures) == failed
-        assert error.task == failed[0]
-        assert error.__cause__ is error.failures[failed[0]]
-        profile = error.profile
-        states = {name: s for name, s in expected.states.items() if s != "succeeded"}
-        recorded = profile.to_dict()["run"]["tasks"]
-        assert {name: task["state"] for name, task in recorded.items()} == states
-    else:
-        profile = dag.run(on_error=on_error, keep=nodes)
-    assert ran == [n for n in expected.order if expected.states[n] in ("succeeded", "failed")]
-    assert repr(profile.outputs) == repr(expected.values)
-    assert [one.task for one in profile.metrics.task_metrics] == list(expected.values)
-    assert_that_it_survives_its_document(profile)
-
-
 class Frame(bytearray):
     """Serialized data that can be counted while it lives."""
 
@@ -281,7 +244,7 @@ PLACES = st.sets(st.integers(0, 6))
 @given(programs(), PLACES, PLACES, st.sampled_from(["stop", "finish"]))
 @example((BRANCHES, TO_SKIP), {1}, {2}, "stop")
 @example((BRANCHES, TO_SKIP), {1}, {2}, "finish")
-def test_exactly_the_bytes_that_somebody_still_needs_are_alive(program, fail, given, on_error):
+def test_random_failures_leave_states_and_bytes_as_brute_force(program, fail, given, on_error):
     nodes, edges = program
     failing, outside = (
         [name for place, name in enumerate(sorted(nodes)) if place in places]
@@ -290,25 +253,37 @@ def test_exactly_the_bytes_that_somebody_still_needs_are_alive(program, fail, gi
     expected = Reference(nodes, edges, failing, on_error, outside)
     if expected.ambiguous:
         return
-    serializer, found = Counting(), {}
+    serializer, alive = Counting(), {}
 
     def before(name):
-        found[name] = serializer.values()
+        alive[name] = serializer.values()
         if name in failing:
             raise ValueError(name)
 
-    run_error = None
-    try:
-        dag_of(nodes, edges, before, serializer=serializer).run(
-            keep=nodes, on_error=on_error, inputs={name: {"outside": 1} for name in outside}
-        )
-    except RunError as error:
-        # While it is alive its traceback refers to the run's frames.
-        run_error = error
-    assert (run_error is not None) is ("failed" in expected.states.values())
+    dag = dag_of(nodes, edges, before, serializer=serializer)
+    asked = {"keep": nodes, "on_error": on_error}
+    asked["inputs"] = {name: {"outside": 1} for name in outside}
+    failed = [name for name in expected.order if expected.states[name] == "failed"]
+    if failed:
+        # While the error is alive its traceback refers to the run's frames.
+        error = failure(dag, **asked)
+        assert list(error.failures) == failed
+        assert error.task == failed[0]
+        assert error.__cause__ is error.failures[failed[0]]
+        profile = error.profile
+        states = {name: s for name, s in expected.states.items() if s != "succeeded"}
+        recorded = profile.to_dict()["run"]["tasks"]
+        assert {name: task["state"] for name, task in recorded.items()} == states
+    else:
+        profile = dag.run(**asked)
+    assert [*alive] == [n for n in expected.order if expected.states[n] in ("succeeded", "failed")]
+    assert repr(profile.outputs) == repr(expected.values)
+    assert [one.task for one in profile.metrics.task_metrics] == list(expected.values)
+    assert_that_it_survives_its_document(profile)
+    # Exactly the bytes that somebody still needs are alive.
     assert not serializer.alive
     for place, name in enumerate(expected.order):
-        if name in found:
+        if name in alive:
             done, to_come = expected.order[:place], expected.order[place + 1 :]
             known = Reference(nodes, edges, {*failing}.intersection(done)).states
             needed = {
@@ -317,12 +292,12 @@ def test_exactly_the_bytes_that_somebody_still_needs_are_alive(program, fail, gi
                 if s in expected.values.keys() & done and t in to_come and known[t] != "skipped"
             }
             values = [expected.values[s][o] for s, o in needed]
-            values += [1 for other in outside if other in to_come or other not in found]
-            assert found[name] == sorted(map(repr, values))
+            values += [1 for other in outside if other in to_come or other not in alive]
+            assert alive[name] == sorted(map(repr, values))
     outputs = sum(len(nodes[name][0]) for name in expected.values)
     assert serializer.dumped == outputs + len(outside)
     inputs = [target for *_, target, _ in expected.routes] + outside
-    assert serializer.loaded == sum(target in found for target in inputs)
+    assert serializer.loaded == sum(target in alive for target in inputs)
 
 
 def test_consumers_do_not_share_values():
@@ -413,12 +388,6 @@ def test_outputs_hold_every_sink_and_what_is_kept():
     assert (profile.outputs, profile.final_outputs) == ({"a": {"x": "x"}}, {})
 
 
-def chain(error):
-    """Return a graph in which b fails: a -> b -> c -> d, and e beside them."""
-    tasks = {**{name: step(name) for name in "acde"}, "b": raises(error)}
-    return DAG(tasks, [("a", "b"), ("b", "c"), ("c", "d")])
-
-
 @pytest.mark.parametrize("on_error", ["stop", "finish"])
 @pytest.mark.parametrize(
     ("error", "words"),
@@ -431,11 +400,12 @@ def chain(error):
     ids=repr,
 )
 def test_errors_carry_a_partial_profile(on_error, error, words):
-    hook, closed = Hook(), []
-    hook.close = lambda: closed.append(True)
+    tasks = {**{name: step(name) for name in "acde"}, "b": raises(error)}
+    dag = DAG(tasks, [("a", "b"), ("b", "c"), ("c", "d")])
+    notes = Notes()
     with pytest.raises((RunError, type(error))) as caught:
-        chain(error).run(on_error=on_error, hooks=[hook])
-    assert closed == [True]
+        dag.run(on_error=on_error, hooks=[notes])
+    assert notes.calls[-1] == ("close",)
     profile = caught.value.profile
     assert Profile.loads(profile.dumps()) == profile
     run = profile.to_dict()["run"]
@@ -458,16 +428,10 @@ def test_errors_carry_a_partial_profile(on_error, error, words):
         assert run["reason"].startswith(f"interrupted by {type(error).__name__}")
 
 
-class Estimated(Timed):
-    """Estimates in 16 s."""
-
-    def estimate_instructions(self, cfg):
-        self.clock.passes(16)
-        return 1
-
-
 def test_every_second_is_in_one_figure(clock):
-    dag = DAG({"a": Estimated(clock, outputs="xy"), "b": Estimated(clock)}, [("a", "b")])
+    estimates = {"estimate_instructions": lambda cfg: clock.passes(16) or 1}
+    tasks = {"a": Timed(clock, outputs="xy"), "b": Timed(clock)}
+    dag = DAG({name: altered(one, **estimates) for name, one in tasks.items()}, [("a", "b")])
     profile = dag.run(hooks=[Slow(clock)])
     assert [
         (one.deserialize_time_ms, one.compute_time_ms, one.serialize_time_ms)
@@ -476,11 +440,6 @@ def test_every_second_is_in_one_figure(clock):
     overhead = {"prepare_ms": 32000.0, "loop_ms": 0.0, "hooks_ms": 40000.0}
     assert profile.to_dict()["run"]["overhead"] == overhead
     assert profile.metrics.total_time_ms == 32000 + 4000 + 11000 + 40000
-
-
-def assert_that_all_time_is_in_some_figure(profile):
-    document = profile.to_dict()
-    assert spent_ms(document) == document["total_time_ms"]
 
 
 def assert_that_it_survives_its_document(profile):
@@ -509,7 +468,7 @@ def test_a_task_that_fails_keeps_the_time_it_took(clock, error):
         assert document["run"]["overhead"]["loop_ms"] == 0.0
         assert document["run"]["tasks"]["a"]["error"].startswith(type(error).__name__)
         assert document["run"]["tasks"]["b"] == {"state": "skipped"}
-        assert_that_all_time_is_in_some_figure(caught.value.profile)
+        assert spent_ms(document) == document["total_time_ms"]
 
 
 def test_a_run_of_ones_own_takes_no_longer_than_passed(clock):
@@ -522,7 +481,8 @@ def test_a_run_of_ones_own_takes_no_longer_than_passed(clock):
     profile = DAG({"a": ByRun(clock)}).run()
     (metrics,) = profile.metrics.task_metrics
     assert (metrics.compute_time_ms, metrics.serialize_time_ms) == (3000.0, 0.0)
-    assert_that_all_time_is_in_some_figure(profile)
+    document = profile.to_dict()
+    assert spent_ms(document) == document["total_time_ms"]
 
 
 def test_inputs_come_by_source_as_in_0_1_0():

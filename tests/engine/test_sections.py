@@ -8,14 +8,13 @@ from dagprofiler._document.rounds import COLD, WARM_UP
 from dagprofiler.engine.sections import Tables, is_precise, samples_of
 
 
-def tables(*rounds, reason=None, calibration=None):
-    """Return the tables of a run with these rounds of two tasks without edges."""
+def sections(*rounds, calibration=None):
+    """Return the sections of a run with these rounds of two tasks without edges."""
     log = log_of(*rounds)
-    log.reason = reason
     log.environment.pop("calibration", None)
     if calibration is not None:
         log.environment["calibration"] = {"score": calibration}
-    return Tables(log)
+    return Tables(log).sections()
 
 
 def test_a_task_is_ready_after_its_last_producer():
@@ -28,13 +27,12 @@ def test_a_task_is_ready_after_its_last_producer():
 
 
 def test_weight_sources_hold_medians():
-    made = tables(
+    made = sections(
         a_round(1, 4, instructions=[100, 7], cpu_ms=[9.0, 4.0], delay_ms=[500.0, 0.0]),
         a_round(2, 5, instructions=[101, 7], cpu_ms=[9.5, 4.0], delay_ms=[500.0, 0.0]),
         calibration=2.0,
     )
-    sources = made.sections()["weight_sources"]
-    assert sources["a"] == {
+    assert made["weight_sources"]["a"] == {
         "node_weight": "default",
         # The median of whole numbers is a whole one.
         "counted_instructions": round(100.5),
@@ -43,22 +41,22 @@ def test_weight_sources_hold_medians():
         "reference_time_ms": 2000.0,
     }
     why = {"estimated_instructions": "the task has no cost model"}
-    assert made.sections()["environment"]["not_measured"] == why
+    assert made["environment"]["not_measured"] == why
     # Where no meter tells delays, times are those of the wall clock.
-    unmetered = tables(a_round(1, 4), a_round(2, 5), calibration=2.0)
-    assert unmetered.sections()["weight_sources"]["a"]["reference_time_ms"] == 3000.0
+    unmetered = sections(a_round(1, 4), a_round(2, 5), calibration=2.0)
+    assert unmetered["weight_sources"]["a"]["reference_time_ms"] == 3000.0
 
 
 def test_unmeasured_weights_have_one_reason():
-    found = tables(a_round(1, 4)).sections()
-    assert found["weight_sources"] == {}
-    not_measured = found["environment"]["not_measured"]
+    plain = sections(a_round(1, 4))
+    assert plain["weight_sources"] == {}
+    not_measured = plain["environment"]["not_measured"]
     assert "meters='full'" in not_measured["counted_instructions"]
     assert "meters='default'" in not_measured["cpu_time_ms"]
     assert "not calibrated" in not_measured["reference_time_ms"]
     one = a_round(1, 4, instructions=[None, None])
     one.columns["instructions"] = "no hardware counters on this machine"
-    not_measured = tables(one).sections()["environment"]["not_measured"]
+    not_measured = sections(one)["environment"]["not_measured"]
     told = not_measured["instructions"], not_measured["counted_instructions"]
     assert told == (one.reasons["instructions"],) * 2
 
@@ -68,8 +66,8 @@ def test_missing_weights_of_a_task_have_reasons(finished):
     # Of the other task the meter read something.
     one = a_round(1, 4 if finished else None, cpu_ms=[1.0, None], delay_ms=[0.0, None])
     one.columns["cpu_ms"] = "task 'b': stop() raised OSError"
-    made = tables(a_round(1, 1 if finished else None, kind=COLD), one, calibration=1.0)
-    reasons = made.sections()["weight_sources"]["b"]["reasons"]
+    cold = a_round(1, 1 if finished else None, kind=COLD)
+    reasons = sections(cold, one, calibration=1.0)["weight_sources"]["b"]["reasons"]
     unfinished = "the task did not finish"
     assert reasons["cpu_time_ms"] == (one.reasons["cpu_ms"] if finished else unfinished)
     assert (reasons.get("reference_time_ms") == unfinished) is not finished
@@ -99,9 +97,9 @@ def test_wall_times_are_corrected_for_the_delay(metered, corrected_ms):
     assert samples_of(log)["tasks"]["a"]["corrected_ms"] == [corrected_ms]
 
 
-def rounds_of(*walls_s, **options):
+def rounds_of(*walls_s):
     """Return rounds of tasks, one argument per task: its times in the rounds."""
-    return [a_round(*row, **options) for row in zip(*walls_s)]
+    return [a_round(*row) for row in zip(*walls_s)]
 
 
 STEADY = [10.0, 10.2, 10.4, 10.1, 10.3, 10.5]
@@ -135,13 +133,7 @@ def test_rounds_are_precise_when_every_weighty_task_is(rounds, tasks, precision,
 
 
 def test_waiting_for_a_core_makes_no_task_imprecise():
-    rounds = [
-        a_round(10.0 + delay_s, delay_ms=[delay_s * 1e3], cpu_ms=[1e4])
-        for delay_s in (0.0, 5.0, 0.0, 8.0, 3.0, 20.0)
-    ]
-    log = log_of(*rounds, tasks="a")
-    assert is_precise(log, 0.05)
-    for round_log in rounds:
-        round_log.columns = {}
-        round_log.tasks.clear()
-    assert not is_precise(log, 0.05)
+    delays_s = 0.0, 5.0, 0.0, 8.0, 3.0, 20.0
+    metered = [a_round(10 + s, delay_ms=[s * 1e3], cpu_ms=[1e4]) for s in delays_s]
+    assert is_precise(log_of(*metered, tasks="a"), 0.05)
+    assert not is_precise(log_of(*rounds_of([10 + s for s in delays_s]), tasks="a"), 0.05)

@@ -131,23 +131,21 @@ def made(monkeypatch):
     return made
 
 
-def watched(made):
-    """Return a hook that counts the files of large values when tasks are done, and its counts."""
-    hook, files = Hook(), {}
-    hook.task_finished = lambda one: files.update({one.task: len(os.listdir(made[0].folder))})
-    return hook, files
-
-
-def chain(n):
-    return DAG({f"t{i}": adds for i in range(n)}, [(f"t{i}", f"t{i + 1}") for i in range(n - 1)])
+def run_chain(pool, made):
+    """Return how many files of large values there were when each of five tasks was done."""
+    hook, files = Hook(), []
+    hook.task_finished = lambda _: files.append(len(os.listdir(made[0].folder)))
+    names = [f"t{i}" for i in range(5)]
+    dag = DAG(dict.fromkeys(names, adds), [*zip(names, names[1:])])
+    profile = dag.run(executor=pool, hooks=[hook])
+    assert profile.outputs["t4"]["data"].sum() == 4 * 300_000
+    return files
 
 
 def test_a_file_goes_when_its_last_consumer_is_done(made):
-    hook, files = watched(made)
     with ProcessPoolExecutor(2) as pool:
-        profile = chain(5).run(executor=pool, hooks=[hook])
-        assert profile.outputs["t4"]["data"].sum() == 4 * 300_000
-        assert (files["t0"], max(files.values()) <= 2) == (1, True)
+        files = run_chain(pool, made)
+        assert (files[0], max(files) <= 2) == (1, True)
         fill, bad = programs.Fill(1_000_000), programs.Act("raise")
         with pytest.raises(RunError):
             DAG({"fill": fill, "bad": bad}, [("fill", "bad", [])]).run(executor=pool)
@@ -155,11 +153,8 @@ def test_a_file_goes_when_its_last_consumer_is_done(made):
 
 
 def test_large_values_go_through_the_pool_on_a_full_disk(made):
-    hook, files = watched(made)
     with ProcessPoolExecutor(1, initializer=_write_no_more) as pool:
-        profile = chain(3).run(executor=pool, hooks=[hook])
-    assert profile.outputs["t2"]["data"].sum() == 2 * 300_000
-    assert set(files.values()) == {0}
+        assert set(run_chain(pool, made)) == {0}
 
 
 def _write_no_more():
@@ -246,24 +241,31 @@ def test_ctrl_c_gives_a_partial_profile_and_leaves_no_file(start, tmp_path, meth
     assert not any(name.startswith("dagprofiler-") for name in os.listdir(files))
 
 
-@pytest.mark.parametrize("limit", [0, "soon", float("nan")])
-def test_an_invalid_time_limit_names_the_task(limit):
-    dag = programs.failing("nothing")
-    dag.tasks["beside"].timeout = limit
-    with ProcessPoolExecutor(1) as pool, pytest.raises(ValidationError, match="'beside': timeout"):
-        dag.run(executor=pool)
+@pytest.mark.parametrize(
+    ("limit", "options", "words"),
+    [
+        (0, {}, "'a': timeout"),
+        ("soon", {}, "'a': timeout"),
+        (float("nan"), {}, "'a': timeout"),
+        (None, {"workers": 0}, "executor: workers .*0$"),
+        (None, {"workers": True}, "executor: workers .*True$"),
+        (None, {"workers": "2"}, "executor: workers .*'2'$"),
+        (None, {"folder": "nowhere"}, "nowhere"),
+    ],
+)
+def test_invalid_time_limits_workers_and_folders_are_named(limit, options, words):
+    dag = DAG({"a": programs.last})
+    dag.tasks["a"].timeout = limit
+    with ProcessPoolExecutor(1) as pool, pytest.raises((ValidationError, OSError), match=words):
+        dag.run(executor=PoolExecutor(pool, **options))
 
 
 def test_a_time_limit_of_an_added_task_is_refused_serially():
-    class Late(programs.last):
-        timeout = 5
-
     def add(graph):
-        graph.add_task("late", Late)
+        graph.add_task("late", starts.bind(path=""))
 
-    dag = DAG({"a": programs.last}, rules=[Rule(after("a"), add)])
     with pytest.raises(RunError, match=r"'late': timeout: .*serial"):
-        dag.run()
+        DAG({"a": programs.last}, rules=[Rule(after("a"), add)]).run()
 
 
 def hold(path):
@@ -291,29 +293,6 @@ def test_processes_of_a_task_end_with_it_at_its_time_limit(tmp_path):
     assert select.select([end], [], [], 20)[0]
     assert os.read(end, 9) == b""
     os.close(end)
-
-
-@pytest.mark.skipif(
-    not hasattr(futures, "InterpreterPoolExecutor"), reason="this Python has no such pool"
-)
-def test_a_schedule_on_interpreters_keeps_no_time_limit():
-    with futures.InterpreterPoolExecutor(1) as pool, pytest.raises(ValidationError, match="thread"):
-        DAG({"a": programs.Act("nothing")}).run(
-            executor={"n": pool}, schedule={"n": ["a"]}, timeout=5
-        )
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        *(({"workers": count}, f"executor: workers .*{count!r}$") for count in (0, True, "2")),
-        ({"folder": "nowhere"}, "nowhere"),
-    ],
-    ids=repr,
-)
-def test_a_pool_executor_names_its_invalid_parameter(options, words):
-    with ThreadPoolExecutor(1) as pool, pytest.raises((ValidationError, OSError), match=words):
-        DAG({"a": programs.last}).run(executor=PoolExecutor(pool, **options))
 
 
 slow = partial(pytest.param, marks=pytest.mark.slow)

@@ -3,17 +3,19 @@
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
-from conformance import PLAN, check_schedule
+from conformance import PLAN, Here, check_schedule
 from programs import OUTSIDE, failing, program
 
 from dagprofiler import RunError, ValidationError
-from dagprofiler.executors.dask import DaskExecutor
 
 NAMES = ["draw", "scale0", "scale1", "scale2", "merge", "last"]
 
 
-def run(**asked):
-    program().run(inputs=OUTSIDE, **asked)
+def thread(count=1):
+    return ThreadPoolExecutor(count)
+
+
+TWO = {"edge": thread(), "cloud": thread()}
 
 
 @pytest.mark.parametrize("pool", [ProcessPoolExecutor, ThreadPoolExecutor])
@@ -25,44 +27,28 @@ def test_assignment_and_order_are_kept_in_every_round(pool):
 def test_a_failure_ends_the_run_before_the_others_turn():
     plan = {"edge": ["bad", "beside"], "cloud": ["behind", "other"]}
     with pytest.raises(RunError) as caught:
-        failing("raise").run(executor={"edge": thread(), "cloud": thread()}, schedule=plan)
+        failing("raise").run(executor=TWO, schedule=plan)
     assert caught.value.task == "bad"
 
 
-def thread(count=1):
-    return ThreadPoolExecutor(count)
-
-
 @pytest.mark.parametrize(
-    ("plan", "pools", "words"),
+    ("plan", "pools", "options", "words"),
     [
-        (PLAN, None, ["{node: pool}"]),
-        (PLAN, {"edge": thread()}, ["'cloud'"]),
-        (PLAN, {"edge": thread(), "cloud": thread(2)}, ["'cloud'", "one worker", "2"]),
-        (PLAN, {"edge": thread(), "cloud": ProcessPoolExecutor(1)}, ["one kind"]),
-        (PLAN, dict.fromkeys(PLAN, thread()), ["'edge'", "'cloud'", "same"]),
-        ({"edge": NAMES[:-1]}, {"edge": thread()}, ["'last'"]),
-        ({"edge": [*NAMES, "q"]}, {"edge": thread()}, ["'edge'", "'q'"]),
-        ({"edge": ["last", *NAMES[:-1]]}, {"edge": thread()}, ["'last' -> 'draw'", "forever"]),
-        ([], None, ["schedule", "[]"]),
+        (PLAN, None, {}, ["{node: pool}"]),
+        (PLAN, {"edge": thread()}, {}, ["'cloud'"]),
+        (PLAN, {"edge": thread(), "cloud": thread(2)}, {}, ["'cloud'", "one worker", "2"]),
+        (PLAN, {"edge": thread(), "cloud": ProcessPoolExecutor(1)}, {}, ["one kind"]),
+        (PLAN, dict.fromkeys(PLAN, thread()), {}, ["'edge'", "'cloud'", "same"]),
+        ({"edge": NAMES[:-1]}, {"edge": thread()}, {}, ["'last'"]),
+        ({"edge": [*NAMES, "q"]}, {"edge": thread()}, {}, ["'edge'", "'q'"]),
+        ({"edge": ["last", *NAMES[:-1]]}, {"edge": thread()}, {}, ["'last' -> 'draw'", "forever"]),
+        ([], None, {}, ["schedule", "[]"]),
+        (PLAN, {"edge": Here(), "cloud": thread()}, {}, ["'edge'"]),
+        (PLAN, TWO, {"priorities": {"draw": 1}}, ["priorities"]),
+        (PLAN, TWO, {"on_error": "finish"}, ["on_error"]),
     ],
 )
-def test_a_schedule_that_cannot_be_kept_is_refused(plan, pools, words):
+def test_a_schedule_that_cannot_be_kept_is_refused(plan, pools, options, words):
     with pytest.raises(ValidationError) as caught:
-        run(executor=pools, schedule=plan)
+        program().run(inputs=OUTSIDE, executor=pools, schedule=plan, **options)
     assert all(word in str(caught.value) for word in words)
-
-
-@pytest.mark.parametrize(
-    ("option", "word"),
-    [({"priorities": {"draw": 1}}, "priorities"), ({"on_error": "finish"}, "on_error")],
-)
-def test_options_that_contradict_a_schedule_are_refused(option, word):
-    with pytest.raises(ValidationError, match=word):
-        run(executor={"edge": thread(), "cloud": thread()}, schedule=PLAN, **option)
-
-
-def test_an_engine_without_pinned_workers_is_refused():
-    pytest.importorskip("distributed")
-    with pytest.raises(ValidationError, match="'edge'"):
-        run(executor={"edge": DaskExecutor(), "cloud": thread()}, schedule=PLAN)

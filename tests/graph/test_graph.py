@@ -19,11 +19,6 @@ class Node(Task):
         return dict.fromkeys(self.outputs)
 
 
-def two(edge, outputs=("data", "labels"), inputs=("data",)):
-    """Return a DAG of tasks a and b with one edge."""
-    return DAG({"a": Node(outputs=outputs), "b": Node(inputs=inputs)}, [edge])
-
-
 def message(edges, tasks=None):
     """Return the GraphError's message that a DAG with these edges gives."""
     if tasks is None:
@@ -36,18 +31,11 @@ def message(edges, tasks=None):
 
 
 @pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        *(([name], f"task name {name!r}: expected a non-empty string") for name in ("", 1, None)),
-        *(([name], f"task name {name!r}: expected a non-empty string") for name in (("a",), b"a")),
-        *(
-            ([name], f"task name {name!r}: expected printable characters, without '->'")
-            for name in ("->", "a->b", "->a", "a->", "a\n", "a\x1b[31m", "a\x85b", "a\u202e")
-        ),
-    ],
+    "name", ["", 1, None, ("a",), "->", "a->b", "->a", "a->", "a\n", "a\x1b[31m", "a\u202e"]
 )
-def test_dag_refuses_wrong_names(names, expected):
-    assert expected in message([], dict.fromkeys(names, Node()))
+def test_dag_refuses_wrong_names(name):
+    wanted = "printable characters, without '->'" if name and str(name) == name else "a non-empty"
+    assert f"task name {name!r}: expected {wanted}" in message([], {name: Node()})
 
 
 @pytest.mark.parametrize("name", [" ", "a b", "a-b", "a>b", "ü", "a.b/c", "中"])
@@ -58,7 +46,8 @@ def test_any_other_name_is_a_name(name):
 
 @pytest.mark.parametrize("edge", [("a", "b"), ["a", "b"], ("a", "b", None)])
 def test_an_edge_without_fields_carries_what_the_names_share(edge):
-    dag = two(edge, outputs=["z", "x", "y"], inputs=["y", "x", "w"])
+    tasks = {"a": Node(outputs=["z", "x", "y"]), "b": Node(inputs=["y", "x", "w"])}
+    dag = DAG(tasks, [edge])
     assert dag.edge_fields == {("a", "b"): ["x", "y"]}
 
 

@@ -132,20 +132,20 @@ def test_rules_that_do_something_else_now_are_refused(journal):
     with pytest.raises(JournalError, match=r"rules: .*in the journal"):
         program(rules=[merge]).resume(journal)
 
-    @rule(all_succeeded("look"), name="merge")
     def elsewhere(graph):
         graph.add_task("merge", merges, after=graph.tasks("look"))
 
-    with pytest.raises(JournalError, match="task 'merge': after"):
-        program(rules=[elsewhere, branch]).resume(journal)
-
-    @rule(all_succeeded("look"), name="merge")
     def other(graph):
         graph.add_task("another", last, [(graph.tasks("look")[0], [])])
 
     never = Rule(lambda graph: False, lambda graph: None, "branch")
-    with pytest.raises(JournalError, match=r"no rule .* finished before: 'm"):
-        program(rules=[other, never]).resume(journal)
+    for then, behind, says in (
+        (elsewhere, branch, "task 'merge': after"),
+        (other, never, "no rule .* finished before: 'm"),
+    ):
+        rules = [Rule(all_succeeded("look"), then, "merge"), behind]
+        with pytest.raises(JournalError, match=says):
+            program(rules).resume(journal)
 
 
 def test_bound_values_of_tasks_that_rules_add_are_compared(tmp_path):

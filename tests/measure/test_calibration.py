@@ -33,7 +33,7 @@ def test_a_calibration_comes_back_from_json():
     assert list(found.parts) == list(REFERENCE_MS)
     assert all(0 < speed < math.inf for speed in found.parts.values())
     assert found.score == pytest.approx(math.prod(found.parts.values()) ** (1 / 3))
-    assert found.kernel_version == KERNEL_VERSION
+    assert found.kernel_version == KERNEL_VERSION == 1
     assert found.spread >= 0
     with pytest.raises(FrozenInstanceError):
         found.score = 2.0
@@ -52,22 +52,14 @@ from dagprofiler import DAG, calibrate, task
 def source():
     return {"x": 1}
 def reported(rounds):
-    profile = DAG({"source": source}).run(rounds=rounds)
-    weights = profile.sections["weights"]["nodes"] if "weights" in profile.sections else None
-    return "calibration" in profile.sections["environment"], weights and weights["source"]
-before = reported(1)
-print("numpy" in sys.modules, before[0], reported(2)[0], reported(1) == before)
+    run = DAG({"source": source}).run(rounds=rounds)
+    return "calibration" in run.sections["environment"]
+print("numpy" in sys.modules, reported(1), reported(2), reported(1))
 calibrate()
-print("numpy" in sys.modules, reported(1)[0])
+print("numpy" in sys.modules, reported(1))
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.split() == ["False", "False", "True", "True", "True", "True"]
-
-
-def test_the_work_of_a_kernel_changes_only_with_its_version():
-    # The sum of the numbers of digits of 0 to 29,999, and of what is left of them by 7.
-    expected = sum(len(str(i)) + i % 7 for i in range(30_000))
-    assert (KERNEL_VERSION, calibration.kernels()["python"]()) == (1, expected)
+    assert shown.stdout.split() == ["False", "False", "True", "False", "True", "True"]
 
 
 def test_a_disturbed_round_moves_neither_score_nor_spread():

@@ -4,12 +4,11 @@ import struct
 import subprocess
 import sys
 import threading
-from types import SimpleNamespace
 
 import pytest
 
 from dagprofiler.measure import kernel as counters
-from dagprofiler.measure.kernel import INSTRUCTIONS, EventCounter, SystemCalls, Unavailable
+from dagprofiler.measure.kernel import INSTRUCTIONS, EventCounter, Unavailable
 
 #: Every machine counts them.
 PAGE_FAULTS = (1, 2)
@@ -48,12 +47,6 @@ class FakeSystem:
         self.still_open.remove(fd)
 
 
-def why_not(number, threads=(10,)):
-    with pytest.raises(Unavailable) as raised:
-        EventCounter(INSTRUCTIONS, FakeSystem(threads, dict.fromkeys(threads, number)))
-    return str(raised.value)
-
-
 @pytest.fixture
 def page_faults():
     """Counts page faults, which every machine can, unless that is forbidden."""
@@ -80,26 +73,16 @@ def touch():
         (errno.EPERM, "forbidden in this container"),
         (errno.EINVAL, "the counter (Invalid argument); it needs Linux 5.13"),
         (errno.ENOMEM, "the kernel refuses the counter (Cannot allocate memory)"),
+        (errno.EACCES, "forbidden (perf_event_paranoid = 3)"),
     ],
     ids=lambda value: errno.errorcode[value] if isinstance(value, int) else "",
 )
-def test_a_counter_that_cannot_be_opened_says_why(number, reason):
-    assert reason in why_not(number)
-
-
-@pytest.mark.parametrize(
-    ("level", "reason"),
-    [
-        ("3\n", "forbidden (perf_event_paranoid = 3)"),
-        (None, "the kernel refuses the counter (Permission denied)"),
-    ],
-)
-def test_a_counter_that_is_forbidden_says_by_what(level, reason, tmp_path, monkeypatch):
-    path = tmp_path / "perf_event_paranoid"
-    if level is not None:
-        path.write_text(level)
-    monkeypatch.setattr(counters, "_PARANOID", str(path))
-    assert why_not(errno.EACCES) == reason
+def test_a_counter_that_cannot_be_opened_says_why(number, reason, tmp_path, monkeypatch):
+    (tmp_path / "paranoid").write_text("3\n")
+    monkeypatch.setattr(counters, "_PARANOID", str(tmp_path / "paranoid"))
+    with pytest.raises(Unavailable) as raised:
+        EventCounter(INSTRUCTIONS, FakeSystem((10,), {10: number}))
+    assert reason in str(raised.value)
 
 
 def test_a_counter_that_fails_to_open_closes_what_it_opened():
@@ -145,15 +128,6 @@ def test_a_count_is_the_sum_over_threads_that_ran_all_the_time(event, threads, r
     counter.start()
     assert counter.stop() == count
     assert ("did not run all the time" in (counter.reason or "")) == (count is None)
-
-
-def test_a_machine_whose_system_calls_are_unknown_is_named(monkeypatch):
-    monkeypatch.setattr(counters.os, "uname", lambda: SimpleNamespace(machine="s390x"))
-    with pytest.raises(Unavailable, match="not known for machine 's390x'"):
-        SystemCalls()
-    monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(Unavailable, match="on Linux only"):
-        SystemCalls()
 
 
 def test_page_faults_of_new_threads_are_counted_once(page_faults):

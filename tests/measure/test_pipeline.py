@@ -46,14 +46,12 @@ class Add(Task):
     inputs = ["x", "y"]
     outputs = ["sum", "first"]
 
-    def __init__(self, clock, returned=None, error=None):
+    def __init__(self, clock, returned=None):
         super().__init__()
-        self.clock, self.returned, self.error = clock, returned, error
+        self.clock, self.returned = clock, returned
 
     def compute(self, x, y, cfg):
         self.clock.now += COMPUTE
-        if self.error is not None:
-            raise self.error
         return {"sum": x + y, "first": cfg.N} if self.returned is None else self.returned
 
 
@@ -62,36 +60,6 @@ def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(pipeline, "perf_counter", clock)
     return clock
-
-
-def record_of(task, *values, fields=("x", "y"), frames=None):
-    """Return what came of a task to which values came."""
-    of_task = contract_of(task, Parameters.of(task.compute), Slow(task.clock))
-    work = Work("add", task, of_task, fields, [of_task.decode] * len(fields), keep=False)
-    frames = list(map(pickle.dumps, values)) if frames is None else frames
-    record = Record(*perform(work, frames, Config(N=7)))
-    task.clock.now = START
-    return record
-
-
-def moments(record):
-    """Return the readings of the clock, from the first on."""
-    return tuple(None if moment is None else moment - START for moment in record.times)
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)])
-def test_what_ends_the_program_stays_what_it_is(clock, error):
-    class Ends(Slow):
-        def dumps(self, obj):
-            raise error
-
-        loads = dumps
-
-    assert record_of(Add(clock, error=error), 2, 3).error is error
-    task = Add(clock)
-    task.serializer = Ends(clock)
-    assert record_of(task, 2, 3).error is error
-    assert record_of(task, fields=[]).error is not error
 
 
 DECODED, COMPUTED, ENCODED = (0, 2, *[None] * 4), (0, 2, 2, 12, None, None), (0, 2, 2, 12, 12, 212)
@@ -109,7 +77,11 @@ DECODED, COMPUTED, ENCODED = (0, 2, *[None] * 4), (0, 2, 2, 12, None, None), (0,
     ],
 )
 def test_an_error_ends_its_phase_and_names_the_task(clock, returned, frames, told, times):
-    record = record_of(Add(clock, returned), 2, 3, frames=frames)
+    task = Add(clock, returned)
+    contract = contract_of(task, Parameters.of(task.compute), Slow(clock))
+    work = Work("add", task, contract, ("x", "y"), [contract.decode] * 2, keep=False)
+    record = Record(*perform(work, frames or [pickle.dumps(2), pickle.dumps(3)], Config(N=7)))
     assert isinstance(record.error, OutputError if "compute" in told else SerializationError)
     assert re.search(f"task 'add': .*{told}", str(record.error))
-    assert moments(record) == times
+    moments = (None if moment is None else moment - START for moment in record.times)
+    assert tuple(moments) == times

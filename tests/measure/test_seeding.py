@@ -112,14 +112,6 @@ def test_a_run_without_a_seed_leaves_the_generators():
     assert states() == after
 
 
-def test_outside_a_seeded_run_every_generator_is_new():
-    independent("a").run(seed=42)
-    first, second = rng(), rng()
-    assert isinstance(first, np.random.Generator)
-    assert first is not second
-    assert first.integers(2**62) != second.integers(2**62)
-
-
 def test_a_task_that_runs_a_dag_goes_on_in_its_own_stream():
     def draws(dag):
         first = rng().random(), np.random.randn(), random.random()

@@ -50,20 +50,24 @@ def test_forms_without_noise_carry_sixteen_times_beyond(shape):
     assert compute(predicted, "sink") == 1.0
 
 
+def noisy(cost, sizes, share, chance):
+    """Return profiles of a task whose times vary by this share of them."""
+    return [
+        profile_of(
+            {"work": cost(n)},
+            rounds=(1 + share * chance.standard_normal(5)).tolist(),
+            config={"N": n},
+        )
+        for n in sizes
+    ]
+
+
 def test_forms_with_noise_carry_and_their_intervals_hold_the_truth():
     chance = np.random.default_rng(1)
     errors, held = {4: [], 16: []}, []
     for _ in range(5):
         for cost in SHAPES.values():
-            noisy = [
-                profile_of(
-                    {"work": cost(n)},
-                    rounds=(1 + 0.05 * chance.standard_normal(5)).tolist(),
-                    config={"N": n},
-                )
-                for n in SIZES
-            ]
-            models = fit(noisy)
+            models = fit(noisy(cost, SIZES, 0.05, chance))
             for times, found in errors.items():
                 n = times * SIZES[-1]
                 predicted = models.predict({"N": n})
@@ -81,7 +85,6 @@ def test_forms_with_noise_carry_and_their_intervals_hold_the_truth():
     [
         (lambda n: min(50.0, n / 100), "saturates from", 64_000, 50),
         # A cache that is too small from 4000 on.
-        (lambda n: n / 100 if n < 4000 else n / 40, "changes between 2000 and 4000", 64_000, 1600),
         (lambda n: n / 100 if n < 8000 else n / 40, "changes between 4000 and 8000", 64_000, 1600),
         (lambda n: [9, 2, 7, 1, 8, 3][SIZES.index(n)], "no form", 64_000, None),
         (lambda n: [0, 0, 0, 0, 0, 5][SIZES.index(n)], "no form", 64_000, None),
@@ -97,7 +100,7 @@ def test_changes_within_the_range_are_found_and_said(cost, words, at, expected):
 
 
 @pytest.mark.parametrize(("count", "doubtful"), [(3, True), (6, False)])
-def test_few_sizes_that_leave_the_form_open_are_a_doubt_far_beyond_them(count, doubtful):
+def test_few_sizes_leave_the_form_open_far_beyond_them(count, doubtful):
     runs = runs_of(lambda n: 1 + 1e-3 * n, SIZES[:count])
     reasons = fit(runs).predict({"N": 64_000}).sections["prediction"]["reasons"]
     assert any("work, compute()" in r and "other forms" in r for r in reasons) == doubtful
@@ -116,14 +119,6 @@ def test_a_form_is_certain_if_no_simpler_one_fits_as_well(ms, doubt):
     runs = runs_of(dict(zip(SIZES, ms)).get, SIZES[: len(ms)], rounds=(0.9, 1.0, 1.1))
     shown = re.search(r"work +compute\(\) .* ms +[\d.]+%(.*)", str(fit(runs)))
     assert shown[1] == doubt
-
-
-def test_constants_are_one_line():
-    models = fit(runs_of(lambda n: 5.0))
-    assert {(m.of, m.formula) for m in models.models if m.unit == "ms"} >= {("work", "5")}
-    *rows, last = str(models).splitlines()
-    assert not any(" ms " in row for row in rows)
-    assert last == "4 quantities are constant"
 
 
 POINTS = [(n, 4) for n in SIZES[:4]] + [(1000, m) for m in (8, 16, 32)]
@@ -157,32 +152,21 @@ def test_parameters_that_vary_together_are_one_axis():
         models.predict({"N": 16_000, "N_UE": 1000})
     with pytest.raises(ValidationError, match="value of 'N_UE'"):
         models.predict({"N": 16_000})
-
-
-def test_two_parameters_that_vary_together_by_no_rule_are_a_doubt():
-    values = [17, 3, 96, 41]
-    models = fit(tied(*({"N": n, "seed": seed} for n, seed in zip(SIZES, values))))
-    predicted = models.predict({"N": 16_000, "seed": 5})
+    # By no rule they are a doubt.
+    seeded = fit(tied(*({"N": n, "seed": seed} for n, seed in zip(SIZES, [17, 3, 96, 41]))))
+    predicted = seeded.predict({"N": 16_000, "seed": 5})
     assert compute(predicted, "w") == pytest.approx(1600, rel=0.02)
     assert any("seed varied with N" in r for r in predicted.sections["prediction"]["reasons"])
 
 
 @pytest.mark.parametrize("level", [300, 1500, 10_000])
-def test_a_cost_that_saturates_smoothly_is_predicted_by_its_level(level):
+def test_a_cost_that_saturates_is_predicted_by_its_level(level):
     chance, sizes = np.random.default_rng(level), [64 * 2**k for k in range(11)]
 
     def cost(n):
         return 5e3 * (1 - np.exp(-n / level))
 
-    runs = [
-        profile_of(
-            {"work": cost(n)},
-            rounds=(1 + 0.02 * chance.standard_normal(5)).tolist(),
-            config={"N": n},
-        )
-        for n in sizes
-    ]
-    predicted = fit(runs).predict({"N": 4 * sizes[-1]})
+    predicted = fit(noisy(cost, sizes, 0.02, chance)).predict({"N": 4 * sizes[-1]})
     assert compute(predicted) == pytest.approx(5e3, rel=0.05)
     low, high = predicted.sections["prediction"]["intervals_ms"]["work"]
     assert low < 5e3 < high < 6e3
@@ -191,14 +175,11 @@ def test_a_cost_that_saturates_smoothly_is_predicted_by_its_level(level):
 
 def test_bytes_that_fit_no_form_exactly_are_a_doubt():
     runs = runs_of(lambda n: 1.0, wire=lambda n: 8 * n * (1 + n // 1000 % 3 / 100))
-    predicted = fit(runs).predict({"N": 64_000})
-    assert any(
-        "outputs of work" in r and "not exact" in r
-        for r in predicted.sections["prediction"]["reasons"]
-    )
+    reasons = fit(runs).predict({"N": 64_000}).sections["prediction"]["reasons"]
+    assert any("outputs of work" in reason and "not exact" in reason for reason in reasons)
 
 
-def test_what_a_sparse_design_leaves_open_is_said_with_the_missing_point():
+def test_what_a_sparse_design_leaves_open_is_named():
     models = fit(two(lambda n, m: n * m, POINTS))
     assert "N=8000, M=32" in " ".join(models.reasons)
     assert f"not certain: {models.reasons[0]}" in str(models)
@@ -278,25 +259,22 @@ def test_what_a_run_that_failed_lacks_is_known_from_the_others():
     assert any("failed" in reason for reason in models.reasons)
 
 
-def growing(n, pairs):
-    count = n // 1000
-    maps = [f"map_{i + 5:02}" for i in range(count)]
-    edges = [("split", name) for name in maps] + [*pairs(maps)]
+def growing(n):
+    maps = [f"map_{i:02}" for i in range(n // 1000)]
+    edges = [("split", name) for name in maps]
     return profile_of({"split": 1, **dict.fromkeys(maps, 2)}, edges, config={"N": n})
 
 
 def test_a_graph_is_that_of_equal_neighbours_or_refused():
-    runs = [growing(n, lambda _: []) for n in SIZES[:4]]
+    runs = [growing(n) for n in SIZES[:4]]
     with pytest.raises(ValidationError, match=r"N=20000 .*9 and 5 tasks.*measure"):
         fit(runs).predict({"N": 20_000})
-    predicted = fit([*runs, growing(8500, lambda _: [])]).predict({"N": 20_000})
+    predicted = fit([*runs, growing(8500)]).predict({"N": 20_000})
     assert predicted.dag_structure["nodes"] == runs[-1].dag_structure["nodes"]
-    assert any(
-        "different graphs" in reason for reason in predicted.sections["prediction"]["reasons"]
-    )
+    assert "different graphs" in str(predicted.sections["prediction"]["reasons"])
 
 
-def test_a_prediction_is_marked_is_read_and_is_simulated_with_an_interval():
+def test_a_prediction_is_marked_and_simulated_with_an_interval():
     models = fit(runs_of(SHAPES["linear"]))
     words = ("N from 1,000 to 32,000", "3 + 0.001 N", "163 + 8 N", "0.0%")
     assert all(word in str(models) for word in words)
@@ -359,7 +337,7 @@ def test_models_of_real_runs_have_estimates_and_instructions():
         ([], "N", ["'N'"]),
     ],
 )
-def test_what_cannot_be_fitted_or_predicted_is_refused_by_name(configs, config, words):
+def test_fit_and_predict_refuse_wrong_parameters(configs, config, words):
     runs = [profile_of({"a": 1}, config=config) for config in configs]
     with pytest.raises(ValidationError) as caught:
         fit(runs or runs_of(SHAPES["linear"])).predict(config)

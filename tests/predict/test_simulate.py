@@ -26,6 +26,13 @@ def chain(count, ms=1):
     return dict.fromkeys(names, ms), [*zip(names, names[1:])]
 
 
+def timeline(columns=(), rows=(), pids=(1,)):
+    """Return the section of a run by workers with these processes."""
+    workers = [{"host": "here", "pid": pid} for pid in pids]
+    columns = ["task", "round", "worker", *columns]
+    return {"timeline": {"columns": columns, "workers": workers, "records": [*rows]}}
+
+
 @pytest.mark.parametrize(
     ("times", "edges", "options", "makespan_ms"),
     [
@@ -97,14 +104,11 @@ def test_no_simulation_beats_the_bounds_of_list_scheduling(data):
     assert all(rows[a][end] <= rows[b][start] + 1e-6 for a, b in edges)
 
 
-def test_times_that_were_taken_beside_others_contain_contention_already():
+def test_times_taken_beside_others_contain_contention_already():
     spans = {"a": (0.0, 10.0), "b": (5.0, 15.0), "c": (20.0, 30.0)}
-    timeline = {
-        "columns": ["task", "round", "worker", "ready_ms", *("compute_start_ms", "compute_end_ms")],
-        "workers": [{"host": "here", "pid": pid} for pid in (1, 2)],
-        "records": [[name, 0, int(name == "b"), 0.0, *span] for name, span in spans.items()],
-    }
-    measured = profile_of(dict.fromkeys(spans, 10.0), sections={"timeline": timeline})
+    columns = "ready_ms", "compute_start_ms", "compute_end_ms"
+    rows = [[name, 0, int(name == "b"), 0.0, *span] for name, span in spans.items()]
+    measured = profile_of(dict.fromkeys(spans, 10.0), sections=timeline(columns, rows, (1, 2)))
     found = simulate(measured, workers=1, engine=engine(contention=(1.0, 2.0)))
     assert found.makespan_ms == pytest.approx(10 / 1.5 + 10 / 1.5 + 10)
     # So do those that were taken while other cores were kept busy.
@@ -115,14 +119,8 @@ def test_times_that_were_taken_beside_others_contain_contention_already():
 
 
 def machine(cores, blas_threads=1, *, workers=1):
-    return {
-        "environment": {"cores_usable": cores, "blas_threads": blas_threads},
-        "timeline": {
-            "columns": ["task", "round", "worker"],
-            "workers": [{"host": "here", "pid": pid} for pid in range(workers)],
-            "records": [],
-        },
-    }
+    environment = {"cores_usable": cores, "blas_threads": blas_threads}
+    return {"environment": environment, **timeline(pids=range(workers))}
 
 
 def test_workers_share_the_cores_of_the_profiles_machine():
@@ -136,8 +134,6 @@ def test_workers_share_the_cores_of_the_profiles_machine():
     # Beside each other they may take longer, which was not measured.
     low, high = four.interval_ms
     assert (low, high) == pytest.approx((20, 40))
-    with pytest.raises(ValidationError, match="cores"):
-        simulate(source, workers=4, cores=0)
 
 
 def test_blas_threads_that_take_other_cores_are_a_reason():
@@ -165,13 +161,15 @@ def test_blas_threads_that_take_other_cores_are_a_reason():
         (machine(2, 2, workers=2), "2 workers on 2 cores, with 2 threads of BLAS each; set OPEN"),
     ],
 )
-def test_waits_of_the_profile_are_blamed_on_what_took_the_cores(sections, why):
+def test_waits_are_blamed_on_what_took_the_cores(sections, why):
     source = profile_of(*FORK, rounds=[1.0], delay=0.3, sections=sections)
     [reason] = (reason for reason in simulate(source).reasons if "30% of their time" in reason)
     assert why in reason
+    quiet = profile_of(*FORK, rounds=[1.0], delay=0.01, sections=sections)
+    assert not any("of their time" in reason for reason in simulate(quiet).reasons)
 
 
-def test_the_work_is_that_of_the_median_round_and_not_the_sum_of_medians():
+def test_the_work_is_that_of_the_median_round():
     measured = profile_of({"a": 10, "b": 10, "c": 10}, rounds=[1.0] * 3)
     for i, columns in enumerate(measured.sections["samples"]["tasks"].values()):
         columns["wall_ms"][i] *= 2
@@ -191,27 +189,18 @@ def test_several_numbers_of_workers_make_a_curve():
 
 
 def test_a_task_takes_time_between_its_phases():
-    columns = ["task", "round", "worker", *MOMENTS]
     # The meters are read before and after compute(), and then the inputs of t1 are freed: 3 ms.
     rows = [["t0", 0, 0, 0.0, 0.0, 0.0, 0.5, 10.5, 11.5, 11.5]]
     for k, ms in enumerate([3, 3, 9]):
         rows.append(["t1", k, 0, 0.0, 0.0, 0.0, 0.5, 10.5, 11.5 + ms, 11.5 + ms])
-    timeline = {"columns": columns, "workers": [{"host": "here", "pid": 1}], "records": rows}
-    found = simulate(profile_of(*chain(2, 10), sections={"timeline": timeline}), workers=1)
+    found = simulate(profile_of(*chain(2, 10), sections=timeline(MOMENTS, rows)), workers=1)
     assert found.makespan_ms == pytest.approx(23)
     row = found.profile.timeline.rows()[1]
     assert (row.compute_start_ms, row.compute_end_ms, row.serialize_start_ms) == (10, 20, 23)
-
-
-def test_moments_that_other_programs_do_not_record_add_no_time():
-    columns = ["task", "round", "worker", "ready_ms", "compute_start_ms", "compute_end_ms"]
+    # Moments that other programs do not record add no time.
+    columns = "ready_ms", "compute_start_ms", "compute_end_ms", "serialize_start_ms"
     rows = [["t0", 0, 0, 0, 0, 10, 10], ["t1", 0, 0, 10, 10, 20, 20]]
-    timeline = {
-        "columns": [*columns, "serialize_start_ms"],
-        "workers": [{"host": "here", "pid": 1}],
-        "records": rows,
-    }
-    profile = profile_of(*chain(2, 10), sections={"timeline": timeline})
+    profile = profile_of(*chain(2, 10), sections=timeline(columns, rows))
     assert simulate(profile, workers=1).makespan_ms == pytest.approx(20)
 
 
@@ -238,7 +227,7 @@ def test_tasks_that_wait_need_no_core_and_no_lock():
         ({}, 20, False),
     ],
 )
-def test_threads_wait_for_each_other_by_the_measured_shares_of_the_lock(gil, makespan_ms, known):
+def test_threads_wait_by_the_measured_shares_of_the_lock(gil, makespan_ms, known):
     measured = profile_of({"a": 10, "b": 10}, rounds=[1.0] * 3)
     for name, share in gil.items():
         measured.sections["samples"]["tasks"][name]["gil_ms"] = [10 * share] * 3
@@ -272,13 +261,7 @@ def test_the_interval_widens_with_the_samples_and_needs_three_rounds():
     assert (high - low) / 2 == pytest.approx(4.30 * (1 + 1 / 3) ** 0.5 * 8.165, rel=0.2)
 
 
-def test_a_profile_of_a_busy_machine_is_not_trusted():
-    busy, quiet = (profile_of(*FORK, rounds=[1.0], delay=share) for share in (0.3, 0.01))
-    assert any("30% of their time" in reason for reason in simulate(busy).reasons)
-    assert not any("of their time" in reason for reason in simulate(quiet).reasons)
-
-
-def test_classes_are_ranked_by_what_all_gains_if_they_are_twice_as_fast():
+def test_classes_are_ranked_by_what_their_double_speed_gains():
     source = profile_of({"a": 4, "b_1": 4, "b_2": 2, "c": 0.1}, [("a", "b_1"), ("a", "b_2")])
     found = simulate(source, workers=2)
     assert found.makespan_ms == pytest.approx(8)
@@ -300,20 +283,17 @@ def test_earlier_errors_and_another_allocator_widen_the_interval(figures, ends):
     assert simulate(source, engine=engine(**figures)).interval_ms == pytest.approx(ends)
 
 
-@pytest.mark.parametrize(("processes", "makespan_ms"), [([5, 5], 10), ([5, 6], 20), ([], 20)])
-def test_rounds_on_as_many_threads_contain_the_waits_for_the_interpreters_lock(
-    processes, makespan_ms
-):
-    workers = [{"host": "here", "pid": pid} for pid in processes] or [{}, {}]
-    timeline = {"columns": ["task", "round", "worker"], "workers": workers, "records": []}
-    measured = profile_of({"a": 10, "b": 10}, rounds=[1.0] * 3, sections={"timeline": timeline})
+@pytest.mark.parametrize(("processes", "makespan_ms"), [([5, 5], 10), ([5, 6], 20)])
+def test_rounds_on_threads_contain_the_waits_for_the_lock(processes, makespan_ms):
+    sections = timeline(pids=processes)
+    measured = profile_of({"a": 10, "b": 10}, rounds=[1.0] * 3, sections=sections)
     found = simulate(measured, engine=engine(shares_memory=True))
     assert found.makespan_ms == pytest.approx(makespan_ms)
     assert any("lock" in reason for reason in found.reasons) == (makespan_ms == 20)
     assert simulate(measured, workers=4, engine=engine(shares_memory=True)).makespan_ms >= 20
 
 
-def test_a_predicted_profile_is_read_as_any_other_and_never_passes_for_a_measured_one():
+def test_a_predicted_profile_never_passes_for_a_measured_one():
     costs = engine(latency_ms=1.0)
     found = simulate(profile_of(*FORK, rounds=[1.0, 1.0, 1.0]), engine=costs)
     predicted = found.profile
@@ -355,29 +335,21 @@ def test_reasons_for_distrust_are_named(given_engine, reason):
     [
         ({"workers": 0}, ["workers", "0"]),
         ({"workers": []}, ["workers", "[]"]),
-        ({"workers": [1, True]}, ["workers", "True"]),
+        ({"workers": 2, "cores": 0}, ["cores", "0"]),
         ({"workers": 2, "speeds": {"a": 1}}, ["workers", "speeds"]),
         ({"speeds": {"x": 0}}, ["'x'", "0"]),
-        ({"speeds": {1: 1}}, ["speeds", "1", "string"]),
         ({"speeds": {}}, ["speeds", "{}"]),
-        ({"faster": ["a"]}, ["faster", "['a']"]),
         ({"engine": {"workers": 2}}, ["engine", "{'workers': 2}"]),
         ({"bandwidth": 5}, ["bandwidth", "schedule"]),
+        ({"faster": ["a"]}, ["faster", "['a']"]),
         ({"faster": {"q": 2}}, ["faster", "'q'"]),
         ({"faster": {"a": 0}}, ["faster", "'a'"]),
-        ({"faster": {3: 2}}, ["faster", "3", "string"]),
         ({"schedule": {"x": ["a", "b", "k"]}}, ["'x'", "'k'"]),
         ({"schedule": {"x": ["a", "b"]}}, ["'c'"]),
         ({"schedule": {"x": ["a", "b", "c"], "y": ["a"]}}, ["'a'", "'x'", "'y'"]),
         ({"schedule": {"x": ["b", "a", "c"]}}, ["'a' -> 'b'", "forever"]),
         ({"schedule": {"x": "abc"}}, ["'x'", "names of tasks", "'abc'"]),
-        ({"schedule": {"x": None}}, ["'x'", "names of tasks", "None"]),
         ({"schedule": ["a"]}, ["schedule"]),
-        ({"schedule": {1: ["a", "b", "c"]}}, ["schedule", "1", "string"]),
-        (
-            {"schedule": {"x": [], "slow": ["a", "b", "c"]}, "speeds": {"slo": 1}},
-            ["speed", "'x'", "slo"],
-        ),
         ({"schedule": {"x": [], "y": ["a", "b", "c"]}, "speeds": {"y": 1}}, ["speed", "'x'"]),
         ({"schedule": {"x": ["a", "b", "c"]}, "priorities": {"a": 1}}, ["priorities"]),
     ],
@@ -386,13 +358,6 @@ def test_what_cannot_be_simulated_is_refused_by_name(options, words):
     with pytest.raises(ValidationError) as caught:
         simulate(profile_of(*FORK, wire=1), **options)
     assert all(word in str(caught.value) for word in words)
-
-
-def test_orders_of_two_nodes_that_wait_for_each_other_are_refused():
-    crossed = profile_of({"a": 1, "b": 1, "c": 1, "d": 1}, [("a", "b"), ("c", "d")])
-    with pytest.raises(ValidationError, match="forever") as caught:
-        simulate(crossed, schedule={"x": ["d", "a"], "y": ["b", "c"]})
-    assert all(f"'{name}'" in str(caught.value) for name in "abcd")
 
 
 def test_a_task_without_a_time_and_an_unknown_field_of_an_engine_are_refused():

@@ -1,5 +1,4 @@
 import re
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -84,7 +83,7 @@ def map_reduce(files):
     [["x" * n for n in range(25)], [], ("a", "bb"), [b"a", b"b" * 1000], np.array(["a", "bb"])],
     ids=lambda items: f"{type(items).__name__} of {len(items)}",
 )
-def test_a_map_over_items_in_order_and_its_merge_take_three_lines(items):
+def test_a_map_over_items_and_its_merge_take_three_lines(items):
     profile = map_reduce(items).run()
     assert profile.final_outputs == {"total": [len(item) for item in items]}
     mapped = [f"process[{i}]" for i in range(len(items))]
@@ -110,7 +109,7 @@ def weigh(file, n):
     return {"n": n * len(file)}
 
 
-def test_a_map_and_its_merge_wait_for_all_that_edges_to_them_come_from():
+def test_maps_and_merges_wait_for_the_sources_of_their_edges():
     @rule(after("first"))
     def add_factor(graph):
         graph.add_task("factor", Number(10))
@@ -199,38 +198,6 @@ def test_two_maps_over_one_list_have_their_items_apart():
     assert dag.run().final_outputs == {"total": [1, 2, 1, 2]}
 
 
-def test_a_body_that_is_refused_leaves_no_names_of_items():
-    def refused(graph):
-        graph.map("few", "n", double, "p")
-        graph.map("many", "files", process, "q")
-        graph.add_task("lacks a number", double)
-
-    dag = DAG(
-        {"few": Number([7]), "many": finds.bind(files=["a", "bb", "ccc"])},
-        rules=[Rule(after("few", "many"), refused), map_over("many", "files", process, name="r")],
-    )
-    profile = failure(dag, on_error="finish").profile
-    carried = {edge.target: edge.data_fields for edge in profile.metrics.edge_metrics}
-    assert carried == {f"r[{i}]": [f"files[{i}]"] for i in range(3)}
-
-
-def test_a_predicate_is_asked_again_when_its_facts_changed():
-    asked = Counter()
-
-    def counting(name, when):
-        return Rule(lambda graph: asked.update([name]) or when(graph), lambda g: None, name)
-
-    predicates = {
-        "one": after("t50"),
-        "there": count("many", 100),
-        "each": lambda g: g.count_ended("many") >= 100,
-        "two": lambda g: g["last"].ended and g["t99"].ended,
-    }
-    tasks = {f"t{i}": Number(i, ["many"]) for i in range(100)}
-    DAG({**tasks, "last": Number()}, rules=[counting(*one) for one in predicates.items()]).run()
-    assert asked == {"one": 2, "there": 1, "each": 101, "two": 3}
-
-
 def test_views_show_names_tags_states_and_outputs():
     seen = []
 
@@ -286,6 +253,13 @@ def adding(*steps):
     return body
 
 
+class Listing(Number):
+    adds = ["process"]
+
+    def grow(self, graph):
+        graph.map("list", "n", process, "process", tags=["process"])
+
+
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
@@ -293,6 +267,8 @@ def adding(*steps):
         ([("add_task", "new", double)], "task 'new' exists already"),
         ([("add_task", "x->y", double)], "task name 'x->y': expected printable characters"),
         ([("add_task", "x", 3)], "task 'x': expected a Task or a class of them, got 3"),
+        ([("add_task", "list", Listing())], "declare adds=['process']"),
+        ([("add_task", "x", double), ("add_task", "y", double)], "2 problems:"),
         ([("add_edge", "new", "z")], "edge 'new' -> 'z': the target must be a task that the same"),
         ([("add_edge", "nn", "new")], "edge 'nn' -> 'new': there is no task 'nn'"),
         ([("add_edge", "a", "new")], "edge 'a' -> 'new' is given twice"),
@@ -320,24 +296,7 @@ def test_a_body_is_refused_with_names(steps, message):
     assert message in body_fails(adding(*steps))
 
 
-def test_all_problems_of_new_tasks_are_told():
-    class Wrong(Number):
-        @staticmethod
-        def estimate_instructions(cfg):
-            raise ValueError("no")
-
-    def body(graph):
-        graph.add_task("x", double)
-        graph.add_task("y", Wrong())
-
-    message = body_fails(body)
-    assert "2 problems:" in message
-    assert "estimate_instructions failed" in message
-    message = body_fails(lambda g: g.add_task("list", Listing()))
-    assert message == "tag 'process' is not one that the rule may add: declare adds=['process']"
-
-
-def test_a_predicate_that_raises_ends_the_run_as_a_failing_task_does():
+def test_a_predicate_that_raises_fails_the_run_like_a_task():
     def broken(graph):
         return graph["a"].ended and 1 / 0
 
@@ -413,13 +372,6 @@ def test_merges_go_on_when_rules_before_them_wait_in_vain():
 def test_a_wrong_argument_of_a_rule_is_refused(make, message):
     with pytest.raises(DeclarationError, match=message):
         make()
-
-
-class Listing(Number):
-    adds = ["process"]
-
-    def grow(self, graph):
-        graph.map("list", "n", process, "process", tags=["process"])
 
 
 def test_a_task_may_add_a_graph_behind_itself():

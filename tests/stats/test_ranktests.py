@@ -20,7 +20,6 @@ from dagprofiler.stats.ranktests import (
     holm,
     rounds_needed,
     verdicts,
-    without_speed,
 )
 
 SAMPLES = st.lists(st.floats(0.001, 1000.0), min_size=1, max_size=40)
@@ -100,17 +99,9 @@ def test_normal_approximations_continue_the_exact_distributions(
 def test_the_p_value_is_that_of_scipy(compare, gate, p):
     assert compare(A, B, gate).p == pytest.approx(p, abs=1e-15)
     assert compare(B, A, gate).p == pytest.approx(p, abs=1e-15)
-
-
-def test_a_comparison_says_what_it_rests_on():
     found = compare_unpaired(A, B)
-    assert found.n == (7, 7)
-    assert not found.paired
-    assert found.ratio == pytest.approx(11.0 / 10.3)
     assert (found.low, found.high) == pytest.approx((9.9 / 9.7, 11.0 / 9.8))
     assert found.coverage == pytest.approx(0.9621212121212122)
-    assert found.smallest_p == 2 / 3432
-    assert found.reason == ""
 
 
 @given(SAMPLES, SAMPLES)
@@ -188,19 +179,8 @@ def test_more_comparisons_need_more_rounds_for_a_verdict(comparisons, paired, ne
         slow = compare([2.0 + k for k in range(n)], [1.0] * n)
         found = verdicts({str(i): slow for i in range(comparisons)})
         assert {one.verdict for one in found.values()} == {SLOWER if n == needed else INCONCLUSIVE}
-
-
-def test_too_few_rounds_cannot_say_and_name_how_many_would_do():
-    one = compare_interleaved(noisy(1, 4, factor=2.0), noisy(2, 4))
-    many = [compare_unpaired(noisy(i, 6, factor=2.0), noisy(-i, 7)) for i in range(100)]
-    for compared, why in (
-        ([one], "rounds of each: 4, and 5 are needed for a verdict on 1 comparison"),
-        ([compare_interleaved([2.0], [1.0])], "rounds of each: 1, and 5 are needed"),
-        (many, "rounds of each: 6, and 8 are needed for a verdict on 100 comparisons"),
-    ):
-        judged = verdicts(dict(enumerate(compared)))[0]
-        assert (judged.verdict, judged.comparable) == (INCONCLUSIVE, False)
-        assert judged.reason.startswith(why)
+        few = f"rounds of each: {n}, and {needed} are needed for a verdict on {comparisons} "
+        assert all(one.reason.startswith(few) == (n < needed) for one in found.values())
 
 
 def test_what_cannot_be_compared_takes_no_power_from_the_rest():
@@ -242,17 +222,6 @@ def under(speeds, seed, factor=1.0, sensitivity=1.0):
     """Return times of a task and of the kernel at these speeds."""
     times = [t * s**sensitivity for t, s in zip(noisy(seed, len(speeds), 0.02, factor), speeds)]
     return times, [t * s for t, s in zip(noisy(seed + 50, len(speeds), 0.01), speeds)]
-
-
-@pytest.mark.parametrize("sensitivity", [0.0, 0.6, 1.0])
-def test_samples_are_freed_of_the_speed_they_depend_on(sensitivity):
-    here, kernel = under(modes(1, 30, 0.5), 1, 1.1, sensitivity)
-    there, other_kernel = under(modes(2, 30, 0.3), 2, 1.0, sensitivity)
-    freed = without_speed((here, there), (kernel, other_kernel))
-    for times in freed:
-        middle = sorted(times)[15]
-        assert all(abs(t / middle - 1) < 0.12 for t in times)
-    assert sorted(freed[0])[15] / sorted(freed[1])[15] == pytest.approx(1.1, rel=0.03)
 
 
 def test_a_tenth_is_found_on_a_core_that_is_slow_half_the_time():

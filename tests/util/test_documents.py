@@ -2,14 +2,13 @@ import enum
 import io
 import json
 import math
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dagprofiler import Config, ProfileError
-from dagprofiler._util.json import jsonable, parse, read, utc_text
+from dagprofiler._util.json import jsonable, parse, read
 
 
 class Colour(enum.IntEnum):
@@ -26,10 +25,6 @@ class Dictable:
 
     def to_dict(self):
         return {"scale": np.float64(0.5), "steps": (1, 2)}
-
-
-def test_the_time_is_utc_with_a_z_and_microseconds():
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", utc_text())
 
 
 @pytest.mark.parametrize(

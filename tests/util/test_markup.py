@@ -112,16 +112,6 @@ def test_a_huge_one_shows_words_alone():
     assert page.words.endswith("<DAG: 50,001 tasks, 0 edges>")
 
 
-def test_a_comparison_is_a_dict_that_shows_what_differs(objects):
-    found = objects["ProfileComparison"]
-    assert isinstance(found, dict)
-    assert found["config_diff"] == {"n": {"self": None, "other": 100_000}}
-    assert " ".join(str(found).split()).count("parameters base new n 100000 None") == 1
-    words = Page(found._repr_html_()).words
-    assert "inconclusive" in words
-    assert words.count("samples from a single process") == 1
-
-
 @pytest.mark.parametrize(
     ("kind", "expected", "markup"),
     [

@@ -58,17 +58,13 @@ def test_broken_plugins_leave_our_formats_usable(install, tmp_path, group, spoil
 
 def test_our_own_formats_are_known_and_an_unknown_one_lists_them():
     assert (exporter_names(), importer_names()) == (OURS, [importer("wfformat").name])
+    for name in OURS:
+        ending = exporter(name).extension
+        assert exporter(name).name == format_of(f"folder/Some.Name{ending.upper()}") == name
     with pytest.raises(FormatError, match=r"'sga' among the exporters .*mean 's"):
         load(EXPORTERS, "sga")
     with pytest.raises(FormatError, match=r"the importers \(known: wfformat\)"):
         load(IMPORTERS, "xml")
-
-
-@pytest.mark.parametrize("name", OURS)
-def test_the_ending_of_a_format_stands_for_it(name):
-    ending = exporter(name).extension
-    assert exporter(name).name == name
-    assert format_of(f"folder/Some.Name{ending}") == format_of(f"SOME NAME{ending.upper()}") == name
 
 
 def test_the_longest_ending_decides_on_the_format(install):

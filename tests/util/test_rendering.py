@@ -9,59 +9,9 @@ from hypothesis import strategies as st
 from dagprofiler import ProfileError
 from dagprofiler._util.json import render
 
-DOCUMENT = {
-    "metadata": {"seed": None, "host": "worker-01"},
-    "configuration": {},
-    "dag_structure": {"nodes": ["a", "b"], "edges": [{"source": "a"}], "order": []},
-    "metrics": [{"task": "a", "fields": ["x", "y"]}, {"task": "b", "fields": []}],
-    "sources": {"a": {"weight": 1}, "b": {"weight": 2}},
-    "total_time_ms": 45.2,
-    "timeline": {"records": [["a", 0, None]]},
-    "nothing": [],
-}
-
-TEXT = """\
-{
-"metadata":{
-"seed":null,
-"host":"worker-01"
-},
-"configuration":{},
-"dag_structure":{
-"nodes":[
-"a",
-"b"
-],
-"edges":[
-{"source":"a"}
-],
-"order":[]
-},
-"metrics":[
-{"task":"a","fields":["x","y"]},
-{"task":"b","fields":[]}
-],
-"sources":{
-"a":{"weight":1},
-"b":{"weight":2}
-},
-"total_time_ms":45.2,
-"timeline":{
-"records":[
-["a",0,null]
-]
-},
-"nothing":[]
-}
-"""
-
 
 def text_of(document):
     return "".join(render(document.items()))
-
-
-def test_each_record_stands_on_a_line_of_its_own():
-    assert text_of(DOCUMENT) == TEXT
 
 
 @pytest.mark.parametrize("count", [1, 4097])
