@@ -32,6 +32,9 @@ _UNKNOWN = {
 #: Classes of nodes, or of their functions, whose results are not in their values.
 _SHUFFLES = {"P2PBarrierTask", "maybe_buffered_partd"}
 
+#: Packages whose iterators only compute their items when asked for; others may be more.
+_LAZY = {"builtins", "itertools", "dask", "toolz", "cytoolz"}
+
 
 def _put_together(
     parts: Sequence[tuple[Any, Any, Any]], repack: Callable[..., Any], values: Mapping[Any, Any]
@@ -200,7 +203,8 @@ def _computed(node: Any, values: Mapping[Any, Any]) -> Any:
     It would compute them in each key that needs them, and many cannot be serialized.
     """
     value = node(values)
-    return [*value] if isinstance(value, Iterator) else value
+    is_lazy = type(value).__module__.partition(".")[0] in _LAZY
+    return [*value] if is_lazy and isinstance(value, Iterator) else value
 
 
 def _fetched(keys: set[Any]) -> dict[Any, Any]:

@@ -202,9 +202,9 @@ def _listed(functions: Any) -> list[Callable[..., Any]]:
     """Return the functions of a list, or the public ones that a module defines."""
     listed: list[Any] = []
     if isinstance(functions, ModuleType):
-        own = [f for f in vars(functions).values() if isinstance(f, FunctionType)]
-        own = [f for f in own if f.__module__ == functions.__name__]
-        listed = [f for f in own if not f.__name__.startswith("_")]
+        public = [value for name, value in vars(functions).items() if not name.startswith("_")]
+        own = [value for value in public if isinstance(value, FunctionType)]
+        listed = [f for f in own if f.__module__ == functions.__name__]
     elif isinstance(functions, Iterable) and not isinstance(functions, (str, bytes)):
         listed = [*functions]
     if not listed:

@@ -44,7 +44,7 @@ OBSTACLES = {
         "hosts {!r} and {!r} are different machines, as far as is known: no verdict, and the "
         "ratio is of raw times"
     ),
-    "other_conditions": "the conditions differ: {} is {} here, {} there",
+    "other_conditions": "the conditions differ: {}",
     "one_process": (
         "samples from a single process cannot be compared across processes, which differ 2 to 4 "
         "times as much as rounds do"
@@ -308,7 +308,8 @@ class _Side:
             pairs = [(time, kernel) for time, kernel in of_round if time and kernel]
             weight = sum(time for time, _ in pairs)
             means.append(sum(time * kernel for time, kernel in pairs) / weight if pairs else None)
-        return means
+        # A DAG may have no tasks.
+        return means or [None] * len(self.rounds)
 
     @cached_property
     def waited(self) -> float | None:
@@ -371,10 +372,13 @@ def _obstacles(mine: _Side, theirs: _Side, *, paired: bool) -> dict[str, str]:
     hosts = [side.profile.hostname for side in sides]
     if None in hosts or mine.machine != theirs.machine:
         values["other_machine"] = (*hosts,)
+    differing = []
     for name, default in _CONDITIONS.items():
         here, there = (side.conditions.get(name, default) for side in sides)
         if here != there:
-            values["other_conditions"] = name, short_repr(here), short_repr(there)
+            differing.append(f"{name} is {short_repr(here)} here, {short_repr(there)} there")
+    if differing:
+        values["other_conditions"] = ("; ".join(differing),)
     if not paired and not all(side.conditions.get("fresh_process") for side in sides):
         values["one_process"] = ()
     elif not paired and fewest < FEWEST_ROUNDS:
@@ -476,12 +480,12 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
         makespan = _makespan(self["prediction"]) if "prediction" in self else [()]
         times = {**self["task_times"], **self["edge_times"]}
         marks: dict[str, int] = {}
-        shown = {"in all": self["total_time"], **times} if times else {}
+        shown = [("in all", self["total_time"]), *times.items()] if times else []
         # Times that were predicted have no samples to judge.
         is_judged = not self.keys() & {"prediction", "in_intervals"}
         columns = ("", "base ms", "new ms", "ratio", "interval", "verdict")[: 6 if is_judged else 4]
         rows = []
-        for name, row in shown.items():
+        for name, row in shown:
             interval = f"{row['low']:.2f} to {row['high']:.2f}" if row["low"] is not None else "-"
             verdict, reason = row["verdict"], row.get("reason")
             if verdict == INCONCLUSIVE and reason:

@@ -217,7 +217,7 @@ def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dic
         message += f"; resume it with {_resuming(arguments)}"
     elif isinstance(error, KeyboardInterrupt) and message != _NOTHING:
         message += "; a run with --journal DIR can be resumed"
-    shown = {} if profile is None else figures(profile)
+    shown = figures(profile) if arguments.json and profile is not None else {}
     return message, {"written": written, **shown}
 
 

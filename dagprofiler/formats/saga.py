@@ -88,9 +88,10 @@ def network_of(network: Any) -> dict[str, Any]:
 def _mesh(nodes: Sequence[str], links: Sequence[tuple[str, str, Any]]) -> dict[Pair, float]:
     """Return the bandwidth of every pair of nodes, including each node with itself."""
     mesh: dict[Pair, float] = {(name, name): LOCAL for name in nodes}
+    known = set(nodes)
     for source, target, value in links:
         what = f"the bandwidth of link {source!r} - {target!r}"
-        if not {source, target} <= set(nodes):
+        if not {source, target} <= known:
             raise FormatError(f"{what}: one of them is no node of the network")
         if source == target and value in (None, inf):
             continue

@@ -313,7 +313,7 @@ def _timeline(source: ReportSource, numbers: Mapping[str, int]) -> dict[str, Any
         return None
     samples = source.profile.samples
     rounds = typical_first(samples, {row.round for row in rows})
-    shown = rounds[: max(1, _RECORDS * len(rounds) // len(rows))]
+    shown = {*rounds[: max(1, _RECORDS * len(rounds) // len(rows))]}
     kinds = dict(enumerate(samples.rounds))
     columns = zip(*(row for row in rows if row.round in shown))
     by_name: dict[str, Any] = dict(zip(TimelineRow._fields, columns))

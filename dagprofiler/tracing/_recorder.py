@@ -72,6 +72,9 @@ class TraceFile:
         OSError
             If they cannot be written; the file keeps what it held.
         """
+        if not events and not self._end:
+            # Without a head, a tail is no trace.
+            return
         # Half a surrogate pair, which UTF-8 cannot hold, has a form in JSON.
         content = (self._lead + ",\n".join(events)).encode("utf-8", "backslashreplace")
         tail = f'\n], "{SECTION}": {{"closed": {trace_json(closed)}}}}}\n'.encode()

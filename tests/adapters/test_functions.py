@@ -42,6 +42,7 @@ from json import dumps
 def one(): return _helper()
 def two(one, more=1): return one + more
 def _helper(): return 1
+_kept = two
 """
     exec(source, vars(module))
     assert DAG.from_functions(module).run().final_outputs == {"two": 2}

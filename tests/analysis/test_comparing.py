@@ -298,6 +298,25 @@ def test_conditions_that_differ_cannot_be_compared(name, value, usual, paired):
     assert task_a(mine, mine, paired=paired)["verdict"] == NO_DIFFERENCE
 
 
+def test_all_conditions_that_differ_are_told():
+    mine = timed(conditions={**FRESH, "busy_cores": 1, "collect_garbage": "tasks"})
+    assert compare_profiles(mine, timed())["obstacles"] == {
+        "other_conditions": "the conditions differ: busy_cores is 1 here, 0 there; "
+        "collect_garbage is 'tasks' here, 'rounds' there"
+    }
+
+
+def test_a_task_of_any_name_leaves_the_whole_in_the_table():
+    lines = str(compare_profiles(*[profile_of({"in all": {"wall_ms": TEN}})] * 2)).splitlines()
+    rows = [line.split() for line in lines if line.startswith("in all ")]
+    assert [row[2] for row in rows] == ["1.000", "10.045"]
+
+
+def test_a_dag_without_tasks_has_a_ratio():
+    total = compare_profiles(*[DAG({}).run(rounds=5)] * 2)["total_time"]
+    assert (total["ratio"], total["rounds"]) == (pytest.approx(1.0), 5)
+
+
 def test_different_machines_have_a_ratio_and_no_verdict():
     result = compare_profiles(timed(3.0, host="fast"), timed(host="slow"))
     entry = result["task_times"]["a"]

@@ -171,7 +171,9 @@ function moment(timestamp) {
   const parts = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:?\d\d)?$/.exec(timestamp || "");
   if (!parts) return timestamp;
   if (!parts[4]) return `${parts[1]} ${parts[2]}`;
-  return `${new Date(timestamp).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  const date = new Date(timestamp);
+  // Other programs may write a day that there is not.
+  return Number.isNaN(date.getTime()) ? timestamp : `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
 /** Return the commit of a run in words; null if it is unknown. */
