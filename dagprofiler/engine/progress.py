@@ -178,8 +178,8 @@ class Progress(Hook):
 
 
 def _clock(seconds: float) -> str:
-    """Return a duration as hours, minutes and seconds."""
-    return str(timedelta(seconds=round(seconds)))
+    """Return a duration in seconds, from a minute on as hours, minutes and seconds."""
+    return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))
 
 
 class Line:

@@ -3,7 +3,12 @@
 ``python tests/benchmarks/bench_adapters.py [--quick] [--only ROW]``
 """
 
+import os
+import subprocess
+import sys
+import tempfile
 from functools import wraps
+from pathlib import Path
 from statistics import median
 
 import dask
@@ -14,7 +19,7 @@ import pandas as pd
 from distributed import Client, LocalCluster
 from hamilton import driver
 from hamilton.ad_hoc_utils import create_temporary_module
-from harness import in_turns, over, print_rows
+from harness import CHECKOUT, in_turns, over, print_rows
 
 # isort: split
 
@@ -62,6 +67,23 @@ def longer(name):
     """Return a function of Hamilton's hello world that takes 10 ms more."""
     function = getattr(hamilton_steps, name)
     return wraps(function)(lambda *args, **kwargs: function(*args, **kwargs) + work())
+
+
+#: PerfFlowAspect's tutorial, with work instead of sleep.
+TUTORIAL = """
+import sys
+import {module} as aspect
+@aspect.critical_path()
+def bas():
+    return sum(map(float, range(100_000)))
+@aspect.critical_path()
+def bar(message):
+    return bas()
+@aspect.critical_path()
+def foo():
+    return bar("hello")
+print(sum(foo() for _ in range(200)))
+"""
 
 
 # -- the rows ------------------------------------------------------------------------------
@@ -132,6 +154,23 @@ def from_hamilton():
     yield from beside("`profile_hamilton`, the same", own, recorded)
 
 
+def perfflowaspect():
+    def run(module):
+        paths = [str(CHECKOUT), os.environ.get("PYTHONPATH")]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        command = [sys.executable, "-c", TUTORIAL.format(module=module)]
+        with tempfile.TemporaryDirectory() as folder:
+            printed = subprocess.run(command, cwd=folder, env=env, capture_output=True, check=True)
+            (trace,) = Path(folder).glob("*.pfw")
+            spans = trace.read_text().count('"bas"')
+        return float(printed.stdout), f"{spans} spans of bas"
+
+    def own():
+        return run("perfflowaspect.aspect")[0]
+
+    yield from beside("PerfFlowAspect's tutorial", own, lambda: run("dagprofiler.tracing"))
+
+
 def on_a_cluster():
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(processes=False, **settings) as cluster, Client(cluster) as client:
@@ -149,4 +188,5 @@ def on_a_cluster():
 
 if __name__ == "__main__":
     head = "workload | results equal | goal | own ms | here ms | ratio | recorded"
-    print_rows(__doc__, [from_dask, from_hamilton, on_a_cluster], head)
+    rows = [from_dask, from_hamilton, perfflowaspect, on_a_cluster]
+    print_rows(__doc__, rows, head, long=["perfflowaspect"])

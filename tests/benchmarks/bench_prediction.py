@@ -1,22 +1,36 @@
 """How far predictions are off.
 
-``python tests/benchmarks/bench_prediction.py [--quick] [--only ROW]``
+``python tests/benchmarks/bench_prediction.py [--all | --quick | PART ...]``
 
-All but ``forms`` and ``size``, the rows of ``--quick``, need a machine that does nothing else: the
-pressure on its processors is printed. Errors are predicted against real; real is the median of
-plain runs. ``schedules`` needs SAGA.
+Parts, of which ``--quick`` takes ``forms`` and ``size``:
+
+- ``forms``: cost models of simulated times, and whether their intervals hold the real ones;
+- ``models``: those of real tasks, at 2, 4 and 16 times the largest size measured;
+- ``values``: those of the times to serialize and deserialize values of several kinds, likewise;
+- ``size``: how long a simulation takes;
+- ``structure``: tasks that sleep, on processes and threads;
+- ``makespan``: six applications on two processes, from a profile taken in this process and from
+  one taken on the workers; ``loky``, ``threads``, ``dask`` and ``allocator``, which is processes
+  with another setting of the allocator than the profile's, likewise;
+- ``faster``: one class of tasks made faster for real;
+- ``schedules``: six of SAGA's schedulers on two networks, followed exactly. Needs SAGA.
+
+All but ``forms`` and ``size`` need a machine that does nothing else: the pressure on its processors
+is printed. Errors are predicted against real; real is the median of plain runs.
 """
 
 import os
+import pickle
 import random
+import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import product
 from math import exp, log2
-from statistics import mean, median, quantiles
-
-from harness import either, note, print_rows, timed
+from multiprocessing import get_context
+from statistics import mean, median
+from unittest.mock import patch
 
 # Of the matrix products: threads of numpy's own would take the other core, or wait for it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -134,22 +148,28 @@ def dag_of(application, faster="", times=1, kind=None):
     return DAG(tasks, edges)
 
 
+def pressure():
+    with open("/proc/pressure/cpu", encoding="ascii") as file:
+        return file.readline().split()[1]
+
+
 def real_ms(dag, times=5, **options):
     return median(dag.run(**options).metrics.total_time_ms for _ in range(times))
 
 
-def line(what, errors, intervals=()):
-    """Return a line of errors, of how many (low, high, real) are in their intervals, how wide."""
-    sizes = sorted(map(abs, errors))
-    most = quantiles(sizes, n=10)[-1] if len(sizes) > 9 else sizes[-1]
-    shares = f"{mean(sizes):.1%} | {most:.1%} | {sizes[-1]:.1%} | {mean(errors):+.1%}"
-    held = "- | -"
+def report(what, errors, intervals=(), unit="%"):
+    """Print errors, and how many of (low, high, real) are in their intervals, and how wide."""
+    values = sorted(100 * abs(error) for error in errors)
+    holds = ""
     if intervals:
+        held = sum(low <= real <= high for low, high, real in intervals)
         width = median((high - low) / 2 / real for low, high, real in intervals)
-        inside = sum(low <= real <= high for low, high, real in intervals)
-        held = f"{inside} of {len(intervals)} | {width:.0%}"
-    with open("/proc/pressure/cpu", encoding="ascii") as file:
-        return what, shares, held, file.readline().split()[1]
+        holds = f", intervals hold {held} of {len(intervals)}, half a width {width:.0%}"
+    print(
+        f"{what}: mean {mean(values):.1f} {unit}, max {values[-1]:.1f} {unit}, "
+        f"signed {100 * mean(errors):+.1f} {unit}, {len(values)} cases{holds}, {pressure()}",
+        flush=True,
+    )
 
 
 SHAPES = {
@@ -171,6 +191,13 @@ def known_functions(chance):
     return sizes, 0.05, lambda n: fixed + scale * shape(n)
 
 
+def five_sizes(chance):
+    sizes = [400.0, 560.0, 800.0, 1120.0, 1600.0]
+    shape, scale = SHAPES[chance.choice([*SHAPES][:4])], 10 ** chance.uniform(-1, 1)
+    fixed = chance.choice([0, 0.1, 0.3]) * scale * shape(sizes[1])
+    return sizes, 0.04, lambda n: fixed + scale * shape(n)
+
+
 def two_powers(chance):
     sizes, share = [400 * 2 ** (k / 2) for k in range(6)], chance.uniform(0.1, 0.9)
     f, g = [(SHAPES[a], SHAPES["n^2"]) for a in ("n", "n log n")][chance.integers(2)]
@@ -184,8 +211,11 @@ def saturating(chance):
 
 
 def slower_from(chance):
-    start, factor = chance.choice([3000, 6000]), chance.uniform(1.2, 2.5)
-    power = chance.choice([1, 2])
+    start, factor, power = (
+        chance.choice([3000, 6000]),
+        chance.uniform(1.2, 2.5),
+        chance.choice([1, 2]),
+    )
     sizes = [1000.0 * 2**k for k in range(6)]
     return sizes, 0.03, lambda n: n**power * (factor if n > start else 1)
 
@@ -193,6 +223,7 @@ def slower_from(chance):
 #: What is simulated, how many times beyond the largest size, and how.
 ROWS = [
     ("known functions, 5 % noise", (4, 16), known_functions),
+    ("five sizes, 4 % noise", (2, 4, 16), five_sizes),
     ("two powers, 3 % noise", (4, 16), two_powers),
     ("saturates smoothly, 2 % noise", (4,), saturating),
     ("slower from a size on, 3 % noise", (4, 16), slower_from),
@@ -200,20 +231,45 @@ ROWS = [
 
 
 def forms(draws=150):
-    """Fit cost models to simulated times."""
+    """Print how far off cost models of simulated times are, and whether their intervals hold."""
+    head = "mean      p90    worst    holds    half a width: median, p90"
+    print(f"{'forms':<34} {'beyond':>6} {head}")
     for row, far, draw in ROWS:
         chance, cases = np.random.default_rng(0), {times: [] for times in far}
         for _ in range(draws):
             sizes, noise, cost = draw(chance)
             rounds = [cost(n) * (1 + noise * chance.standard_normal(5)) for n in sizes]
             found = fit_points([(n,) for n in sizes], [float(np.median(r)) for r in rounds], 0.03)
-            for times, points in cases.items():
+            for times, rows in cases.items():
                 n = times * sizes[-1]
                 # Of five rounds, too.
                 real = float(np.median(cost(n) * (1 + noise * chance.standard_normal(5))))
-                points.append((found.form((n,)) / real - 1, (*found.interval((n,)), real)))
-        for times, points in cases.items():
-            yield line(f"{row}, {times} x the largest size", *zip(*points))
+                low, high = found.interval((n,))
+                off = abs(found.form((n,)) / real - 1)
+                rows.append((off, low <= real <= high, (high - low) / 2 / real))
+        for times, rows in cases.items():
+            off, holds, widths = (np.array(column, float) for column in zip(*rows))
+            print(
+                f"{row:<34} {times:5} x {mean(off):6.1%} {np.quantile(off, 0.9):7.1%} "
+                f"{max(off):8.0%} {mean(holds):8.0%} {median(widths):12.1%} "
+                f"{np.quantile(widths, 0.9):8.0%}"
+            )
+    chance = np.random.default_rng(0)
+    for words, least in ((3000, 400), (3000, 2000), (30_000, 4000)):
+        sizes = [least * 2**k for k in range(5)]
+        values = [merged_bytes(chance, n, words) for n in sizes]
+        found = fit_points([(float(n),) for n in sizes], values, 0.0)
+        ends = [times * sizes[-1] for times in (2, 4, 16)]
+        off = [found.form((float(n),)) / merged_bytes(chance, n, words) - 1 for n in ends]
+        of = f"{sizes[0]:,} to {sizes[-1]:,} of {words:,} words"
+        print(
+            f"bytes of merged dictionaries, {of}, 2, 4 and 16 times beyond: "
+            f"{', '.join(f'{each:+.2%}' for each in off)}; {found.error:.2%} off the measured ones"
+        )
+
+
+def merged_bytes(chance, count, words):
+    return float(len(pickle.dumps(dict(Counter(chance.integers(0, words, count).tolist())))))
 
 
 class Sized(Task):
@@ -251,6 +307,37 @@ class Sized(Task):
         return {"x": image}
 
 
+def models():
+    kinds = ["sort", "loop", "pairs", "matrix", "words", "blur"]
+    tasks = {kind: Sized(kind) for kind in kinds} | {f"end_{kind}": Sink() for kind in kinds}
+    dag = DAG(tasks, [(kind, f"end_{kind}") for kind in kinds], {"N": 400, "M": 1})
+    sizes = {"N": [400, 560, 800, 1120, 1600]}
+    check_models("N", dag, sizes, [{"N": 1600 * times} for times in (2, 4, 16)])
+    # Three values of each: tasks of 1 to 35 ms, of which what every call costs is a small part.
+    over = {"N": [1600, 3200, 6400], "M": [1, 2, 4]}
+    check_models("N and M", dag.with_config({"N": 1600, "M": 1}), over, [{"N": 25_600, "M": 16}])
+
+
+def check_models(what, dag, over, beyond):
+    found = fit(sweep(dag, over, rounds=5))
+    for values in beyond:
+        guess = found.predict(values)
+        real = dag.with_config({**dag.config, **values}).run(rounds=Rounds(3, warmup=1))
+        ends, errors, intervals = guess.sections["prediction"]["intervals_ms"], {}, []
+        times = [{e.task: e.compute_time_ms for e in p.metrics.task_metrics} for p in (guess, real)]
+        for name in (name for name in dag.tasks if not name.startswith("end")):
+            errors[name] = times[0][name] / times[1][name] - 1
+            intervals.append((*ends[name], times[1][name]))
+        whole = [sum(one[name] for name in errors) for one in times]
+        bits = [guess.metrics.edge_weights, real.metrics.edge_weights]
+        off = {edge: bits[0][edge] / bits[1][edge] - 1 for edge in bits[1]}
+        total = whole[0] / whole[1] - 1
+        report(f"models over {what}, {values}: total {total:+.1%}", errors.values(), intervals)
+        print(" ", ", ".join(f"{name} {error:+.1%}" for name, error in errors.items()))
+        print("  bytes:", ", ".join(f"{edge} {off_by:+.2%}" for edge, off_by in off.items()))
+        sys.stdout.flush()
+
+
 class Sink(Task):
     """Takes what another task made."""
 
@@ -282,56 +369,26 @@ class Value(Task):
         return {"x": self.kinds[self.kind](int(cfg.N))}
 
 
-def models():
-    tasks = {k: Sized(k) for k in ("sort", "loop", "pairs", "matrix", "words", "blur")}
-    dag = with_sinks(tasks, {"N": 400, "M": 1})
-    sizes = {"N": [400, 560, 800, 1120, 1600]}
-    yield from beyond("over N", dag, sizes, [{"N": 1600 * times} for times in (2, 4, 16)])
-    # Three values of each: tasks of 1 to 35 ms, of which what every call costs is a small part.
-    over = {"N": [1600, 3200, 6400], "M": [1, 2, 4]}
-    dag = dag.with_config({"N": 1600, "M": 1})
-    yield from beyond("over N and M", dag, over, [{"N": 25_600, "M": 16}])
-
-
 def values():
-    dag = with_sinks({kind: Value(kind) for kind in Value.kinds}, {"N": 1000})
-    over = {"N": [1000, 2000, 4000, 8000, 16_000]}
-    points, phases = [{"N": 16_000 * times} for times in (2, 4, 16)], ("serialize", "deserialize")
-    yield from beyond("of values", dag, over, points, phases)
-
-
-def with_sinks(tasks, config):
-    ends = {f"end_{name}": Sink() for name in tasks}
-    return DAG({**tasks, **ends}, [*zip(tasks, ends)], config)
-
-
-def beyond(what, dag, over, points, phases=("compute",)):
-    """Predict times and bytes at points beyond what was measured."""
-    found = fit(sweep(dag, over, rounds=5))
-    for values in points:
-        guess = found.predict(values)
-        real = dag.with_config({**dag.config, **values}).run(rounds=Rounds(3, warmup=1))
-        ends, at = guess.sections["prediction"], f"{what}, {values}"
-        half = len(dag.tasks) // 2
-        sources, sinks = [*dag.tasks][:half], [*dag.tasks][half:]
-        for phase in phases:
-            names = sinks if phase == "deserialize" else sources
-            key = "intervals_ms" if phase == "compute" else f"{phase}_intervals_ms"
+    tasks = {kind: Value(kind) for kind in Value.kinds} | {f"end_{k}": Sink() for k in Value.kinds}
+    dag = DAG(tasks, [(kind, f"end_{kind}") for kind in Value.kinds], {"N": 1000})
+    found = fit(sweep(dag, {"N": [1000, 2000, 4000, 8000, 16_000]}, rounds=5))
+    for times in (2, 4, 16):
+        guess = found.predict({"N": 16_000 * times})
+        real = dag.with_config({"N": 16_000 * times}).run(rounds=Rounds(3, warmup=1))
+        for phase, names in ("serialize", Value.kinds), ("deserialize", [*tasks][-6:]):
             mine, theirs = (
                 {e.task: getattr(e, f"{phase}_time_ms") for e in profile.metrics.task_metrics}
                 for profile in (guess, real)
             )
-            intervals = [(*ends[key][name], theirs[name]) for name in names]
-            yield line(f"{phase} {at}", [mine[n] / theirs[n] - 1 for n in names], intervals)
-            total = sum(mine[n] for n in names) / sum(theirs[n] for n in names) - 1
-            yield line("… in all", [total])
-        bits = guess.metrics.edge_weights, real.metrics.edge_weights
-        yield line(f"bytes of edges {at}", [bits[0][edge] / bits[1][edge] - 1 for edge in bits[1]])
+            ends = guess.sections["prediction"][f"{phase}_intervals_ms"]
+            intervals = [(*ends[name], theirs[name]) for name in names]
+            errors = [mine[name] / theirs[name] - 1 for name in names]
+            report(f"time to {phase}, {times} times beyond", errors, intervals)
 
 
 def size():
-    """Time a simulation."""
-    from dagprofiler.graph.edges import Rows
+    from dagprofiler.graph.edges import rows_of
     from dagprofiler.graph.replay import Demands, replay
     from dagprofiler.predict import Engine
 
@@ -339,15 +396,15 @@ def size():
     for count in (1000, 10_000, 100_000):
         before = {t: chance.sample(range(max(0, t - 300), t), 2) for t in range(2, count)}
         edges = sorted({s * count + t for t, sources in before.items() for s in sources})
-        demands = Demands([chance.uniform(1, 20) for _ in range(count)])
+        work = [chance.uniform(1, 20) for _ in range(count)]
         costs = Engine("", "", 8, 0.6, 0.4, 0.2, cores=8, contention=(1, 1.1, 1.2), worker_ms=0.1)
-        graph = Rows(edges, count)
-        took_s = timed(lambda: replay(graph, demands, [1.0] * 8, costs.overhead))  # noqa: B023
-        yield f"simulating {count:,} tasks", f"{took_s:.2f} s"
+        graph = rows_of(edges, count)
+        begun = time.perf_counter()
+        replay(*graph, Demands(work), [1.0] * 8, costs.overhead)
+        print(f"size: {count:,} tasks in {time.perf_counter() - begun:.2f} s")
 
 
 def structure():
-    """Simulate tasks that sleep."""
     processes = [(count, ProcessPoolExecutor) for count in (2, 4, 8)]
     for count, kind in [*processes, (2, ThreadPoolExecutor), (8, ThreadPoolExecutor)]:
         errors = []
@@ -357,13 +414,13 @@ def structure():
                 dag = dag_of(application, kind="sleep")
                 found = simulate(dag.run(rounds=Rounds(3)), engine=engine)
                 errors.append(found.makespan_ms / real_ms(dag, executor=executor) - 1)
-        yield line(f"structure, {count} workers of a {kind.__name__}", errors)
+        report(f"structure, {count} workers of a {kind.__name__}", errors)
 
 
 def makespans(what, executor, profiled):
     """Predict on `executor` from profiles of runs with the options `profiled`, by their name."""
     engine = calibrate_engine(executor)
-    note(engine)
+    print(engine, flush=True)
     errors, intervals = ({where: [] for where in profiled} for _ in range(2))
     for application in APPLICATIONS:
         dag, off = dag_of(application), {where: [] for where in profiled}
@@ -378,24 +435,32 @@ def makespans(what, executor, profiled):
                 off[where].append({name: part["error"] for name, part in parts})
         for where, rows in off.items():
             typical = {name: median([row[name] for row in rows]) for name in rows[0]}
-            errors[where].append(typical["makespan"])
-            note(f"  {application.__name__}, {where}: {typical}")
+            errors[where].append(typical.pop("makespan"))
+            shares = ", ".join(f"{name} {part:+.1%}" for name, part in typical.items())
+            print(f"  {application.__name__}, {where}: {errors[where][-1]:+.1%} ({shares})")
     for where in profiled:
-        yield line(f"makespan, {what}, profile taken {where}", errors[where], intervals[where])
+        report(f"makespan, {what}, profile taken {where}", errors[where], intervals[where])
 
 
 def makespan():
     with ProcessPoolExecutor(2) as pool:
-        yield from makespans(
+        makespans(
             "two processes", pool, {"in this process": {}, "on the workers": {"executor": pool}}
         )
+
+
+def loky():
+    from loky import ProcessPoolExecutor as LokyPool
+
+    with LokyPool(2) as pool:
+        makespans("loky", pool, {"on the workers": {"executor": pool}})
 
 
 def threads():
     with ThreadPoolExecutor(2) as pool:
         meters = {"with the meter gil": {"meters": ["default", "gil"]}}
         profiled = {"in this process": {}, **meters, "on the threads": {"executor": pool}}
-        yield from makespans("two threads", pool, profiled)
+        makespans("two threads", pool, profiled)
 
 
 def dask():
@@ -404,9 +469,16 @@ def dask():
     local = LocalCluster(2, threads_per_worker=1, dashboard_address=None)
     with local as cluster, Client(cluster) as client:
         executor = DaskExecutor(client)
-        yield from makespans(
-            "Dask with two processes", executor, {"on the workers": {"executor": executor}}
-        )
+        makespans("Dask with two processes", executor, {"on the workers": {"executor": executor}})
+
+
+def allocator():
+    """Let the workers give memory back as soon as it is freed, as those of Dask do."""
+    spawned = ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+    with ProcessPoolExecutor(2) as pool, spawned as other:
+        with patch.dict(os.environ, {"MALLOC_TRIM_THRESHOLD_": "65536"}):
+            dag_of(fan).run(executor=other)
+        makespans("another allocator setting", other, {"with the default": {"executor": pool}})
 
 
 def faster():
@@ -436,8 +508,8 @@ def faster():
                     wanted = {task: times for task in plain.tasks if task.startswith(name)}
                     found = simulate(before, engine=engine, faster=wanted)
                     points.append(1 - found.makespan_ms / guess - real)
-                    note(f"  {application.__name__}, {name} by {times}: {points[-1]:+.1%} off")
-    yield line("one class faster, in points of the makespan", points)
+                    print(f"  {application.__name__}, {name} by {times}: {points[-1]:+.1%} off")
+    report("one class faster, of the makespan", points, unit="points")
 
 
 def schedules():
@@ -490,17 +562,20 @@ def schedules():
             guesses = {key: median(values) for key, values in found["on the workers"].items()}
             best.append(typical[min(guesses, key=guesses.get)] / min(typical.values()) - 1)
             cases += len(plans)
-            note(f"  {application.__name__}, {speeds}: {len(plans)} schedules")
+            of_this = {where: f"{mean(values[-6:]):+.1%}" for where, values in errors.items()}
+            found_in = f"{application.__name__}, {speeds}: {len(plans)} schedules"
+            print(f"  {found_in}, {of_this}", flush=True)
         for pool in pools.values():
             pool.shutdown()
     for where, values in errors.items():
-        yield line(f"{cases} schedules followed exactly, profile taken {where}", values)
-    yield line("the runs themselves, each against the one before", again)
-    yield "best predicted schedule within 3 % of the best", f"{sum(b <= 0.03 for b in best)} of 12"
+        report(f"schedules followed exactly, {cases} different, profile taken {where}", values)
+    report("the runs themselves, each against the one before", again)
+    print(f"schedules: best predicted within 3 % of best: {sum(b <= 0.03 for b in best)} of 12")
 
 
 if __name__ == "__main__":
-    rows = [models, values, structure, makespan, threads, dask, faster, schedules]
-    head = "what | mean | 9 in 10 | worst | signed | in the interval | half a width | pressure"
-    slow = [row.__name__ for row in rows]
-    print_rows(__doc__, [forms, size, *rows], head, long=either([], slow))
+    PARTS = [forms, models, values, size, structure, makespan, loky, threads, dask, allocator]
+    named = {part.__name__: part for part in [*PARTS, faster, schedules]}
+    quick = ["forms", "size"] if "--quick" in sys.argv else []
+    for name in quick or [name for name in sys.argv[1:] if name != "--all"] or named:
+        named[name]()

@@ -38,7 +38,7 @@ def ended(child):
 
 def test_progress_is_drawn_and_goes_away(terminal, shelf):
     child = terminal("run", shelf.target, "--rounds", "3", "--eta-from", shelf.profile)
-    child.expect(r"0 of 3 tasks \| round 1 of 5 \| 0:00:0\d, 0:00:0\d left")
+    child.expect(r"0 of 3 tasks \| round 1 of 5 \| \d\.\d s, \d\.\d s left")
     rest, code = ended(child)
     assert code == 0
     # The line is erased, and what is said of the run begins there.

@@ -30,7 +30,9 @@ def drawn(monkeypatch):
 
 def shown(stream):
     """Return the lines that were printed, with times as T."""
-    return [re.sub(r"\d+:\d\d:\d\d", "T", line) for line in stream.getvalue().splitlines()]
+    return [
+        re.sub(r"\d+\.\d s|\d+:\d\d:\d\d", "T", line) for line in stream.getvalue().splitlines()
+    ]
 
 
 @task(inputs=["x"], outputs=["z"])
