@@ -146,6 +146,8 @@ class Growth:
         Name of each rule that did not fire, and why.
     rules_s
         Time of evaluating rules and applying their additions, in seconds.
+    complete
+        Whether all rules had their chance to add tasks, and none of them failed.
     """
 
     estimates: dict[int, int]
@@ -153,6 +155,7 @@ class Growth:
     firings: list[Firing] = field(default_factory=list)
     unfired: dict[str, str] = field(default_factory=dict)
     rules_s: float = 0.0
+    complete: bool = False
 
 
 @dataclass
@@ -244,8 +247,6 @@ class RoundLog:
         because tasks ran concurrently in threads; None otherwise.
     growth
         The growth of a dynamic graph; None for a fixed one.
-    interrupted
-        Whether it ended before all rules had a chance to add tasks.
     """
 
     kind: str
@@ -263,7 +264,6 @@ class RoundLog:
     waited_s: float | None = None
     legacy_generators: bool | None = None
     growth: Growth | None = None
-    interrupted: bool = False
 
     def extend(self, tasks: int, slots: int) -> None:
         """Make room for tasks and slots by which the graph grows."""
@@ -380,7 +380,8 @@ class RoundLog:
     @property
     def complete(self) -> bool:
         """Whether all tasks have succeeded, and no other could be added."""
-        return not (self.interrupted or None in self.ends or self.errors)
+        may_grow = self.growth is not None and not self.growth.complete
+        return not (may_grow or None in self.ends or self.errors)
 
     def succeeded(self, i: int) -> bool:
         """Tell whether task number `i` has finished without an error."""

@@ -222,7 +222,6 @@ class Round:
     def run_tasks(self) -> None:
         """Run all tasks; raise what is no Exception, such as Ctrl-C, and failures of hooks."""
         log = self.log
-        log.interrupted = log.wiring.grows
         log.started_s = perf_counter()
         self.start_clock(log.started_s)
         ended = False
@@ -246,7 +245,8 @@ class Round:
                 self._given_inputs.clear()
                 # A dynamic graph refers to this object, too.
                 del self._frontier
-        log.interrupted = bool(self.results.rule_failures)
+        if log.growth is not None:
+            log.growth.complete = not self.results.rule_failures
 
     def start_clock(self, now_s: float) -> None:
         """Count the time of the round from now on, in addition to what its log holds already."""
