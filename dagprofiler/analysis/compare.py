@@ -79,9 +79,6 @@ _PHASE_SHARE = 0.05
 #: Parts of ``run.conditions`` that times depend on, with their defaults.
 _CONDITIONS = {"busy_cores": 0, "collect_garbage": "rounds"}
 
-#: Parts of ``environment`` that identify a machine.
-_MACHINE = ("cpu", "machine", "cores")
-
 
 def compare_profiles(
     new: ProfileData,

@@ -74,12 +74,12 @@ def parts_of(profile: ProfileData, workers: int = 1) -> dict[str, float] | None:
 def _median_round(profile: ProfileData) -> _Round | None:
     samples = profile.samples
     measured = {*samples.measured}
-    rounds = grouped(
+    rounds: dict[int, list[Any]] = grouped(
         [
             (row.round, row)
             for row in profile.timeline.rows()
-            if row[3] is not None and row[4] is not None
-            if row[6] is not None and row[7] is not None
+            if row.ready_ms is not None and row.deserialize_start_ms is not None
+            if row.compute_start_ms is not None and row.compute_end_ms is not None
             if not samples.rounds or row.round in measured
         ]
     )
@@ -88,7 +88,8 @@ def _median_round(profile: ProfileData) -> _Round | None:
     totals, tasks = dict(enumerate(samples.total_ms)), samples.tasks
     n = next(iter(rounds))
     if len(rounds) > 1:
-        times = {n: totals.get(n) or _makespan_ms(rows) for n, rows in rounds.items()}
+        begins = {n: min([row.ready_ms for row in rounds[n]]) for n in rounds}
+        times = {n: totals.get(n) or max(_ends_ms(rounds[n])) - begins[n] for n in rounds}
         middle = median([*times.values()])
         n = min(times, key=lambda n: abs(times[n] - middle))
     waited_ms = sum([_waited_ms(tasks[row.task], n, row) for row in rounds[n] if row.task in tasks])
@@ -104,11 +105,8 @@ def _median_round(profile: ProfileData) -> _Round | None:
 
 def _ends_ms(rows: Sequence[TimelineRow]) -> list[Any]:
     # A task that failed has serialized nothing.
-    return [row[7] if row[9] is None else row[9] for row in rows]
-
-
-def _makespan_ms(rows: Sequence[Any]) -> float:
-    return float(max(_ends_ms(rows)) - min([row[3] for row in rows]))
+    ends_ms = [(row.compute_end_ms, row.serialize_end_ms) for row in rows]
+    return [computed if serialized is None else serialized for computed, serialized in ends_ms]
 
 
 def _waited_ms(columns: Mapping[str, Sequence[Any]], n: int, row: Any) -> float:

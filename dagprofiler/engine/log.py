@@ -329,9 +329,9 @@ class RoundLog:
         by_place = dict(zip(_by_name(self.wiring, i), readings.decode_s))
         return [by_place[place] for place in range(len(by_place))]
 
-    def payload_of(self, slot: int) -> int:
-        """Return the payload of the value in a slot."""
-        return self.payload_bytes.get(slot, self.wire_bytes[slot])
+    def payloads(self) -> list[int]:
+        """Return the payload of the value in each slot."""
+        return [self.payload_bytes.get(slot, n) for slot, n in enumerate(self.wire_bytes)]
 
     def entry(self, i: int, zero_s: float) -> dict[str, Any]:
         """Return what there is of a task that has succeeded, measured with instruments, as JSON.
@@ -622,14 +622,16 @@ class RunLog:
         metrics = None
         if error is None:
             t0, t1, t2, t3, t4, t5 = times
-            wire_bytes = round_log.wire_bytes
+            arrived = [round_log.wire_bytes[slot] for _, slot in self.wiring.feeds(i)]
+            first = self.wiring.first_slot[i]
+            left = round_log.wire_bytes[first : first + len(self.wiring.outputs[i])]
             metrics = TaskMetrics(
                 task=name,
                 compute_time_ms=duration_ms(t3 - t2),
                 serialize_time_ms=duration_ms(t5 - t4),
                 deserialize_time_ms=duration_ms(t1 - t0),
-                bytes_in=self.bytes_in(i, wire_bytes),
-                bytes_out=self.bytes_out(i, wire_bytes) + round_log.note_of(i).undeclared_bytes,
+                bytes_in=sum(arrived) + self.given_bytes.get(i, 0),
+                bytes_out=sum(left) + round_log.note_of(i).undeclared_bytes,
                 loop_idx=number,
             )
         return TaskRecord(
@@ -642,17 +644,6 @@ class RunLog:
             round=number,
             number=i,
         )
-
-    def bytes_in(self, i: int, wire_bytes: Sequence[int]) -> int:
-        """Return the serialized length of all inputs of task number `i`, by that of each slot."""
-        wiring = self.wiring
-        slots = wiring.slots[wiring.first_input[i] : wiring.first_input[i + 1]]
-        return sum([wire_bytes[slot] for slot in slots]) + self.given_bytes.get(i, 0)
-
-    def bytes_out(self, i: int, wire_bytes: Sequence[int]) -> int:
-        """Return the serialized length of the declared outputs of task number `i`."""
-        first = self.wiring.first_slot[i]
-        return sum(wire_bytes[first : first + len(self.wiring.outputs[i])])
 
     def since_start_ms(self, times: Iterable[float | None]) -> list[float | None]:
         """Return readings of the clock as milliseconds since the run began."""

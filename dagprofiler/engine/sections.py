@@ -237,10 +237,7 @@ class Tables:
     def _edges(self) -> list[EdgeMetrics]:
         """Return what each edge carried whose source succeeded, by source."""
         wiring, names, wire = self.log.wiring, self.log.wiring.names, self._wire_bytes
-        payloads = [
-            [log.payload_bytes.get(slot, length) for slot, length in enumerate(log.wire_bytes)]
-            for log in self._rounds
-        ]
+        payloads = [round_log.payloads() for round_log in self._rounds]
         payload, compute_ms = self._sizes(wiring.owner, payloads), self._compute_ms
         edges = []
         for source, target, routes in wiring.edges():
@@ -524,20 +521,21 @@ def _edge_samples(log: RunLog) -> dict[str, Any]:
         for place, (_, slot) in enumerate(wiring.feeds(target)):
             places_of.setdefault((wiring.owner[slot], target), []).append(place)
     decode_s_of = [{i: round_log.decode_s(i) for i in targets} for round_log in log.rounds]
+    payloads = [round_log.payloads() for round_log in log.rounds]
     edges = {}
     for source, target, routes in wiring.edges():
         positions = [position for position, _ in routes]
         slots = [wiring.first_slot[source] + position for position in positions]
         places = places_of.get((source, target), [])
         rows: list[list[Any]] = []
-        for round_log, decode_s in zip(log.rounds, decode_s_of):
+        for round_log, decode_s, payload in zip(log.rounds, decode_s_of, payloads):
             if not _is_timed(round_log) or not round_log.succeeded(source):
                 rows.append([None] * len(_EDGE_COLUMNS))
                 continue
             row = [
                 _sum_ms(round_log.encode_s(source), positions),
                 _sum_ms(decode_s[target], places) if round_log.succeeded(target) else None,
-                sum(round_log.payload_of(slot) for slot in slots),
+                sum(payload[slot] for slot in slots),
                 sum(round_log.wire_bytes[slot] for slot in slots),
             ]
             rows.append(row)

@@ -26,7 +26,8 @@ class Mermaid(GraphExporter):
 
     def text(self, graph: Graph) -> str:
         """Return the flowchart."""
-        lines = ["flowchart TD\n", f"    %% {_comment(graph.about)}\n"]
+        about = re.sub(r"[^\w .,:;()/'-]", "?", graph.about)
+        lines = ["flowchart TD\n", f"    %% {about}\n"]
         # The last is for tasks without a cost.
         groups: list[list[str]] = [[] for _ in range(_LEVELS + 1)]
         for ends, words, part in drawn(graph):
@@ -47,11 +48,6 @@ class Mermaid(GraphExporter):
 def _coded(text: str) -> str:
     """Return text escaped for a quoted label."""
     return _CODED.sub(lambda match: f"#{ord(match[0])};", text)
-
-
-def _comment(words: str) -> str:
-    """Return words escaped for a comment."""
-    return re.sub(r"[^\w .,:;()/'-]", "?", words)
 
 
 def _look(level: int) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Callable, NamedTuple, Protocol, Union
 
 from dagprofiler._util.checks import plain_number
 from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, short_repr
-from dagprofiler.measure.calibrate import interpret
+from dagprofiler.measure.calibrate import interpret, kernel_clock_ns
 from dagprofiler.measure.kernel import (
     INSTRUCTIONS,
     EventCounter,
@@ -235,8 +235,7 @@ class _Kernel:
 
     reason = None
 
-    def __init__(self, clock_ns: Callable[[], int]) -> None:
-        self._clock_ns = clock_ns
+    def __init__(self, _: KernelFiles) -> None:
         self._before_ns = 0
 
     def start(self) -> None:
@@ -246,17 +245,11 @@ class _Kernel:
         return (self._before_ns + self._shorter_ns()) / 2 / MILLISECOND_NS
 
     def _shorter_ns(self) -> int:
-        clock_ns = self._clock_ns
-        begun = clock_ns()
+        begun = kernel_clock_ns()
         interpret(_KERNEL_STEPS)
-        between = clock_ns()
+        between = kernel_clock_ns()
         interpret(_KERNEL_STEPS)
-        return min(between - begun, clock_ns() - between)
-
-
-def _open_kernel(_: KernelFiles) -> _Kernel:
-    # Windows counts the CPU time of a thread in steps of 16 ms.
-    return _Kernel(time.perf_counter_ns if sys.platform == "win32" else time.thread_time_ns)
+        return min(between - begun, kernel_clock_ns() - between)
 
 
 #: Between two looks at the interpreter's lock, in nanoseconds.
@@ -396,7 +389,7 @@ BUILT_IN = {
     "peak_memory": BuiltIn("bytes", _PeakMemory),
     "gil": BuiltIn("ms", _HeldLock),
     # Its time is in no other quantity.
-    "kernel": BuiltIn("ms", _open_kernel),
+    "kernel": BuiltIn("ms", _Kernel),
     "allocation": BuiltIn("bytes", _Allocation),
 }
 

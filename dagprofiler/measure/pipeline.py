@@ -250,7 +250,8 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             if streams is not None:
                 leave_stream()
             if instruments is not None:
-                readings = instruments.readings(record[3], declared, _not_metered(name))
+                why = f"task {name!r} is run by its own run(), of which parts cannot be metered"
+                readings = instruments.readings(record[3], declared, why)
             return (*record[:6], readings, None)
         if instruments is not None:
             decoders, encode = instruments.begin(decoders, encode)
@@ -423,10 +424,6 @@ def _length(name: str, field: str, frames: Any) -> int:
             f"task {name!r}: serialize() of output {field!r} returned "
             f"{type(frames).__name__}, expected bytes or a list of buffers"
         ) from error
-
-
-def _not_metered(name: str) -> str:
-    return f"task {name!r} is run by its own run(), around parts of which nothing can be metered"
 
 
 def _wrong_outputs(name: str, declared: Sequence[str], outputs: Any) -> OutputError:
