@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import pytest
 from conformance import Here, done, failure
 
 from dagprofiler import DAG, Config, Rounds, task
+from dagprofiler.dag import ORDER_ONLY
 from dagprofiler.errors import SerializationError, WorkerError
 from dagprofiler.executors import dispatch, jobs
 
@@ -360,3 +362,33 @@ def test_classes_of_the_main_program_are_sent_anew_in_each_run():
     results = [job(handles) for job, handles in pickle.loads(data)]
     records = [record for result in results for record in result.records]
     assert [pickle.loads(record.frames["x"]) for record in records] == [1, 1, 2, 2]
+
+
+def test_late_results_of_lost_jobs_change_nothing():
+    late = Future()
+
+    def check():
+        late.set_result(None)
+        raise ConnectionError("all workers are gone")
+
+    executor = Here(submit=lambda *_: late, check=check)
+    assert [*failure(independent("a"), executor).failures] == ["a"]
+
+
+def test_an_input_that_cannot_be_read_fails_its_task_alone(takes, tmp_path):
+    class Forgets(Records):
+        folder = str(tmp_path)
+
+        def check(self):
+            for file in tmp_path.iterdir():
+                file.unlink()
+            super().check()
+
+    takes({"s": 0.0})
+    short = dict.fromkeys(["s0", "s2"], programs.last)
+    edges = [("fill", "s1"), *(("fill", name, ORDER_ONLY) for name in short)]
+    dag = DAG({"fill": programs.Fill(10**6), "s1": programs.length, **short}, edges)
+    failures = failure(dag, Forgets(1), on_error="finish").failures
+    assert [*failures] == ["s1"]
+    assert isinstance(failures["s1"], SerializationError)
+    assert re.match("task 's1'.*FileNotFoundError", str(failures["s1"]))

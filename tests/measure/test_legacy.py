@@ -107,3 +107,15 @@ def test_a_run_that_seeds_nothing_here_restores_nothing(pool):
     np.random.seed(3)
     AlsoDraws().task_finished(None)
     assert (random.random(), np.random.random()) == drawn
+
+
+def test_a_seeded_run_keeps_the_second_of_a_pair_of_normals():
+    def states():
+        python, (kind, words, *rest) = random.getstate(), np.random.get_state()
+        return python, kind, words.tolist(), rest
+
+    random.gauss(0, 1)
+    np.random.standard_normal()
+    before = states()
+    DAG({"a": Idle}).run(seed=1)
+    assert states() == before

@@ -349,3 +349,15 @@ def test_missing_times_and_unknown_fields_of_engines_are_refused():
         simulate(Profile.from_dict(partial))
     with pytest.raises(ProfileError, match="'q'"):
         Engine.from_dict({**engine().to_dict(), "q": 1})
+
+
+def test_moments_that_other_programs_do_not_record_add_no_time():
+    columns = ["task", "round", "worker", "ready_ms", "compute_start_ms", "compute_end_ms"]
+    rows = [["t0", 0, 0, 0, 0, 10, 10], ["t1", 0, 0, 10, 10, 20, 20]]
+    timeline = {
+        "columns": [*columns, "serialize_start_ms"],
+        "workers": [{"host": "here", "pid": 1}],
+        "records": rows,
+    }
+    profile = profile_of(*chain(2, 10), sections={"timeline": timeline})
+    assert simulate(profile, workers=1).makespan_ms == pytest.approx(20)

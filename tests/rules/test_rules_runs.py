@@ -384,3 +384,16 @@ def test_a_wrong_name_and_a_tag_that_is_complete_are_known_early():
     ]
     DAG({"list": lists.bind(items=[1, 2])}, rules=rules).run()
     assert order == ["rule", 1, 2]
+
+
+def test_an_own_run_is_measured_where_a_graph_grows():
+    class RunsItself(Node):
+        def run(self, inputs, config=None):
+            return super().run(inputs, config)
+
+    tasks = {"a": Node(1), "b": RunsItself(2)}
+    edges = [("a", "b", ["x", "size"])]
+    rules = [Rule(after("a"), lambda graph: graph.add_task("c", Node(3), after="a") and None)]
+    edges = DAG(tasks, edges, rules=rules).run(rounds=2).sections["samples"]["edges"]
+    assert set(edges["a->b"]["deserialize_ms"]) == {None}
+    assert None not in edges["a->c"]["deserialize_ms"]

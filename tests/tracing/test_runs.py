@@ -417,3 +417,19 @@ def test_opentelemetry_gets_nested_spans_and_their_arguments(telemetry):
     assert "none" not in one.attributes
     (fails,) = (one for one in seen if one.name == "fails")
     assert fails.status.status_code.name == "ERROR"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the outer one is a profiler")
+def test_a_run_inside_a_task_has_a_tracer_of_its_own():
+    @task(outputs=["inner"])
+    def outer():
+        textwrap.fill("some words")
+        inner = chain().run(hooks=[Tracer([textwrap, json], floor_ms=0)])
+        textwrap.dedent(" some words")
+        return {"inner": inner}
+
+    profile = DAG({"outer": outer}).run(hooks=[Tracer([textwrap], floor_ms=0)])
+    inner = profile.outputs["outer"]["inner"]
+    both = (counted(inner)["fill"], {"wrap"}), (counted(profile)["outer"], {"fill", "dedent"})
+    for seen, names in both:
+        assert names <= {name.split(".")[-1] for name in seen}
