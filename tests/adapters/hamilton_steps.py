@@ -52,5 +52,9 @@ def chosen__this(rows: int) -> int:
     return rows
 
 
+def after_chosen(chosen: int) -> int:
+    return chosen
+
+
 async def later(rows: int) -> int:
     return rows
