@@ -47,8 +47,11 @@ def _config_of(config: Any) -> Config:
 def _with_config(tasks: Mapping[str, Any], config: Config) -> dict[str, Task]:
     """Return tasks, of classes an instance, that compute with `config`."""
     check_names(tasks)
-    checked = {name: check_task(name, item) for name, item in tasks.items()}
-    for task in checked.values():
+    checked, classes = dict[str, Task](), set[type]()
+    for name, item in tasks.items():
+        # isinstance() of an abstract class is slow, so it is called once per class.
+        checked[name] = task = item if type(item) in classes else check_task(name, item)
+        classes.add(type(task))
         task.config = config
     return checked
 

@@ -211,10 +211,9 @@ class Tables:
 
     def _tasks(self) -> list[TaskMetrics]:
         """Return the figures of the tasks that succeeded, in execution order."""
-        wiring, given, wire_bytes = self.log.wiring, self.log.given_bytes, self._wire_bytes
-        names = wiring.names
-        deserialize_ms, compute_ms = self._phase_ms(0), self._compute_ms
-        serialize_ms = self._phase_ms(4)
+        wiring, names, given = self.log.wiring, self.log.wiring.names, self.log.given_bytes
+        wire_bytes, compute_ms = self._wire_bytes, self._compute_ms
+        serialize_ms, deserialize_ms = self._phase_ms(4), self._phase_ms(0)
         tasks, notes = range(len(names)), [log.facts("undeclared_bytes") for log in self._rounds]
         undeclared = self._sizes(tasks, [[noted.get(i, 0) for i in tasks] for noted in notes])
         first_input, first_slot, outputs = wiring.first_input, wiring.first_slot, wiring.outputs
@@ -237,11 +236,10 @@ class Tables:
     def _edges(self) -> list[EdgeMetrics]:
         """Return what each edge carried whose source succeeded, by source."""
         wiring, names, wire = self.log.wiring, self.log.wiring.names, self._wire_bytes
-        payloads = [round_log.payloads() for round_log in self._rounds]
-        payload, compute_ms = self._sizes(wiring.owner, payloads), self._compute_ms
+        payload = self._sizes(wiring.owner, [round_log.payloads() for round_log in self._rounds])
         edges = []
         for source, target, routes in wiring.edges():
-            if compute_ms[source] is None:
+            if self._compute_ms[source] is None:
                 continue
             first, fields, size_bytes, wire_bytes = wiring.first_slot[source], [], 0, 0
             for position, _ in routes:

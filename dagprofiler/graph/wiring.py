@@ -285,7 +285,8 @@ class Wiring:
         # Tasks that are alike share one tuple.
         shared = {names: names for names in declared}
         all_fields, ends = tuple(fields), self.first_input[1:]
-        arriving = [all_fields[begin:end] for begin, end in zip(self.first_input, ends)]
+        # One after the other: many tuples at a time would keep the garbage collector busy.
+        arriving = (all_fields[begin:end] for begin, end in zip(self.first_input, ends))
         self.inputs = [shared.setdefault(names, names) for names in arriving]
 
     def growing(self) -> Wiring:
