@@ -388,7 +388,7 @@ def values():
 
 
 def size():
-    from dagprofiler.graph.edges import rows_of
+    from dagprofiler.graph.edges import Rows
     from dagprofiler.graph.replay import Demands, replay
     from dagprofiler.predict import Engine
 
@@ -398,9 +398,9 @@ def size():
         edges = sorted({s * count + t for t, sources in before.items() for s in sources})
         work = [chance.uniform(1, 20) for _ in range(count)]
         costs = Engine("", "", 8, 0.6, 0.4, 0.2, cores=8, contention=(1, 1.1, 1.2), worker_ms=0.1)
-        graph = rows_of(edges, count)
+        graph = Rows(edges, count)
         begun = time.perf_counter()
-        replay(*graph, Demands(work), [1.0] * 8, costs.overhead)
+        replay(graph, Demands(work), [1.0] * 8, costs.overhead)
         print(f"size: {count:,} tasks in {time.perf_counter() - begun:.2f} s")
 
 

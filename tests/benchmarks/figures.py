@@ -23,14 +23,14 @@ each script is for and what the figures mean.
 """
 
 
-def commit():
+def commit_here():
     """Return the short name of the commit, and whether files differ from it."""
     git = ["git", "-C", str(HERE), "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty"]
     return subprocess.check_output(git, text=True).strip()
 
 
-def part_of(script, options):
-    """Run a script; return its part of the page, and its exit code."""
+def part_of(script, options, commit):
+    """Run a script of a commit; return its part of the page, and its exit code."""
     print(f"{script.stem} ...", file=sys.stderr, flush=True)
     about = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))).splitlines()[0]
     command = [sys.executable, str(script), *options]
@@ -39,7 +39,7 @@ def part_of(script, options):
     if "|---|" not in printed:
         printed = f"```\n{printed}\n```"
     shown = " ".join(["python", f"tests/benchmarks/{script.name}", *options])
-    where = f"`{shown}`, {date.today()}, commit {commit()}:"  # noqa: DTZ011 - a reader's day
+    where = f"`{shown}`, {date.today()}, commit {commit}:"  # noqa: DTZ011 - a reader's day
     return f"## {script.stem}\n\n{about}\n\n{where}\n\n{printed}\n", done.returncode
 
 
@@ -49,9 +49,10 @@ def main(arguments):
     names = [argument for argument in arguments if argument not in options] or [*scripts]
     page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     parts = dict(re.findall(r"^(?=## (\w+)\n)(.*?\n)(?=\n## |\Z)", page, re.DOTALL | re.MULTILINE))
-    failed = []
+    # Once: the page itself changes afterwards.
+    commit, failed = commit_here(), []
     for name in names:
-        part, code = part_of(scripts[name], options)
+        part, code = part_of(scripts[name], options, commit)
         if code:
             failed.append(name)
             continue
