@@ -56,6 +56,28 @@ def test_examples_write_and_print_a_profile(name, tmp_path):
     assert list(Profile.load(str(folder / "here.json")).metrics.node_weights) == TASKS[name]
 
 
+SPAWNED = """
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+def pool():
+    return ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*TASKS, "word_counts"])
+def test_examples_run_in_processes_that_are_spawned(name, tmp_path):
+    # As on macOS and Windows.
+    (tmp_path / "spawned.py").write_text(SPAWNED)
+    command = ["run", f"{EXAMPLES / name}.py:build_dag", "--executor", "spawned.py:pool"]
+    command = [sys.executable, "-m", "dagprofiler", *command, "--seed", "1", "-o", "here.json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    profile = Profile.load(str(tmp_path / "here.json"))
+    assert profile.run.state == "complete"
+    assert profile.run.executor == "ProcessPoolExecutor"
+
+
 def test_every_example_is_tested():
     # These are in tests/executors/test_own.py, and below.
     others = {"own_executor", "growing_graphs", "word_counts"}
