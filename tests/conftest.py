@@ -38,6 +38,14 @@ settings.register_profile("ci", max_examples=75, **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
+def pytest_addoption(parser, pluginmanager):
+    """Accept the options of pytest-xdist that pyproject.toml gives, also with -p no:xdist."""
+    if not pluginmanager.hasplugin("xdist"):
+        options = parser.getgroup("without xdist")
+        for name in ("-n", "--dist"):
+            options._addoption(name)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _left_behind(tmp_path_factory):
     """Run in a folder apart from the checkout, for good: some files are written at exit."""

@@ -143,8 +143,7 @@ def test_children_count_once_they_were_waited_for():
 
 def test_collections_page_faults_and_waits_are_counted():
     assert value_of("gc", gc.collect) > 0
-    faults = value_of("page_faults", lambda: np.ones(4 * MIB))
-    assert faults > value_of("page_faults", nothing)
+    assert value_of("page_faults", lambda: fill(1)) >= 1
     assert value_of("voluntary_switches", lambda: time.sleep(0.001)) >= 1
 
 
