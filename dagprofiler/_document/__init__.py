@@ -44,6 +44,8 @@ class RunFacts:
         The arguments of :class:`~dagprofiler.Rounds`; empty for a plain run.
     elapsed_ms, ended_by
         Of several rounds: duration of all of them, and what ended them.
+    other_threads_ms
+        Of several serial rounds: CPU time of other threads of the process, as of numpy's BLAS.
     overhead
         Kind of overhead, such as ``"loop_ms"``, to its time; None if it was not measured.
     tasks
@@ -65,6 +67,7 @@ class RunFacts:
     conditions: Mapping[str, Any] = field(default_factory=dict)
     elapsed_ms: float | None = None
     ended_by: str | None = None
+    other_threads_ms: float | None = None
     overhead: Mapping[str, float] | None = None
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     attempts: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)

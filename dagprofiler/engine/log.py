@@ -495,6 +495,8 @@ class RunCosts:
         In previous attempts at the run.
     total_s
         From the start of the run to its end, tasks included.
+    other_threads_s
+        CPU time of other threads of this process than that of the run.
     """
 
     prepare_s: float = 0.0
@@ -502,6 +504,7 @@ class RunCosts:
     garbage_s: float = 0.0
     earlier_s: float = 0.0
     total_s: float = 0.0
+    other_threads_s: float = 0.0
 
 
 @dataclass
@@ -701,9 +704,15 @@ def allocator_settings() -> dict[str, str]:
     """Return the environment variables that set the C library's allocator.
 
     With a small ``MALLOC_TRIM_THRESHOLD_``, which Dask's nannies set, arrays cost twice as
-    much: their memory is given back and mapped anew each time.
+    much: their memory is given back and mapped anew each time. The library reads them when a
+    program starts; those that Dask sets in the program that starts its workers have no effect.
     """
-    return {name: text for name, text in os.environ.items() if name.startswith("MALLOC_")}
+    try:
+        with open("/proc/self/environ", encoding="utf-8", errors="replace") as file:
+            started_with = dict(pair.partition("=")[::2] for pair in file.read().split("\0"))
+    except OSError:  # elsewhere than on Linux
+        started_with = {**os.environ}
+    return {name: text for name, text in started_with.items() if name.startswith("MALLOC_")}
 
 
 def since_ms(times: Iterable[float | None], zero_s: float) -> list[float | None]:

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import filterfalse
-from time import perf_counter
+from time import perf_counter, process_time, thread_time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, MIN_ROUNDS, WARM_UP
@@ -543,6 +543,7 @@ class Run:
         self._failed: dict[str, BaseException] = {}
         #: When the first round began, and what hooks had taken by then.
         self._begun: tuple[float, float] | None = None
+        self._others_s = _other_threads_s()
         self._ended = False
         self.profile: Profile
 
@@ -598,6 +599,7 @@ class Run:
                     self._hooks.tell("run_started", _run_info(self.log))
                 self._kind, self._where = next(self._kinds)
                 self._begun = perf_counter(), self._hooks.spent_s
+                self._others_s = _other_threads_s()
             self._run_round(self._kind)
             if not (self._failed or self._results.rule_failures):
                 following = next(self._kinds, None)
@@ -744,6 +746,7 @@ class Run:
         costs.total_s = costs.earlier_s + ended_s - started_s
         begun_s, hooks_s = self._begun or (ended_s, costs.hooks_s)
         costs.prepare_s = begun_s - started_s - hooks_s
+        costs.other_threads_s = max(0.0, _other_threads_s() - self._others_s)
         # Neither tracebacks of failures nor the profile keep tasks and inputs alive.
         setup.given_inputs.clear()
         workflow = replace(setup.workflow, tasks=[], contracts=[], dynamic=None)
@@ -860,3 +863,8 @@ def _run_once(
     """Run one round of a run with these instruments; called in a process of its own."""
     setup = replace(prepare(workflow, options), instruments=instruments)
     return Run(setup, HookCalls([])).run_once()
+
+
+def _other_threads_s() -> float:
+    """Return the CPU time that this process has used, without this thread."""
+    return process_time() - thread_time()

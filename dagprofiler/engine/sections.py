@@ -290,6 +290,8 @@ class Tables:
         if self._samples is not None:
             section["conditions"] = log.conditions.to_dict()
             section["elapsed_ms"] = duration_ms(log.costs.total_s)
+            if log.executor == "serial":
+                section["other_threads_ms"] = duration_ms(log.costs.other_threads_s)
             if log.ended_by is not None:
                 section["ended_by"] = log.ended_by
         attempts: dict[str, list[dict[str, Any]]] = {}

@@ -185,7 +185,8 @@ def calibrate_engine(executor: Any) -> Engine:
     )
     if not engine.shares_memory:  # threads that compute wait for the interpreter's lock
         plain = replace(plain, busy_gap_ms=round(_busy_gap_ms(run, plain), 6))
-    return replace(plain, error=round(_error(run, plain), 4))
+    error, error_elsewhere = _errors(run, plain)
+    return replace(plain, error=round(error, 4), error_elsewhere=round(error_elsewhere, 4))
 
 
 def _told(executor: Executor) -> int | None:
@@ -316,16 +317,26 @@ def _busy_gap_ms(run: Callable[[DAG], Profile], engine: Engine) -> float:
     return busy_gap_ms(engine, count, each, between_ms)
 
 
-def _error(run: Callable[..., Profile], engine: Engine) -> float:
-    """Return how far predictions of single runs of a known graph are off, relative to the runs."""
+def _errors(run: Callable[..., Profile], engine: Engine) -> tuple[float, float]:
+    """Return how far predictions of single runs of a known graph are off, relative to the runs.
+
+    From rounds on the workers, and from rounds in this process.
+    """
     kinds, workers = _kinds(threads=engine.shares_memory), engine.workers
     tasks = [KernelRun(kinds[i % len(kinds)]) for i in range((workers + 1) * _WAITING)]
     dag = _graph(tasks, [workers, workers + 1])
-    measured = run(dag, rounds=Rounds(_RUNS, warmup=1))
-    schedule = measured.sections.get("schedule")
-    found_ms = simulate(measured, engine=engine, schedule=schedule).makespan_ms
-    errors = [found_ms / real.metrics.total_time_ms - 1 for real in _rounds(dag, run)]
-    return sqrt(_mean(error**2 for error in errors))
+    rounds = Rounds(_RUNS, warmup=1)
+    measured = run(dag, rounds=rounds)
+    plan = measured.sections.get("schedule")
+    real = [profile.metrics.total_time_ms or 0.0 for profile in _rounds(dag, run)]
+    found = [
+        simulate(source, engine=engine, schedule=plan).makespan_ms
+        for source in (measured, dag.run(rounds=rounds))
+    ]
+    on_workers, elsewhere = (
+        sqrt(_mean((ms / real_ms - 1) ** 2 for real_ms in real)) for ms in found
+    )
+    return on_workers, elsewhere
 
 
 def _handing_over(

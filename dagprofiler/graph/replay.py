@@ -45,6 +45,11 @@ class Overhead(NamedTuple):
     cores: float = inf
     contention: Sequence[float] = (1.0,)
 
+    def slowed(self, factor: float) -> Overhead:
+        """Return what it adds if each of its times is `factor` times as long."""
+        times = {name: factor * ms for name, ms in self._asdict().items() if name.endswith("_ms")}
+        return self._replace(**times)
+
 
 class Replay(NamedTuple):
     """What :func:`replay` returns: moments in milliseconds since the start, by task number.

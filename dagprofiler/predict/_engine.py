@@ -58,8 +58,10 @@ class Engine:
         How many times longer an operation on an array of 1 MB takes on its workers than in the
         process that calibrated it, if their ``MALLOC_*`` variables differ; else 1.
     error
-        How far predictions of single runs were off when it was calibrated, relative to the
-        makespan: the root of the mean of the squares.
+        How far predictions of single runs from rounds on its workers were off when it was
+        calibrated, relative to the makespan: the root of the mean of the squares.
+    error_elsewhere
+        The same from rounds in the process that calibrated it.
 
     Notes
     -----
@@ -89,6 +91,7 @@ class Engine:
     busy_gap_ms: float = 0.0
     start_ms: float = 0.0
     arrays: float = 1.0
+    error_elsewhere: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the engine as stored in a profile's section ``engine``."""
@@ -138,7 +141,8 @@ class Engine:
             f"{self.always:.3f} cores a worker all the time\n"
             f"values of 0.2 and 2 MB: {write} to write, {read} to read\n"
             f"computing with 1, 2, ... workers at once takes {factors} times as long\n"
-            f"predictions of single runs were off by {self.error:.1%}"
+            f"predictions of single runs were off by {self.error:.1%}, from rounds elsewhere by "
+            f"{self.error_elsewhere:.1%}"
         )
 
 

@@ -69,17 +69,18 @@ class Simulation(ShownInBlocks):
         Raises
         ------
         ProfileError
-            If the profile has samples of fewer than three rounds.
+            If the profile has samples of fewer than three rounds, or its tasks use threads of
+            numpy's BLAS and the workers have too few cores for them.
 
         Notes
         -----
         From 12 to 60 simulations. In each, every task has its time of a random round, scaled
         by how slow another random round was as a whole, so that disturbances of single tasks
-        and of the machine both count; contention varies between kinds of work. In addition
-        comes how far predictions of single runs were off when the engine was calibrated. On
-        threads, tasks wait for the interpreter's lock whenever they compute in every other
-        simulation, and only while they hold it in the others, unless the profile was taken on as
-        many threads. It reaches to where tasks do nothing but operate on arrays, with workers
+        and of the machine both count; contention varies between kinds of work. It is at least as
+        wide as predictions of single runs were off when the engine was calibrated. On threads,
+        tasks wait for the interpreter's lock whenever they compute in every other simulation, and
+        only while they hold it in the others, unless the profile was taken on as many threads. It
+        reaches to where tasks do nothing but operate on arrays, with workers
         whose allocator is set otherwise than the profile's; to where tasks take twice as long
         beside others, without an engine; and to where each task uses all threads of numpy's BLAS,
         if it has more than one and they have too few cores.
@@ -104,7 +105,9 @@ class Simulation(ShownInBlocks):
         points = {
             workers: {
                 "makespan_ms": round(one.makespan_ms, 6),
-                "interval_ms": [round(ms, 6) for ms in one.interval_ms] if self._sampled else None,
+                "interval_ms": [round(ms, 6) for ms in one.interval_ms]
+                if self._has_interval
+                else None,
             }
             for workers, one in self.curve.items()
         }
@@ -112,8 +115,8 @@ class Simulation(ShownInBlocks):
         return {**points[len(self.utilisation)], "curve": curve}
 
     @property
-    def _sampled(self) -> bool:
-        return self._case.rounds >= _LEAST_ROUNDS
+    def _has_interval(self) -> bool:
+        return not self._case.why_no_interval()
 
     def blocks(self) -> list[Block]:
         """Return what is shown: the makespan, the workers, and what would make it shorter."""
@@ -124,7 +127,7 @@ class Simulation(ShownInBlocks):
 
     def _headline(self) -> str:
         words = f"predicted makespan {quantity(self.makespan_ms, 'ms')}"
-        if self._sampled:
+        if self._has_interval:
             low, high = self.interval_ms
             words += f", 95 % from {quantity(low, 'ms')} to {quantity(high, 'ms')}"
         return f"{words}, {counted(len(self.utilisation), 'worker')}"
@@ -136,7 +139,7 @@ class Simulation(ShownInBlocks):
         rows: list[tuple[str, ...]] = [("workers", "makespan", "95 % from", "to", "busy")]
         for workers, one in self.curve.items():
             busy = sum(one.utilisation.values()) / workers
-            times = one.makespan_ms, *(one.interval_ms if self._sampled else (None, None))
+            times = one.makespan_ms, *(one.interval_ms if self._has_interval else (None, None))
             rows.append((str(workers), *(quantity(ms, "ms") for ms in times), f"{busy:.1%}"))
         return rows
 
@@ -234,7 +237,9 @@ def simulate(
     Events are simulated in the dispatcher's own rules; see
     :func:`~dagprofiler.graph.replay.replay`. Times of a profile that was taken on an executor
     contain contention: they are divided by the engine's factor for the number of workers
-    that computed beside each task. O(n log n) time for n tasks and edges.
+    that computed beside each task. If the engine's workers ran it in three rounds or more, all
+    times are scaled so that a simulation of these rounds takes as long as they did. O(n log n) time
+    for n tasks and edges.
 
     Examples
     --------
@@ -253,7 +258,7 @@ def simulate(
     orders, ranked = _order(profile, graph, schedule, priorities)
     nodes = [_nodes(count, speeds, schedule, engine) for count in counts]
     transfers = _transfers(profile, graph, nodes[-1], orders, bandwidth)
-    times, ratios = _times(profile, graph, engine, _factors(graph.names, faster))
+    times, ratios = _times(profile, graph, engine)
     machine = _Machine.of(profile)
     core = _cores_of_tasks(profile, graph.names, machine)
     lock = None
@@ -261,7 +266,6 @@ def simulate(
         lock = _locked(times, _shares(profile, graph.names, "gil_ms"), core)
     # Rounds on as many threads have the waits for the interpreter's lock in their times.
     threads = _threads(profile)
-    budget = _SIMULATED_TASKS // len(counts)
     case = _Case(
         profile,
         graph,
@@ -276,8 +280,9 @@ def simulate(
         orders=orders,
         transfers=transfers,
         ranked=ranked,
-        budget=budget,
-    )
+        budget=_SIMULATED_TASKS // len(counts),
+    ).as_measured()
+    case = case.computing_faster(_factors(graph.names, faster))
     cases = [
         replace(case, nodes=several, lock=None if len(several) == threads else lock)
         for several in nodes
@@ -378,12 +383,15 @@ class _Machine(NamedTuple):
         Those that the process could use; infinite if unknown.
     blas_threads
         Threads of numpy's BLAS; 1 if unknown.
+    uses_threads
+        Whether tasks use other threads of their process, as those of BLAS; None if unknown.
     workers
         How many had tasks.
     """
 
     cores: float
     blas_threads: int
+    uses_threads: bool | None
     workers: int
 
     @classmethod
@@ -393,7 +401,14 @@ class _Machine(NamedTuple):
         cores = min(usable or inf, environment.cores_quota or inf)
         if len({worker.get("host") for worker in workers}) > 1:
             cores = inf
-        return cls(cores, environment.blas_threads or 1, max(1, len(workers)))
+        others_ms, columns = profile.run.other_threads_ms, profile.samples.tasks.values()
+        whole_ms = sum(ms or 0.0 for column in columns for ms in column.get("cpu_ms", ()))
+        return cls(
+            cores,
+            environment.blas_threads or 1,
+            None if others_ms is None else others_ms > _UNSEEN * whole_ms,
+            max(1, len(workers)),
+        )
 
     def why_waits(self) -> str:
         """Return why tasks had to wait for a core, and what helps."""
@@ -484,10 +499,31 @@ class _Case:
     ranked: Sequence[int] | None
     #: Tasks to simulate for one interval.
     budget: int
+    #: Whether the engine's workers ran the profile.
+    ran_there: bool = False
 
     @property
     def rounds(self) -> int:
         return len(self.ratios)
+
+    @property
+    def error(self) -> float:
+        """How far predictions of single runs of a known graph were off."""
+        if self.engine is None:
+            return 0.0
+        elsewhere = 0.0 if self.ran_there else self.engine.error_elsewhere
+        return max(self.engine.error, elsewhere)
+
+    def why_no_interval(self) -> str:
+        """Return why there is no interval; empty if there is one."""
+        if self.rounds < _LEAST_ROUNDS:
+            return (
+                f"an interval needs samples of at least {_LEAST_ROUNDS} rounds, the profile has "
+                f"{self.rounds}; measure it with rounds={_LEAST_ROUNDS} or more"
+            )
+        if self.blas_may_wait and self.machine.uses_threads:
+            return f"how long threads of BLAS wait for each other is not known; {_ONE_BLAS_THREAD}"
+        return ""
 
     def play(
         self,
@@ -506,12 +542,52 @@ class _Case:
             transfers=self.transfers,
         )
 
+    def as_measured(self) -> _Case:
+        """Return the case by which the profile's own rounds take as long as they took.
+
+        If they ran on the engine's workers, they tell what is not modelled.
+        """
+        source, engine, workers = self.source, self.engine, self.machine.workers
+        took_ms = source.metrics.total_time_ms
+        if engine is None or took_ms is None or self.rounds < _LEAST_ROUNDS:
+            return self
+        here = source.run.executor, source.hostname, workers
+        if here != (engine.executor, engine.host, engine.workers):
+            return self
+        plan = source.sections.get("schedule")
+        own = replace(
+            self,
+            nodes={str(number): 1.0 for number in range(workers)},
+            orders=None if plan is None else orders_of(plan, self.graph),
+            # Their times have the waits for the interpreter's lock, and of links.
+            lock=None,
+            transfers=None,
+        )
+        simulated_ms = own.play().makespan_ms
+        if not simulated_ms:
+            return self
+        times_as_long = took_ms / simulated_ms
+        return replace(
+            self,
+            times=[_Times(*(ms * times_as_long for ms in each)) for each in self.times],
+            overhead=self.overhead.slowed(times_as_long),
+            ran_there=True,
+        )
+
+    def computing_faster(self, factors: Sequence[float]) -> _Case:
+        """Return the case in which each task takes its factor of the time in compute()."""
+        return replace(
+            self,
+            times=[
+                each._replace(compute=each.compute * factor)
+                for each, factor in zip(self.times, factors)
+            ],
+        )
+
     def interval_ms(self, makespan_ms: float) -> tuple[float, float]:
-        if self.rounds < _LEAST_ROUNDS:
-            raise ProfileError(
-                f"an interval needs samples of at least {_LEAST_ROUNDS} rounds, the profile has "
-                f"{self.rounds}; measure it with rounds={_LEAST_ROUNDS} or more"
-            )
+        why_not = self.why_no_interval()
+        if why_not:
+            raise ProfileError(f"no interval: {why_not}")
         count = len(self.graph.names)
         times = min(_MOST, max(_LEAST, self.budget // max(1, count)))
         chance = random.Random(count)  # noqa: S311  (a simulation: the same each time)
@@ -536,8 +612,8 @@ class _Case:
         centre = sum(found) / times
         deviation = hypot(*(ms - centre for ms in found)) / sqrt(times - 1) / (centre or 1.0)
         width = _T95[min(self.rounds - 1, len(_T95)) - 1] * sqrt(1 + 1 / self.rounds) * deviation
-        off = 0.0 if self.engine is None else 1.96 * self.engine.error
-        times_as_long = 1 + hypot(width, off)
+        # Both are of single runs: the wider one counts.
+        times_as_long = 1 + max(width, 1.96 * self.error)
         ends = [makespan_ms, centre / times_as_long, centre * times_as_long, *self._worse()]
         return min(ends), max(ends)
 
@@ -598,11 +674,11 @@ class _Case:
     def blas_may_wait(self) -> bool:
         """Whether threads of numpy's BLAS may take the cores of other workers."""
         threads, workers = self.machine.blas_threads, len(self.nodes)
-        # The CPU time of the whole process tells what they do take.
-        is_known = any(share > 1.0 for share in self.core or ())
-        return (
-            min(threads, workers) > 1 and threads * workers > self.overhead.cores and not is_known
-        )
+        if self.machine.uses_threads is False:
+            return False
+        if self.ran_there and self.engine is not None and workers == self.engine.workers:
+            return False  # it is in their times
+        return min(threads, workers) > 1 and threads * workers > self.overhead.cores
 
     def reasons(self) -> tuple[str, ...]:
         """Return why the prediction may not be trusted."""
@@ -643,9 +719,9 @@ class _Case:
                 f"the engine was calibrated on {engine.host}, the times were taken on "
                 f"{source.hostname}"
             )
-        if engine.error > _DOUBTFUL:
+        if self.error > _DOUBTFUL:
             yield (
-                f"predictions of single runs were off by {engine.error:.0%} when the engine was "
+                f"predictions of single runs were off by {self.error:.0%} when the engine was "
                 "calibrated, as where other programs run; calibrate it again"
             )
         if self._other_allocator:
@@ -838,7 +914,7 @@ def _factors(names: Sequence[str], faster: Mapping[str, float] | None) -> list[f
 
 
 def _times(
-    profile: Profile, graph: NumberedGraph, engine: Engine | None, factors: Sequence[float]
+    profile: Profile, graph: NumberedGraph, engine: Engine | None
 ) -> tuple[list[_Times], list[list[float]]]:
     """Return the times of each task, and for each round its time relative to the median."""
     entries = entries_of_tasks(profile)
@@ -874,9 +950,7 @@ def _times(
     whole = sum(each.compute for each in times)
     in_rounds = [sum(r * each.compute for r, each in zip(row, times)) for row in ratios]
     usual = median(in_rounds) / whole if in_rounds and whole else 1.0
-    times = [
-        each._replace(compute=each.compute * usual * factor) for each, factor in zip(times, factors)
-    ]
+    times = [each._replace(compute=each.compute * usual) for each in times]
     return times, [[ratio / usual for ratio in row] for row in ratios]
 
 

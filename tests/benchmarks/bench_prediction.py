@@ -12,6 +12,8 @@ Parts, of which ``--quick`` takes ``forms`` and ``size``:
 - ``makespan``: six applications on two processes, from a profile taken in this process and from
   one taken on the workers; ``loky``, ``threads``, ``dask`` and ``allocator``, which is processes
   with another setting of the allocator than the profile's, likewise;
+- ``cores``: eight tasks that multiply matrices on 1 to 4 workers, without an engine and with one;
+  ``blas``: the same with a thread of numpy's own on each core;
 - ``faster``: one class of tasks made faster for real;
 - ``schedules``: six of SAGA's schedulers on two networks, followed exactly. Needs SAGA.
 
@@ -22,10 +24,12 @@ is printed. Errors are predicted against real; real is the median of plain runs.
 import os
 import pickle
 import random
+import subprocess
 import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from itertools import product
 from math import exp, log2
 from multiprocessing import get_context
@@ -421,7 +425,7 @@ def makespans(what, executor, profiled):
     """Predict on `executor` from profiles of runs with the options `profiled`, by their name."""
     engine = calibrate_engine(executor)
     print(engine, flush=True)
-    errors, intervals = ({where: [] for where in profiled} for _ in range(2))
+    errors, singles, intervals = ({where: [] for where in profiled} for _ in range(3))
     for application in APPLICATIONS:
         dag, off = dag_of(application), {where: [] for where in profiled}
         # In turns, so that the machine's slow seconds are in both.
@@ -431,6 +435,7 @@ def makespans(what, executor, profiled):
             for where, profile in zip(profiled, before):
                 error = real.compare(simulate(profile, engine=engine).profile)["prediction"]
                 intervals[where].append((*error["interval_ms"], error["real_ms"]))
+                singles[where].append(abs(error["error"]))
                 parts = {"makespan": error, **error["parts"]}.items()
                 off[where].append({name: part["error"] for name, part in parts})
         for where, rows in off.items():
@@ -439,7 +444,8 @@ def makespans(what, executor, profiled):
             shares = ", ".join(f"{name} {part:+.1%}" for name, part in typical.items())
             print(f"  {application.__name__}, {where}: {errors[where][-1]:+.1%} ({shares})")
     for where in profiled:
-        report(f"makespan, {what}, profile taken {where}", errors[where], intervals[where])
+        row = f"makespan, {what}, profile taken {where}, single runs {mean(singles[where]):.1%}"
+        report(row, errors[where], intervals[where])
 
 
 def makespan():
@@ -479,6 +485,47 @@ def allocator():
         with patch.dict(os.environ, {"MALLOC_TRIM_THRESHOLD_": "65536"}):
             dag_of(fan).run(executor=other)
         makespans("another allocator setting", other, {"with the default": {"executor": pool}})
+
+
+class Products(Task):
+    """Multiplies matrices."""
+
+    outputs = ["x"]
+
+    def compute(self):
+        square = np.random.default_rng(1).random((400, 400))
+        for _ in range(8):
+            product = square @ square
+        return {"x": product}
+
+
+def cores():
+    dag, rows = DAG({f"task_{i}": Products() for i in range(8)}, []), {}
+    forked, spawned = (
+        partial(ProcessPoolExecutor, mp_context=get_context(how)) for how in ("fork", "spawn")
+    )
+    for pool_of, workers in product((ThreadPoolExecutor, forked, spawned), (1, 2, 3, 4)):
+        with pool_of(workers) as pool:
+            engine = calibrate_engine(pool)
+            serial = dag.run(rounds=5)
+            there = dag.run(executor=pool, rounds=5)
+            real = real_ms(dag, executor=pool)
+            cases = {
+                "without an engine": simulate(serial, workers=workers),
+                "with an engine": simulate(serial, engine=engine),
+                "with an engine, from rounds on the workers": simulate(there, engine=engine),
+            }
+        for how, found in cases.items():
+            row = found.makespan_ms / real - 1, (*found.interval_ms, real)
+            rows.setdefault(how, []).append(row)
+    threads = os.environ["OPENBLAS_NUM_THREADS"]
+    for how, found in rows.items():
+        report(f"eight tasks with {threads} threads of BLAS, {how}", *zip(*found))
+
+
+def blas():
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(os.cpu_count())}
+    subprocess.run([sys.executable, __file__, "cores"], env=environment, check=True)
 
 
 def faster():
@@ -574,8 +621,20 @@ def schedules():
 
 
 if __name__ == "__main__":
-    PARTS = [forms, models, values, size, structure, makespan, loky, threads, dask, allocator]
-    named = {part.__name__: part for part in [*PARTS, faster, schedules]}
+    PARTS = [
+        forms,
+        models,
+        values,
+        size,
+        structure,
+        makespan,
+        loky,
+        threads,
+        dask,
+        allocator,
+        cores,
+    ]
+    named = {part.__name__: part for part in [*PARTS, blas, faster, schedules]}
     quick = ["forms", "size"] if "--quick" in sys.argv else []
     for name in quick or [name for name in sys.argv[1:] if name != "--all"] or named:
         named[name]()

@@ -16,6 +16,19 @@ from dagprofiler.measure.machine import ask_git, command_line
 from dagprofiler.schema import inlined_schema
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="of the program's start on Linux alone")
+def test_settings_of_the_allocator_are_those_that_the_program_was_started_with():
+    program = """if True:
+        import json, os
+        from dagprofiler.engine.log import environment
+        os.environ["MALLOC_TRIM_THRESHOLD_"] = "65536"
+        print(json.dumps(environment()["allocator_settings"]))
+    """
+    setting = {"MALLOC_ARENA_MAX": "2"}
+    told = subprocess.check_output([sys.executable, "-c", program], env={**os.environ, **setting})
+    assert json.loads(told) == setting
+
+
 def test_the_environment_tells_interpreter_system_and_machine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     told = environment()

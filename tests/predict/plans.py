@@ -8,7 +8,16 @@ from dagprofiler import Config, EdgeMetrics, Profile, TaskMetrics
 
 
 def profile_of(
-    times_ms, edges=(), *, wire=0, rounds=(), cpu=None, delay=None, sections=None, config=None
+    times_ms,
+    edges=(),
+    *,
+    wire=0,
+    rounds=(),
+    cpu=None,
+    delay=None,
+    total_ms=None,
+    sections=None,
+    config=None,
 ):
     """Return a profile of tasks with these times, whose edges carry `wire` bytes.
 
@@ -28,7 +37,7 @@ def profile_of(
         [*times_ms],
         [EdgeMetrics(*edge, ["x"], wire, wire) for edge in edges],
         times=[TaskMetrics(name, ms * middle, 0.0, 0.0, 0, wire) for name, ms in times_ms.items()],
-        total_ms=None,
+        total_ms=total_ms,
         config=Config(**config or {}),
         hostname="here",
         sections=sections,

@@ -143,12 +143,23 @@ def test_blas_threads_that_take_other_cores_are_a_reason():
     assert found.makespan_ms == pytest.approx(20)
     assert found.interval_ms[1] == pytest.approx(40)
     assert any("OPENBLAS_NUM_THREADS=1" in reason for reason in found.reasons)
-    # Where the CPU time of the process was measured, it is modelled.
-    for columns in source.sections["samples"]["tasks"].values():
-        columns["process_cpu_ms"] = [20.0] * 3
+
+
+@pytest.mark.parametrize(("other_threads_ms", "waits"), [(0.0, False), (60.0, True)])
+def test_a_serial_profile_tells_whether_tasks_use_threads_of_blas(other_threads_ms, waits):
+    ran = {"run": {"state": "complete", "other_threads_ms": other_threads_ms}}
+    source = profile_of(
+        dict.fromkeys("abcd", 10), rounds=[1.0] * 3, cpu=1.0, sections={**machine(2, 2), **ran}
+    )
     found = simulate(source, engine=engine(cores=2))
-    assert found.makespan_ms == pytest.approx(40)
-    assert not any("BLAS" in reason for reason in found.reasons)
+    assert any("OPENBLAS_NUM_THREADS=1" in reason for reason in found.reasons) == waits
+    if not waits:
+        assert found.interval_ms == pytest.approx((20, 20))
+        return
+    with pytest.raises(ProfileError, match="threads of BLAS"):
+        _ = found.interval_ms
+    assert found.figures()["interval_ms"] is None
+    assert "95 %" not in str(found)
 
 
 @pytest.mark.parametrize(
@@ -291,6 +302,26 @@ def test_a_predicted_profile_never_passes_for_a_measured_one():
     assert Engine.from_dict(predicted.sections["engine"]) == costs
     with pytest.raises(ValidationError, match="made from"):
         simulate(predicted)
+
+
+@pytest.mark.parametrize(
+    ("costs", "rounds", "factor"),
+    [
+        (engine(), 3, 10 / 7),
+        (engine(latency_ms=1), 3, 10 / 9),
+        (engine(), 2, 1),
+        (engine(workers=3), 3, 1),
+        (engine(host="there"), 3, 1),
+        (engine(executor="another"), 3, 1),
+    ],
+)
+def test_rounds_on_the_workers_of_an_engine_are_predicted_as_measured(costs, rounds, factor):
+    ran = {**timeline(pids=(1, 2)), "run": {"state": "complete", "executor": "pool"}}
+    source = profile_of(*FORK, rounds=[1.0] * rounds, total_ms=10.0, sections=ran)
+    two_ms = 7 + 2 * costs.latency_ms
+    assert simulate(source, workers=2, engine=costs).makespan_ms == pytest.approx(two_ms * factor)
+    faster = simulate(source, workers=2, engine=costs, faster={"c": 5}).makespan_ms
+    assert faster == pytest.approx((two_ms - 2) * factor)
 
 
 @pytest.mark.parametrize(
