@@ -21,7 +21,7 @@ from dagprofiler.executors import Executor
 from dagprofiler.executors.pools import PoolExecutor
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.measure.calibrate import kernels
-from dagprofiler.predict import Engine, busy_gap_ms, simulate
+from dagprofiler.predict import Engine, simulate
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 from dagprofiler.task import Task
@@ -36,30 +36,30 @@ _RUNS = 5
 _START_S = 30.0
 #: How many arrays are made; the allocator learns from the first ones.
 _ARRAYS = 100
-#: Turns in which kernels run on each number of workers, to measure contention, and runs for the
-#: gap on busy cores. Many short ones: how cores share a processor changes from one second to the
+#: Turns in which kernels run on each number of workers, to measure contention. Many short ones: how
+#: cores share a processor changes from one second to the
 #: next, most of all on virtual machines.
 _TURNS = 12
 
 
 class Probe(Task):
-    """Takes values, computes for a share of its time, and sleeps for the rest."""
+    """Takes values, and sleeps for a time, or computes."""
 
     gathers = ["x"]  # noqa: RUF012  (how tasks declare)
     outputs = ["x", "used"]  # noqa: RUF012  (the same)
 
-    def __init__(self, share: float = 0.0, seconds: float = _WAIT_S, size: int = 1) -> None:
+    def __init__(self, seconds: float = _WAIT_S, size: int = 1, *, computes: bool = False) -> None:
         super().__init__()
-        self.seconds, self.share, self.size = seconds, share, size
+        self.seconds, self.size, self.computes = seconds, size, computes
 
     def compute(self, x: list[Any]) -> dict[str, Any]:
-        """Use the core, and sleep; return bytes, and what the process has used."""
+        """Use the core, or sleep; return bytes, and what the process has used."""
         used = os.getpid(), process_time(), _usable_cores()
-        end = thread_time() + self.share * self.seconds
-        while thread_time() < end:
+        end = thread_time() + self.seconds
+        while self.computes and thread_time() < end:
             pass
-        if self.share < 1:
-            sleep((1 - self.share) * self.seconds)
+        if not self.computes:
+            sleep(self.seconds)
         return {"x": bytes(self.size), "used": used}
 
 
@@ -125,8 +125,7 @@ def calibrate_engine(executor: Any) -> Engine:
     A chain of tasks that compute
     tells the latency; tasks that sleep, more than there are workers, tell the gap and the CPU time
     of the driver and of the workers' processes, and what the first ones take more; those that
-    sleep long tell what these processes use all the time; of tasks that compute on all cores
-    counts the gap with which they begin as late in a simulation; tasks that hand over values of
+    sleep long tell what these processes use all the time; tasks that hand over values of
     two sizes tell what that costs; the kernels of :func:`~dagprofiler.calibrate`, on one worker
     and on more in turns, tell the contention: by their means, since cores of virtual machines
     share a processor one moment and none the next. Waits add up in a run, so those of each run
@@ -149,7 +148,7 @@ def calibrate_engine(executor: Any) -> Engine:
     here = Surroundings().compute()
     arrays = found["arrays_s"] / here["arrays_s"] if here["arrays_s"] else 1.0
     workers, cores = _all_workers(run, len(nodes) or _told(engine))
-    chain = _probes(_CHAIN, 1.0, steps=[1])
+    chain = _graph([Probe(computes=True) for _ in range(_CHAIN)], [1])
     spans = ([span for _, span in _rows(profile)] for profile in _rounds(chain, run))
     # Where clocks of hosts differ a record may come before it was sent.
     chain_ms = max(0.0, median([_mean(_between(several)) for several in spans]))
@@ -169,7 +168,6 @@ def calibrate_engine(executor: Any) -> Engine:
         workers=workers,
         latency_ms=round(latency_ms, 6),
         gap_ms=round(max(0.0, gap_ms), 6),
-        busy_gap_ms=round(max(0.0, gap_ms), 6),
         start_ms=round(max(0.0, first_ms - (latency_ms + driver_ms) / 2), 6),
         driver_ms=round(driver_ms, 6),
         worker_ms=round(worker_ms, 6),
@@ -183,8 +181,6 @@ def calibrate_engine(executor: Any) -> Engine:
         allocator=found["allocator"],
         arrays=1.0 if found["allocator"] == here["allocator"] else round(arrays, 4),
     )
-    if not engine.shares_memory:  # threads that compute wait for the interpreter's lock
-        plain = replace(plain, busy_gap_ms=round(_busy_gap_ms(run, plain), 6))
     error, error_elsewhere = _errors(run, plain)
     return replace(plain, error=round(error, 4), error_elsewhere=round(error_elsewhere, 4))
 
@@ -207,7 +203,7 @@ def _all_workers(run: Callable[[DAG], Profile], expected: int | None) -> tuple[i
     count, seconds, begun = 4 * (expected or os.cpu_count() or 1) + 8, _WAIT_S, perf_counter()
     run(_probes(count))
     while True:
-        waited = run(_probes(count, seconds=seconds))
+        waited = run(_probes(count, seconds))
         workers = len({worker for (_, worker), _ in _rows(waited)})
         if workers >= (expected or 1):
             break
@@ -255,11 +251,9 @@ def _graph(tasks: Sequence[Task], steps: Sequence[int] = ()) -> DAG:
     return DAG(dict(zip(names, tasks)), edges)
 
 
-def _probes(
-    count: int, share: float = 0.0, seconds: float = _WAIT_S, *, steps: Sequence[int] = ()
-) -> DAG:
-    """Return tasks that compute for a share of their time."""
-    return _graph([Probe(share, seconds) for _ in range(count)], steps)
+def _probes(count: int, seconds: float = _WAIT_S) -> DAG:
+    """Return tasks that sleep."""
+    return _graph([Probe(seconds) for _ in range(count)])
 
 
 def _kinds(*, threads: bool) -> list[str]:
@@ -277,7 +271,7 @@ def _cpu(run: Callable[[DAG], Profile], workers: int) -> tuple[float, float, flo
     from numpy.linalg import solve
 
     more, long = workers * _WAITING, 2 * workers
-    dags = [_probes(workers), _probes(workers + more), _probes(long, seconds=_LONG_S)]
+    dags = [_probes(workers), _probes(workers + more), _probes(long, _LONG_S)]
     found = []
     for _ in range(_RUNS):
         used, there = [], []
@@ -304,17 +298,6 @@ def _gaps_of(profile: Profile) -> Iterator[float]:
     for several in grouped((worker, span) for (_, worker), span in _rows(profile)).values():
         # The first may have found its worker idle, the last ones wait for the driver.
         yield from _between(several)[1:-2]
-
-
-def _busy_gap_ms(run: Callable[[DAG], Profile], engine: Engine) -> float:
-    """Return the gap with which tasks that compute on all cores begin as late if simulated."""
-    share, count = min(1.0, engine.cores / engine.workers), engine.workers * _WAITING
-    dag = _probes(count, share)
-    begun = [sorted(span[0] for _, span in _rows(run(dag))) for _ in range(_TURNS)]
-    # The least: other programs only take time.
-    between_ms = min(several[-1] - several[0] for several in begun)
-    each = _WAIT_S * 1e3, share
-    return busy_gap_ms(engine, count, each, between_ms)
 
 
 def _errors(run: Callable[..., Profile], engine: Engine) -> tuple[float, float]:
@@ -352,7 +335,7 @@ def _handing_over(
     for size in (1, *Engine.VALUE_BYTES):
         whole: list[float] = []
         part: list[float] = []
-        tasks = {"write": Probe(0.0, 0.0, size), **{name: Probe() for name in names}}
+        tasks = {"write": Probe(0.0, size), **{name: Probe() for name in names}}
         for profile in _rounds(DAG(tasks, [("write", name) for name in names]), run):
             moments = {name: span for (name, _), span in _rows(profile)}
             whole.append(min(moments[name][0] for name in names) - moments["write"][1])

@@ -37,7 +37,6 @@ class Overhead(NamedTuple):
 
     latency_ms: float = 0.0
     gap_ms: float = 0.0
-    busy_gap_ms: float = 0.0
     start_ms: float = 0.0
     driver_ms: float = 0.0
     worker_ms: float = 0.0
@@ -381,9 +380,7 @@ class _Run:
     def _end(self, i: int) -> None:
         workers, overhead = self.workers, self.overhead
         workers.ended[i] = self.now
-        worker, gap_ms = workers.of_task[i], overhead.gap_ms
-        if self.cores.active >= overhead.cores - 1:
-            gap_ms = max(gap_ms, overhead.busy_gap_ms)
+        worker = workers.of_task[i]
         self._cause(self.now + overhead.latency_ms / 2, self._record, i)
         if overhead.worker_ms:
             self.cores.begin(self.now, _BESIDE, overhead.worker_ms, lambda _: None, i)
@@ -392,7 +389,7 @@ class _Run:
             link = self.links[pair]
             link.add(self.now, takes_ms, self._arrive, target)
             link.rate = 1.0 / len(link.ends)
-        following = workers.release(worker, self.now + gap_ms)
+        following = workers.release(worker, self.now + overhead.gap_ms)
         if following is not None:
             self._give(worker, following)
 

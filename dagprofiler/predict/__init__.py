@@ -5,9 +5,9 @@
 workers that an :class:`Engine` describes, without running a task.
 """
 
-from dagprofiler.predict._engine import Engine, busy_gap_ms
+from dagprofiler.predict._engine import Engine
 from dagprofiler.predict._fit import CostModel, CostModels, fit
 from dagprofiler.predict._simulate import CALIBRATE as CALIBRATE
 from dagprofiler.predict._simulate import Simulation, simulate
 
-__all__ = ["CostModel", "CostModels", "Engine", "Simulation", "busy_gap_ms", "fit", "simulate"]
+__all__ = ["CostModel", "CostModels", "Engine", "Simulation", "fit", "simulate"]

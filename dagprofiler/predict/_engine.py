@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from dagprofiler.errors import ProfileError, describe, short_repr
-from dagprofiler.graph.edges import Rows
-from dagprofiler.graph.replay import Demands, Overhead, replay
+from dagprofiler.graph.replay import Overhead
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,6 @@ class Engine:
         without `driver_ms`.
     gap_ms
         Between two tasks of a worker, if the second was waiting.
-    busy_gap_ms
-        The same while all cores compute; in it is what the engine then takes of the tasks' cores.
     start_ms
         What the first task of each worker in a run takes more.
     driver_ms
@@ -88,7 +85,6 @@ class Engine:
     error: float = 0.0
     worker_ms: float = 0.0
     always: float = 0.0
-    busy_gap_ms: float = 0.0
     start_ms: float = 0.0
     arrays: float = 1.0
     error_elsewhere: float = 0.0
@@ -135,8 +131,8 @@ class Engine:
         factors = ", ".join(f"{factor:.2f}" for factor in self.contention)
         return (
             f"{self.executor} on {self.host}: {self.workers} workers, {self.cores} cores\n"
-            f"latency {self.latency_ms:.3f} ms, gap {self.gap_ms:.3f} ms, with all cores busy "
-            f"{self.busy_gap_ms:.3f} ms, start {self.start_ms:.3f} ms a worker\n"
+            f"latency {self.latency_ms:.3f} ms, gap {self.gap_ms:.3f} ms, start "
+            f"{self.start_ms:.3f} ms a worker\n"
             f"driver {self.driver_ms:.3f} ms and worker {self.worker_ms:.3f} ms a task, "
             f"{self.always:.3f} cores a worker all the time\n"
             f"values of 0.2 and 2 MB: {write} to write, {read} to read\n"
@@ -144,21 +140,3 @@ class Engine:
             f"predictions of single runs were off by {self.error:.1%}, from rounds elsewhere by "
             f"{self.error_elsewhere:.1%}"
         )
-
-
-def busy_gap_ms(engine: Engine, count: int, task: tuple[float, float], between_ms: float) -> float:
-    """Return the gap with which, if simulated, the last task begins so long after the first.
-
-    The run has `count` tasks without edges, each with the time and the share of a core of `task`.
-    At most all that the engine does for a task: the rest is what other programs took.
-    """
-    least = engine.gap_ms
-    most = least + engine.latency_ms + engine.driver_ms + engine.worker_ms
-    work_ms, core = ([each] * count for each in task)
-    for _ in range(20):
-        gap_ms = (least + most) / 2
-        tried = engine.overhead._replace(busy_gap_ms=gap_ms)
-        begun = replay(Rows([], count), Demands(work_ms, core), [1.0] * engine.workers, tried).begun
-        late = max(begun) - min(begun) > between_ms
-        least, most = (least, gap_ms) if late else (gap_ms, most)
-    return least

@@ -118,7 +118,6 @@ def test_calibrate_engine_measures_an_executor(quick, pinned):
     assert engine.cores == len({cores[0], cores[-1]} if pinned and pin else cores)
     known = engine.executor, engine.workers, engine.shares_memory
     assert known == ("ThreadPoolExecutor", 2, True)
-    assert engine.busy_gap_ms == engine.gap_ms
     assert (engine.contention[0], len(engine.contention)) == (1, min(2, engine.cores))
     assert Engine.from_dict(engine.to_dict()) == engine
     profile = DAG_OF_ONE.run()

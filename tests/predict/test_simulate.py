@@ -48,10 +48,6 @@ def timeline(columns=(), rows=(), pids=(1,)):
         (*chain(3), {"engine": engine(latency_ms=0.5, driver_ms=0.25)}, 3 * 1.75),
         # One worker with tasks in wait pays the gap between them.
         (*({"a": 1, "b": 1, "c": 1}, []), {"workers": 1, "engine": engine(gap_ms=0.5)}, 4),
-        # The gap is another one while the other cores compute, here the only other one.
-        (dict.fromkeys("abcd", 2), [], {"engine": engine(cores=2, gap_ms=1, busy_gap_ms=3)}, 7),
-        (dict.fromkeys("abc", 2), [], {"engine": engine(cores=2, gap_ms=1, busy_gap_ms=3)}, 7),
-        (dict.fromkeys("abcd", 2), [], {"engine": engine(cores=3, gap_ms=1, busy_gap_ms=3)}, 5),
         # The first job of each worker takes longer to come.
         (*chain(3), {"engine": engine(start_ms=2)}, 5),
         # Four submissions and two records before the last record: the driver is the bottleneck.
