@@ -80,10 +80,10 @@ class Simulation(ShownInBlocks):
         wide as predictions of single runs were off when the engine was calibrated. On threads,
         tasks wait for the interpreter's lock whenever they compute in every other simulation, and
         only while they hold it in the others, unless the profile was taken on as many threads. It
-        reaches to where tasks do nothing but operate on arrays, with workers
-        whose allocator is set otherwise than the profile's; to where tasks take twice as long
-        beside others, without an engine; and to where each task uses all threads of numpy's BLAS,
-        if it has more than one and they have too few cores.
+        reaches to where tasks do nothing but operate on arrays, with workers whose allocator is
+        set otherwise than the profile's; to twice the makespan, without an engine; and to where
+        each task uses all threads of numpy's BLAS, if it has more than one and they have too few
+        cores.
         """
         return self._case.interval_ms(self.makespan_ms)
 
@@ -170,8 +170,8 @@ _DOUBTFUL = 0.15
 #: Classes of tasks for which gains are simulated.
 _CLASSES = 10
 
-#: How many times longer tasks may take beside others, where that was not measured.
-_UNMEASURED_CONTENTION = 2.0
+#: How many times longer a run may take, where what the executor adds was not measured.
+_WITHOUT_ENGINE = 2.0
 
 #: What keeps BLAS to one core.
 _ONE_BLAS_THREAD = "set OPENBLAS_NUM_THREADS=1 before numpy is loaded, in the workers too"
@@ -614,13 +614,18 @@ class _Case:
         width = _T95[min(self.rounds - 1, len(_T95)) - 1] * sqrt(1 + 1 / self.rounds) * deviation
         # Both are of single runs: the wider one counts.
         times_as_long = 1 + max(width, 1.96 * self.error)
-        ends = [makespan_ms, centre / times_as_long, centre * times_as_long, *self._worse()]
+        ends = [
+            makespan_ms,
+            centre / times_as_long,
+            centre * times_as_long,
+            *self._worse(makespan_ms),
+        ]
         return min(ends), max(ends)
 
     @property
     def _other_allocator(self) -> bool:
         settings = self.source.environment.allocator_settings
-        if self.engine is None or settings is None:
+        if self.engine is None or settings is None or self.ran_there:
             return False
         return settings != self.engine.allocator
 
@@ -647,15 +652,14 @@ class _Case:
         contention = (1.0, *(max(1.0, factor * by) for factor in others))
         return self.overhead._replace(contention=contention)
 
-    def _worse(self) -> Iterator[float]:
+    def _worse(self, makespan_ms: float) -> Iterator[float]:
         """Yield the makespans if what is not known costs as much as it may."""
         if self.blas_may_wait:
             count, threads = len(self.graph.names), self.machine.blas_threads
             core = [share * threads for share in self.core or [1.0] * count]
             yield replace(self, core=core).play().makespan_ms
         if self.engine is None and self.on_one_machine:
-            contention = (1.0, _UNMEASURED_CONTENTION)
-            yield self.play(overhead=self.overhead._replace(contention=contention)).makespan_ms
+            yield _WITHOUT_ENGINE * makespan_ms
         if self._other_allocator and self.engine is not None:
             # How much of its time a task makes arrays is not known: from never to all the time.
             arrays = self.engine.arrays
