@@ -45,7 +45,7 @@ class RunFacts:
     elapsed_ms, ended_by
         Of several rounds: duration of all of them, and what ended them.
     other_threads_ms
-        Of several serial rounds: CPU time of other threads of the process, as of numpy's BLAS.
+        Of several serial rounds: CPU time of other threads in them, as of numpy's BLAS.
     overhead
         Kind of overhead, such as ``"loop_ms"``, to its time; None if it was not measured.
     tasks

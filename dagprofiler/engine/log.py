@@ -496,7 +496,7 @@ class RunCosts:
     total_s
         From the start of the run to its end, tasks included.
     other_threads_s
-        CPU time of other threads of this process than that of the run.
+        CPU time of other threads of this process in the rounds.
     """
 
     prepare_s: float = 0.0

@@ -542,7 +542,7 @@ class Run:
         self._outputs: dict[str, Mapping[str, Any]] = {}
         self._failed: dict[str, BaseException] = {}
         #: When the first round began, and what hooks had taken by then.
-        self._begun: tuple[float, float, float] | None = None
+        self._begun: tuple[float, float] | None = None
         self._ended = False
         self.profile: Profile
 
@@ -597,7 +597,7 @@ class Run:
                 if self._hooks.hooks:
                     self._hooks.tell("run_started", _run_info(self.log))
                 self._kind, self._where = next(self._kinds)
-                self._begun = perf_counter(), self._hooks.spent_s, _other_threads_s()
+                self._begun = perf_counter(), self._hooks.spent_s
             self._run_round(self._kind)
             if not (self._failed or self._results.rule_failures):
                 following = next(self._kinds, None)
@@ -623,12 +623,13 @@ class Run:
         # Tasks that run elsewhere leave the generators of this process alone.
         seeds_here = setup.options.seed is not None and setup.options.executor is None
         # A run inside a task does not continue the stream of that task.
-        outer = current_stream.set(None)
+        outer, others_s = current_stream.set(None), _other_threads_s()
         try:
             with generators_restored() if seeds_here else nullcontext():
                 current.run_tasks()
         finally:
             current_stream.reset(outer)
+            log.costs.other_threads_s += max(0.0, _other_threads_s() - others_s)
             log.contracts = ()
             self._keep_results(current.log, current.contracts)
         succeeded = not (self._failed or self._results.rule_failures)
@@ -742,10 +743,8 @@ class Run:
         ended_s, started_s = perf_counter(), setup.started
         costs.hooks_s = self._hooks.spent_s
         costs.total_s = costs.earlier_s + ended_s - started_s
-        others_s = _other_threads_s()
-        begun_s, hooks_s, before_s = self._begun or (ended_s, costs.hooks_s, others_s)
+        begun_s, hooks_s = self._begun or (ended_s, costs.hooks_s)
         costs.prepare_s = begun_s - started_s - hooks_s
-        costs.other_threads_s = max(0.0, others_s - before_s)
         # Neither tracebacks of failures nor the profile keep tasks and inputs alive.
         setup.given_inputs.clear()
         workflow = replace(setup.workflow, tasks=[], contracts=[], dynamic=None)

@@ -290,7 +290,7 @@ class Tables:
         if self._samples is not None:
             section["conditions"] = log.conditions.to_dict()
             section["elapsed_ms"] = duration_ms(log.costs.total_s)
-            if log.executor == "serial":
+            if log.executor == "serial" and not (log.resumed or log.conditions.fresh_process):
                 section["other_threads_ms"] = duration_ms(log.costs.other_threads_s)
             if log.ended_by is not None:
                 section["ended_by"] = log.ended_by

@@ -50,7 +50,7 @@ class Engine:
     shares_memory
         Whether its workers are threads of one process, which share the interpreter's lock.
     allocator
-        The ``MALLOC_*`` variables in the environment of its workers.
+        The ``MALLOC_*`` variables with which its workers were started.
     arrays
         How many times longer an operation on an array of 1 MB takes on its workers than in the
         process that calibrated it, if their ``MALLOC_*`` variables differ; else 1.

@@ -81,9 +81,9 @@ class Simulation(ShownInBlocks):
         tasks wait for the interpreter's lock whenever they compute in every other simulation, and
         only while they hold it in the others, unless the profile was taken on as many threads. It
         reaches to where tasks do nothing but operate on arrays, with workers whose allocator is
-        set otherwise than the profile's; to twice the makespan, without an engine; and to where
-        each task uses all threads of numpy's BLAS, if it has more than one and they have too few
-        cores.
+        set otherwise than the profile's; to where each task uses all threads of numpy's BLAS, if
+        it has more than one and they have too few cores; to twice as long, without an engine on
+        one machine; and to what is not scaled, on another number of workers than the engine's.
         """
         return self._case.interval_ms(self.makespan_ms)
 
@@ -102,21 +102,15 @@ class Simulation(ShownInBlocks):
 
     def figures(self) -> dict[str, Any]:
         """Return makespan, interval and curve as JSON has them; null for an unknown interval."""
-        points = {
-            workers: {
+        points = {}
+        for workers, one in self.curve.items():
+            ends = _interval_of(one)
+            points[workers] = {
                 "makespan_ms": round(one.makespan_ms, 6),
-                "interval_ms": [round(ms, 6) for ms in one.interval_ms]
-                if self._has_interval
-                else None,
+                "interval_ms": ends and [round(ms, 6) for ms in ends],
             }
-            for workers, one in self.curve.items()
-        }
         curve = [{"workers": workers, **point} for workers, point in points.items()]
         return {**points[len(self.utilisation)], "curve": curve}
-
-    @property
-    def _has_interval(self) -> bool:
-        return not self._case.why_no_interval()
 
     def blocks(self) -> list[Block]:
         """Return what is shown: the makespan, the workers, and what would make it shorter."""
@@ -127,8 +121,9 @@ class Simulation(ShownInBlocks):
 
     def _headline(self) -> str:
         words = f"predicted makespan {quantity(self.makespan_ms, 'ms')}"
-        if self._has_interval:
-            low, high = self.interval_ms
+        ends = _interval_of(self)
+        if ends is not None:
+            low, high = ends
             words += f", 95 % from {quantity(low, 'ms')} to {quantity(high, 'ms')}"
         return f"{words}, {counted(len(self.utilisation), 'worker')}"
 
@@ -139,7 +134,7 @@ class Simulation(ShownInBlocks):
         rows: list[tuple[str, ...]] = [("workers", "makespan", "95 % from", "to", "busy")]
         for workers, one in self.curve.items():
             busy = sum(one.utilisation.values()) / workers
-            times = one.makespan_ms, *(one.interval_ms if self._has_interval else (None, None))
+            times = one.makespan_ms, *(_interval_of(one) or (None, None))
             rows.append((str(workers), *(quantity(ms, "ms") for ms in times), f"{busy:.1%}"))
         return rows
 
@@ -152,6 +147,14 @@ class Simulation(ShownInBlocks):
         return faster + [f"not certain: {printable(reason)}" for reason in self.reasons]
 
 
+def _interval_of(found: Simulation) -> tuple[float, float] | None:
+    """Return the interval; None if there is none."""
+    try:
+        return found.interval_ms
+    except ProfileError:
+        return None
+
+
 #: The way out of a prediction without an engine.
 CALIBRATE = "give calibrate_engine(executor)"
 
@@ -160,6 +163,9 @@ _BUSY = 0.05
 
 #: Share of the mean task's time below which it does not matter how long a task holds the lock.
 _UNSEEN = 0.05
+
+#: CPU time of other threads, of that of the tasks, from which on tasks use them.
+_OTHER_THREADS = 0.05
 
 #: Share of its time from which on a task that holds the lock lets others wait for it.
 _HOLDS = 0.2
@@ -406,7 +412,7 @@ class _Machine(NamedTuple):
         return cls(
             cores,
             environment.blas_threads or 1,
-            None if others_ms is None else others_ms > _UNSEEN * whole_ms,
+            None if others_ms is None or not whole_ms else others_ms > _OTHER_THREADS * whole_ms,
             max(1, len(workers)),
         )
 
@@ -499,8 +505,8 @@ class _Case:
     ranked: Sequence[int] | None
     #: Tasks to simulate for one interval.
     budget: int
-    #: Whether the engine's workers ran the profile.
-    ran_there: bool = False
+    #: How many times as long as simulated the profile's rounds took on the engine's workers.
+    scale: float | None = None
 
     @property
     def rounds(self) -> int:
@@ -511,8 +517,17 @@ class _Case:
         """How far predictions of single runs of a known graph were off."""
         if self.engine is None:
             return 0.0
-        elsewhere = 0.0 if self.ran_there else self.engine.error_elsewhere
+        elsewhere = 0.0 if self.as_then else self.engine.error_elsewhere
         return max(self.engine.error, elsewhere)
+
+    @property
+    def as_then(self) -> bool:
+        """Whether the profile was taken on the engine's workers, and all of them are simulated."""
+        return (
+            self.engine is not None
+            and self.scale is not None
+            and len(self.nodes) == self.engine.workers
+        )
 
     def why_no_interval(self) -> str:
         """Return why there is no interval; empty if there is one."""
@@ -545,11 +560,14 @@ class _Case:
     def as_measured(self) -> _Case:
         """Return the case by which the profile's own rounds take as long as they took.
 
-        If they ran on the engine's workers, they tell what is not modelled.
+        If they ran on as many workers as the engine has, they tell what is not modelled. What the
+        values of priorities were, and which part of the time links took, is not in a profile.
         """
         source, engine, workers = self.source, self.engine, self.machine.workers
         took_ms = source.metrics.total_time_ms
         if engine is None or took_ms is None or self.rounds < _LEAST_ROUNDS:
+            return self
+        if self.transfers is not None or source.run.priorities in ("given", "profile"):
             return self
         here = source.run.executor, source.hostname, workers
         if here != (engine.executor, engine.host, engine.workers):
@@ -557,21 +575,22 @@ class _Case:
         plan = source.sections.get("schedule")
         own = replace(
             self,
-            nodes={str(number): 1.0 for number in range(workers)},
+            nodes=dict.fromkeys(map(str, range(workers)) if plan is None else plan, 1.0),
             orders=None if plan is None else orders_of(plan, self.graph),
-            # Their times have the waits for the interpreter's lock, and of links.
+            ranked=_ranked(source, self.graph, None),
+            overhead=_overhead(engine, None, None),
+            # The waits for the interpreter's lock are in the times.
             lock=None,
-            transfers=None,
         )
         simulated_ms = own.play().makespan_ms
         if not simulated_ms:
             return self
-        times_as_long = took_ms / simulated_ms
+        scale = took_ms / simulated_ms
         return replace(
             self,
-            times=[_Times(*(ms * times_as_long for ms in each)) for each in self.times],
-            overhead=self.overhead.slowed(times_as_long),
-            ran_there=True,
+            times=[_Times(*(ms * scale for ms in each)) for each in self.times],
+            overhead=self.overhead.slowed(scale),
+            scale=scale,
         )
 
     def computing_faster(self, factors: Sequence[float]) -> _Case:
@@ -614,18 +633,16 @@ class _Case:
         width = _T95[min(self.rounds - 1, len(_T95)) - 1] * sqrt(1 + 1 / self.rounds) * deviation
         # Both are of single runs: the wider one counts.
         times_as_long = 1 + max(width, 1.96 * self.error)
-        ends = [
-            makespan_ms,
-            centre / times_as_long,
-            centre * times_as_long,
-            *self._worse(makespan_ms),
-        ]
+        most = centre * times_as_long
+        if self.engine is None and self.on_one_machine:
+            most *= _WITHOUT_ENGINE
+        ends = [makespan_ms, centre / times_as_long, most, *self._others(makespan_ms)]
         return min(ends), max(ends)
 
     @property
     def _other_allocator(self) -> bool:
         settings = self.source.environment.allocator_settings
-        if self.engine is None or settings is None or self.ran_there:
+        if self.engine is None or settings is None or self.scale is not None:
             return False
         return settings != self.engine.allocator
 
@@ -652,14 +669,15 @@ class _Case:
         contention = (1.0, *(max(1.0, factor * by) for factor in others))
         return self.overhead._replace(contention=contention)
 
-    def _worse(self, makespan_ms: float) -> Iterator[float]:
-        """Yield the makespans if what is not known costs as much as it may."""
+    def _others(self, makespan_ms: float) -> Iterator[float]:
+        """Yield the makespans if what is not known is otherwise."""
+        if self.scale is not None and not self.as_then:
+            # What was not modelled may depend on the number of workers.
+            yield makespan_ms / self.scale
         if self.blas_may_wait:
             count, threads = len(self.graph.names), self.machine.blas_threads
             core = [share * threads for share in self.core or [1.0] * count]
             yield replace(self, core=core).play().makespan_ms
-        if self.engine is None and self.on_one_machine:
-            yield _WITHOUT_ENGINE * makespan_ms
         if self._other_allocator and self.engine is not None:
             # How much of its time a task makes arrays is not known: from never to all the time.
             arrays = self.engine.arrays
@@ -680,7 +698,7 @@ class _Case:
         threads, workers = self.machine.blas_threads, len(self.nodes)
         if self.machine.uses_threads is False:
             return False
-        if self.ran_there and self.engine is not None and workers == self.engine.workers:
+        if self.as_then:
             return False  # it is in their times
         return min(threads, workers) > 1 and threads * workers > self.overhead.cores
 
@@ -723,10 +741,15 @@ class _Case:
                 f"the engine was calibrated on {engine.host}, the times were taken on "
                 f"{source.hostname}"
             )
-        if self.error > _DOUBTFUL:
+        if engine.error > _DOUBTFUL:
             yield (
-                f"predictions of single runs were off by {self.error:.0%} when the engine was "
+                f"predictions of single runs were off by {engine.error:.0%} when the engine was "
                 "calibrated, as where other programs run; calibrate it again"
+            )
+        elif self.error > _DOUBTFUL:
+            yield (
+                f"predictions from rounds elsewhere were off by {self.error:.0%} when the engine "
+                "was calibrated; take the rounds on its workers, all of them"
             )
         if self._other_allocator:
             yield (

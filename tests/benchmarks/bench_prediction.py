@@ -635,20 +635,8 @@ def schedules():
 
 
 if __name__ == "__main__":
-    PARTS = [
-        forms,
-        models,
-        values,
-        size,
-        structure,
-        makespan,
-        loky,
-        threads,
-        dask,
-        allocator,
-        cores,
-    ]
-    named = {part.__name__: part for part in [*PARTS, blas, faster, schedules]}
+    parts = [forms, models, values, size, structure, makespan, loky, threads, dask, allocator]
+    named = {part.__name__: part for part in [*parts, cores, blas, faster, schedules]}
     quick = ["forms", "size"] if "--quick" in sys.argv else []
     for name in quick or [name for name in sys.argv[1:] if name != "--all"] or named:
         named[name]()

@@ -207,6 +207,8 @@ def test_what_is_measured_there_is_what_was_asked_for(tasks):
     assert columns["broken"] == [None] * 4
     reason = profile.sections["environment"]["not_measured"]["broken"]
     assert reason == "task 'a': stop() raised OSError: no sensor"
+    # What other threads do there is not seen here.
+    assert profile.run.other_threads_ms is None
     # Allocations do not depend on the process.
     assert columns["allocation_bytes"][:3] == [None] * 3
     assert 1_000_000 <= columns["allocation_bytes"][3] < 1_100_000

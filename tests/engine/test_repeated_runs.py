@@ -6,6 +6,8 @@ import json
 import os
 import pickle
 import random
+import threading
+import time
 import tracemalloc
 import weakref
 from statistics import median
@@ -487,3 +489,28 @@ def test_other_cores_are_busy_during_rounds_only(fails):
     assert before.issuperset(children())
     assert os.sched_getaffinity(0) == cores
     assert profile.sections["run"]["conditions"]["busy_cores"] == 1
+
+
+class Beside(Task):
+    """Computes in another thread."""
+
+    outputs = ["x"]
+
+    def compute(self, cfg):
+        def work():
+            end = time.thread_time() + 0.02
+            while time.thread_time() < end:
+                pass
+
+        if cfg.beside:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        return {"x": 1}
+
+
+def test_serial_rounds_tell_what_other_threads_have_computed():
+    dag = DAG({"a": Beside()}, [], {"beside": True})
+    assert dag.run(rounds=3).run.other_threads_ms >= 60
+    assert dag.with_config({"beside": False}).run(rounds=3).run.other_threads_ms < 20
+    assert dag.run().run.other_threads_ms is None

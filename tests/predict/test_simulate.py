@@ -154,8 +154,11 @@ def test_a_serial_profile_tells_whether_tasks_use_threads_of_blas(other_threads_
         return
     with pytest.raises(ProfileError, match="threads of BLAS"):
         _ = found.interval_ms
-    assert found.figures()["interval_ms"] is None
     assert "95 %" not in str(found)
+    both = simulate(source, engine=engine(cores=2), workers=[2, 1]).figures()
+    assert both["interval_ms"] == pytest.approx([40, 40])
+    known = {point["workers"]: point["interval_ms"] is not None for point in both["curve"]}
+    assert known == {1: True, 2: False}
 
 
 @pytest.mark.parametrize(
@@ -319,6 +322,20 @@ def test_rounds_on_the_workers_of_an_engine_are_predicted_as_measured(costs, rou
     assert simulate(source, workers=2, engine=costs).makespan_ms == pytest.approx(two_ms * factor)
     faster = simulate(source, workers=2, engine=costs, faster={"c": 5}).makespan_ms
     assert faster == pytest.approx((two_ms - 2) * factor)
+
+
+def test_what_if_is_no_part_of_what_the_rounds_are_compared_with():
+    ran = {**timeline(pids=(1, 2)), "run": {"state": "complete", "executor": "pool"}}
+    tasks = dict.fromkeys("abcd", 10)
+    source = profile_of(tasks, rounds=[1.0] * 3, cpu=1.0, total_ms=24.0, sections=ran)
+    costs = engine(cores=2, error_elsewhere=0.3)
+    assert simulate(source, engine=costs).interval_ms == pytest.approx((24, 24))
+    assert simulate(source, engine=costs, cores=1).makespan_ms == pytest.approx(48)
+    # What is not modelled may be less on one worker.
+    low, high = simulate(source, workers=1, engine=costs).interval_ms
+    assert (low, high) == pytest.approx((48 / 1.588, 48 * 1.588))
+    low, high = simulate(source, workers=1, engine=engine(cores=2)).interval_ms
+    assert (low, high) == pytest.approx((40, 48))
 
 
 @pytest.mark.parametrize(
