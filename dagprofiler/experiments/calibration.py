@@ -161,7 +161,7 @@ def calibrate_engine(executor: Any) -> Engine:
     first_ms = median([min(span[0] for _, span in _rows(profile)) for profile in waits])
     write_ms, read_ms = _handing_over(run, workers)
     busy = min(workers, cores)
-    contention, between = _contention(run, busy, threads=engine.shares_memory)
+    contention = _contention(run, busy, threads=engine.shares_memory)
     plain = Engine(
         executor=engine.name,
         host=HOSTNAME,
@@ -176,7 +176,6 @@ def calibrate_engine(executor: Any) -> Engine:
         read_ms=read_ms,
         cores=cores,
         contention=tuple(round(factor, 4) for factor in contention),
-        contention_range=(round(between[0], 4), round(between[1], 4)),
         shares_memory=engine.shares_memory,
         allocator=found["allocator"],
         arrays=1.0 if found["allocator"] == here["allocator"] else round(arrays, 4),
@@ -347,10 +346,8 @@ def _handing_over(
     return (write[0], write[1]), (read[0], read[1])
 
 
-def _contention(
-    run: Callable[[DAG], Profile], workers: int, *, threads: bool
-) -> tuple[list[float], tuple[float, float]]:
-    """Return how much longer kernels take on 1, 2, ... workers at once, and their range."""
+def _contention(run: Callable[[DAG], Profile], workers: int, *, threads: bool) -> list[float]:
+    """Return how much longer kernels take on 1, 2, ... workers at once."""
     names = _kinds(threads=threads)
     counts = sorted({1, min(2, workers), (workers + 1) // 2, workers})
     dags = {
@@ -370,7 +367,7 @@ def _contention(
     for count in range(2, workers + 1):
         known = factors.get(count)
         filled.append(max(filled[-1], prod(known) ** (1 / len(known))) if known else filled[-1])
-    return filled, (min(factors[workers]), max(factors[workers]))
+    return filled
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -45,8 +45,6 @@ class Engine:
     contention
         How many times longer a computation takes while 1, 2, 3 ... workers compute: the
         geometric mean over kinds of work.
-    contention_range
-        The least and the most of these kinds with all workers busy.
     shares_memory
         Whether its workers are threads of one process, which share the interpreter's lock.
     allocator
@@ -79,7 +77,6 @@ class Engine:
     read_ms: tuple[float, float] = (0.0, 0.0)
     cores: int = 1
     contention: tuple[float, ...] = (1.0,)
-    contention_range: tuple[float, float] = (1.0, 1.0)
     shares_memory: bool = False
     allocator: Mapping[str, str] = field(default_factory=dict)
     error: float = 0.0

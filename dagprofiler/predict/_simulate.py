@@ -76,14 +76,14 @@ class Simulation(ShownInBlocks):
         -----
         From 12 to 60 simulations. In each, every task has its time of a random round, scaled
         by how slow another random round was as a whole, so that disturbances of single tasks
-        and of the machine both count; contention varies between kinds of work. It is at least as
-        wide as predictions of single runs were off when the engine was calibrated. On threads,
-        tasks wait for the interpreter's lock whenever they compute in every other simulation, and
-        only while they hold it in the others, unless the profile was taken on as many threads. It
-        reaches to where tasks do nothing but operate on arrays, with workers whose allocator is
-        set otherwise than the profile's; to where each task uses all threads of numpy's BLAS, if
-        it has more than one and they have too few cores; to twice as long, without an engine on
-        one machine; and to what is not scaled, on another number of workers than the engine's.
+        and of the machine both count. It is at least as wide as predictions of single runs were
+        off when the engine was calibrated. On threads, tasks wait for the interpreter's lock
+        whenever they compute in every other simulation, and only while they hold it in the others,
+        unless the profile was taken on as many threads. It reaches to where tasks do nothing but
+        operate on arrays, with workers whose allocator is set otherwise than the profile's; to
+        where each task uses all threads of numpy's BLAS, if it has more than one and they have too
+        few cores; to twice as long, without an engine on one machine; and to what is not scaled,
+        on another number of workers than the engine's.
         """
         return self._case.interval_ms(self.makespan_ms)
 
@@ -540,18 +540,14 @@ class _Case:
             return f"how long threads of BLAS wait for each other is not known; {_ONE_BLAS_THREAD}"
         return ""
 
-    def play(
-        self,
-        factors: Callable[[int], float] = lambda _: 1.0,
-        overhead: Overhead | None = None,
-    ) -> Replay:
+    def play(self, factors: Callable[[int], float] = lambda _: 1.0) -> Replay:
         """Simulate the run; `factors` scale the time of each task."""
         work = [sum(times) * factors(i) for i, times in enumerate(self.times)]
         return replay(
             self.graph.below,
             Demands(work, self.core, self.lock and self.lock.held),
             [*self.nodes.values()],
-            overhead or self.overhead,
+            self.overhead,
             ranked=self.ranked,
             orders=self.orders,
             transfers=self.transfers,
@@ -626,7 +622,7 @@ class _Case:
                 row = chance.randrange(self.rounds)
                 return common * self.ratios[row][i] / slow[row]
 
-            found.append(case.play(factor, self._sampled(chance)).makespan_ms)
+            found.append(case.play(factor).makespan_ms)
         # Times are above 0 and disturbances multiply; with few rounds the spread is uncertain.
         centre = sum(found) / times
         deviation = hypot(*(ms - centre for ms in found)) / sqrt(times - 1) / (centre or 1.0)
@@ -659,15 +655,6 @@ class _Case:
             shorter_ms = makespan_ms - replace(self, times=times).play().makespan_ms
             found[name] = shorter_ms / makespan_ms if makespan_ms else 0.0
         return dict(sorted(found.items(), key=lambda item: -item[1]))
-
-    def _sampled(self, chance: random.Random) -> Overhead:
-        """Return what the executor adds, with contention as of some kind of work."""
-        if self.engine is None:
-            return self.overhead
-        first, *others = self.engine.contention
-        by = chance.uniform(*self.engine.contention_range) / [first, *others][-1]
-        contention = (1.0, *(max(1.0, factor * by) for factor in others))
-        return self.overhead._replace(contention=contention)
 
     def _others(self, makespan_ms: float) -> Iterator[float]:
         """Yield the makespans if what is not known is otherwise."""
