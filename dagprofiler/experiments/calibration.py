@@ -36,9 +36,8 @@ _RUNS = 5
 _START_S = 30.0
 #: How many arrays are made; the allocator learns from the first ones.
 _ARRAYS = 100
-#: Turns in which kernels run on each number of workers, to measure contention. Many short ones: how
-#: cores share a processor changes from one second to the
-#: next, most of all on virtual machines.
+#: Turns of kernels on each number of workers, to measure contention. Many short ones: how cores
+#: share a processor changes from one second to the next, most of all on virtual machines.
 _TURNS = 12
 
 
@@ -121,16 +120,16 @@ def calibrate_engine(executor: Any) -> Engine:
 
     Notes
     -----
-    Takes a few seconds; on nodes, they take the tasks in turns. All workers are started first.
-    A chain of tasks that compute
-    tells the latency; tasks that sleep, more than there are workers, tell the gap and the CPU time
-    of the driver and of the workers' processes, and what the first ones take more; those that
-    sleep long tell what these processes use all the time; tasks that hand over values of
-    two sizes tell what that costs; the kernels of :func:`~dagprofiler.calibrate`, on one worker
-    and on more in turns, tell the contention: by their means, since cores of virtual machines
-    share a processor one moment and none the next. Waits add up in a run, so those of each run
-    count by their mean; other figures are medians over the runs. Last comes a graph of kernels,
-    predicted and run.
+    Takes a few seconds; on nodes, they take the tasks in turns. All workers are started first. A
+    chain of tasks that compute tells the latency; tasks that sleep, more than there are workers,
+    tell the gap and the CPU time of the driver and of the workers' processes, and what the first
+    ones take more; those that sleep long tell what these processes use all the time; tasks that
+    hand over values of two sizes tell what that costs; the kernels of
+    :func:`~dagprofiler.calibrate`, on one worker and on more in turns, tell the contention: by
+    their means, since cores of virtual machines share a processor one moment and none the next.
+    Waits add up in a run, so those of each run count by their mean; other figures are medians over
+    the runs. Last comes a graph of kernels, run, and predicted from rounds on the workers and in
+    this process.
     """
     nodes: Mapping[str, Any] = executor if isinstance(executor, Mapping) else {}
     engine = as_executor(next(iter(nodes.values())) if nodes else executor, Rounds())

@@ -522,11 +522,12 @@ class _Case:
 
     @property
     def as_then(self) -> bool:
-        """Whether the profile was taken on the engine's workers, and all of them are simulated."""
+        """Whether the profile was taken on the engine's workers, and these are simulated."""
         return (
             self.engine is not None
             and self.scale is not None
             and len(self.nodes) == self.engine.workers
+            and not self.has_speeds
         )
 
     def why_no_interval(self) -> str:
@@ -663,7 +664,8 @@ class _Case:
             yield makespan_ms / self.scale
         if self.blas_may_wait:
             count, threads = len(self.graph.names), self.machine.blas_threads
-            core = [share * threads for share in self.core or [1.0] * count]
+            # A share above 1 is measured, of the whole process.
+            core = [min(threads, share * threads) for share in self.core or [1.0] * count]
             yield replace(self, core=core).play().makespan_ms
         if self._other_allocator and self.engine is not None:
             # How much of its time a task makes arrays is not known: from never to all the time.

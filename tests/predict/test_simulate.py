@@ -139,6 +139,10 @@ def test_blas_threads_that_take_other_cores_are_a_reason():
     assert found.makespan_ms == pytest.approx(20)
     assert found.interval_ms[1] == pytest.approx(40)
     assert any("OPENBLAS_NUM_THREADS=1" in reason for reason in found.reasons)
+    # The CPU time of the process has what its threads take.
+    for columns in source.sections["samples"]["tasks"].values():
+        columns["process_cpu_ms"] = [20.0] * 3
+    assert simulate(source, engine=engine(cores=2)).interval_ms == pytest.approx((40, 40))
 
 
 @pytest.mark.parametrize(("other_threads_ms", "waits"), [(0.0, False), (60.0, True)])
@@ -331,6 +335,8 @@ def test_what_if_is_no_part_of_what_the_rounds_are_compared_with():
     costs = engine(cores=2, error_elsewhere=0.3)
     assert simulate(source, engine=costs).interval_ms == pytest.approx((24, 24))
     assert simulate(source, engine=costs, cores=1).makespan_ms == pytest.approx(48)
+    speeds = simulate(source, engine=costs, speeds={"x": 1, "y": 2})
+    assert speeds.interval_ms[1] == pytest.approx(1.588 * speeds.makespan_ms)
     # What is not modelled may be less on one worker.
     low, high = simulate(source, workers=1, engine=costs).interval_ms
     assert (low, high) == pytest.approx((48 / 1.588, 48 * 1.588))
