@@ -565,11 +565,7 @@ class Profile(ProfileData, Shown):
         return compare_profiles(self, other, difference=difference)
 
     def weights(
-        self,
-        source: str = "best",
-        statistic: str = "median",
-        *,
-        fill: float | None = None,
+        self, source: str = "best", statistic: str = "median", *, fill: float | None = None
     ) -> Weights:
         """Return a weight for every task, all from one source, with unit and provenance.
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TypeVar, Union
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, Union
 
 #: A path, as functions of Python take it.
 PathLike = Union[str, os.PathLike[str]]
+
+#: An object of a JSON document: what it holds is told by the schema of its section.
+JsonObject = dict[str, Any]
+
+#: Name to value: a task's inputs or outputs, or parameters; values are whatever users made.
+Values = Mapping[str, Any]
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

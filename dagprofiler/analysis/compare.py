@@ -404,10 +404,7 @@ class _Judge(NamedTuple):
 
     def _compared(self, pair: _Pair) -> RankResult:
         """Compare the samples of a pair; without kernels if one is not known."""
-        sides: Any = (
-            [*zip(pair.mine, pair.kernels[0])],
-            [*zip(pair.theirs, pair.kernels[1])],
-        )
+        sides: Any = ([*zip(pair.mine, pair.kernels[0])], [*zip(pair.theirs, pair.kernels[1])])
         if self.paired:
             both = [(a, b) for a, b in zip(*sides) if a[0] is not None and b[0] is not None]
             sides = [a for a, _ in both], [b for _, b in both]

@@ -234,9 +234,7 @@ def _blocks(comparison: ProfileComparison, outcome: _Outcome, *, in_turns: bool)
     notes += [outcome.missed] if outcome.missed else []
     return [
         replace(
-            block,
-            title=printable(block.title),
-            notes=[printable(words) for words in block.notes],
+            block, title=printable(block.title), notes=[printable(words) for words in block.notes]
         )
         for block in (*comparison.blocks(way_out=""), Block(notes=notes))
     ]

@@ -67,10 +67,7 @@ def resume(arguments: argparse.Namespace) -> int:
         ask_git()
         with executor_named(arguments.executor) as executor:
             profile = dag.resume(
-                arguments.journal,
-                executor=executor,
-                timeout=arguments.timeout,
-                hooks=hooks,
+                arguments.journal, executor=executor, timeout=arguments.timeout, hooks=hooks
             )
     deliver(profile, arguments, quiet=arguments.quiet)
     return 0

@@ -23,14 +23,7 @@ from dagprofiler._util.interpreter import asked_for, owner, recording
 from dagprofiler.engine.hooks import Hook, RunInfo
 from dagprofiler.engine.log import Results, RoundLog, RoundResult, RunLog
 from dagprofiler.engine.setup import RunOptions, Setup, Workflow, prepare
-from dagprofiler.errors import (
-    RunError,
-    WorkerError,
-    describe,
-    frames_of,
-    refused,
-    short_repr,
-)
+from dagprofiler.errors import RunError, WorkerError, describe, frames_of, refused, short_repr
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.wiring import ReadyTasks, Wiring
 from dagprofiler.measure.pipeline import Contract
@@ -847,12 +840,7 @@ def _executor_of(setup: Setup) -> SerialExecutor | Dispatcher:
         return SerialExecutor(config, None if options.seed is None else Streams(options.seed))
     from dagprofiler.executors.dispatch import Dispatcher
 
-    return Dispatcher(
-        options.executor,
-        config=config,
-        seed=options.seed,
-        timeout_s=options.timeout,
-    )
+    return Dispatcher(options.executor, config=config, seed=options.seed, timeout_s=options.timeout)
 
 
 def _run_once(

@@ -356,9 +356,7 @@ class Dispatcher:
         self._wiring = wiring
         self._report = RoundReport(waited_s=0.0)
         self._session = self._session._replace(
-            key=os.urandom(16).hex(),
-            instrumentation=instrumentation,
-            folder=self._executor.folder,
+            key=os.urandom(16).hex(), instrumentation=instrumentation, folder=self._executor.folder
         )
         self._session_handle = self.put(self._maker.session(self._session))
 

@@ -11,13 +11,7 @@ from typing import Any, NamedTuple, Union
 from dagprofiler.config import Config
 from dagprofiler.engine.contracts import check_names, check_task
 from dagprofiler.engine.run import Round
-from dagprofiler.errors import (
-    DeclarationError,
-    GraphError,
-    did_you_mean,
-    listed,
-    short_repr,
-)
+from dagprofiler.errors import DeclarationError, GraphError, did_you_mean, listed, short_repr
 from dagprofiler.graph.edges import edge_text
 from dagprofiler.measure.pipeline import encoded_size
 from dagprofiler.task import Task, check_tags, grows
