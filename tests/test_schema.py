@@ -1,7 +1,6 @@
 import json
 import math
 import re
-import traceback
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -194,14 +193,3 @@ def test_newer_schema_versions_ask_for_an_upgrade(document, version):
     error = refusal(document)
     assert error.path == "$.metadata.schema_version"
     assert re.search(rf"version {version}, .* up to {SCHEMA_VERSION}; upgrade", error.message)
-
-
-def test_messages_are_short_for_large_documents(document):
-    document["node_weights"] = {f"task{i}": i for i in range(10_000)}
-    document["node_weights"]["k" * 10_000] = "x"
-    document["edge_weights"]["->" * 10_000] = 0
-    error = refusal(document)
-    assert len(str(error)) < 500
-    assert "task5000" not in "".join(traceback.format_exception(None, error, None))
-    for data in (None, 1, "profile", [], [1, 2], math.nan):
-        assert refusal(data).path == "$"

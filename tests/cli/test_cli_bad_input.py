@@ -12,7 +12,6 @@ from dagprofiler.cli._targets import as_like
 
 PLANS = {
     "plan": {"edge": ["read", "show"], "cloud": ["add"]},
-    "other": {"edge": ["reed"]},
     "none": {},
 }
 
@@ -32,19 +31,15 @@ REFUSED = [
     ("run no_such.yaml", "cannot be read: No such file or directory"),
     # Parameters.
     ("run {dag} --config M=3", "--config|no parameter 'M' (parameters: 'N', 'factor',"),
-    ("run {dag} --config Factor=3", "--config|did you mean 'factor'?"),
     ("run {dag} --config N=1.5", "N: expected a value of type 'int', as JSON, got '1.5'"),
     ("run {dag} --config factor=much", "factor: expected a value of type 'float'"),
     ("run {dag} --config names=3", "names: expected a value of type 'list'"),
-    ("run {dag} --config on=maybe", "on: expected a value of type 'bool'"),
     ("run {dag} --config model=3", "model: expected a value of type 'object'"),
     ("run {dag} --config N", "expected NAME=VALUE, got 'N'"),
     # Options of runs.
     ("run {dag} --seed x", "argument --seed: invalid int value: 'x'"),
     ("run {dag} --rounds often", "expected a number of at least 1, or auto, got 'often'"),
-    ("run {dag} --rounds 0", "argument --rounds|'0'"),
     ("run {dag} --warmup -1", "warmup must be an integer of at least 0, got -1"),
-    ("run {dag} --max-time 0", "max_time_s must be a finite number above 0, got 0.0"),
     ("run {dag} --meters speed", "meters: 'speed' is unknown"),
     ("run {dag} --timeout 3", "timeout: a serial run cannot end a task"),
     ("run {dag} --executor thread:4", "--executor|'thread:4'; did you mean 'threads'?"),
@@ -52,13 +47,10 @@ REFUSED = [
     ("run {dag} --executor {target}:build", "is a DAG, not an executor"),
     ("run {dag} --eta-from no_such.json", "no_such.json: cannot be read: No such file"),
     ("run {dag} --rouns 3", "unknown arguments: --rouns 3; did you mean '--rounds'?"),
-    ("run {dag} --rouns=3", "did you mean '--rounds'?"),
     ("run {dag} -o page.html", "-o writes the profile, which is JSON; --report page.html writes"),
-    ("run {dag} -o p.csv", "dagprofiler export"),
     ("run {dag} --schedule {plan} --executor processes:2", "schedule|{{node: pool}}"),
     ("run {dag} --schedule {plan} --journal {folder}/j", "--schedule|journal"),
     ("run {dag} --schedule {none}", "--schedule|node"),
-    ("run {dag} --schedule {other} --executor threads", "'edge'|'reed'|'read'"),
     # Outputs.
     ("run {marks} -o {folder}/no/p.json", "there is no directory"),
     ("run {marks} --report {folder}", "is a directory"),
@@ -67,15 +59,12 @@ REFUSED = [
     ("run {dag} -o {target}", "is also an input of the command"),
     ("export {profile} --format dot -o {profile}", "is also an input of the command"),
     ("report {profile} -o ./profile.json", "is also an input of the command"),
-    ("report {profile} --base {profile} -o {profile}", "is also an input of the command"),
     # Files and formats.
     ("show {cut}", "run it again"),
     ("show {foreign}", "try dagprofiler import"),
     ("show {new}", "upgrade dagprofiler"),
     ("show {folder}", "cannot be read: "),
     ("show {target}", "is a program: dagprofiler run"),
-    ("show {dag}", "is a program: dagprofiler run"),
-    ("compare {target} {dag}", "is a program: dagprofiler run"),
     ("compare {dag} {target}", "is a program: dagprofiler run"),
     ("show {profile} --top -1", "argument --top|'-1'"),
     ("import {foreign}", "is in no format known; give --format (known: wfformat)"),
@@ -87,7 +76,6 @@ REFUSED = [
     ("export {profile} --format chrome_trace --cost time", "'chrome_trace'|'cost'"),
     ("export {profile} --format saga --option network=@none.json", "no such file or directory"),
     # Comparing.
-    ("compare {profile} {profile} --fail-if slwer", '--fail-if: expected "slower"'),
     ("compare {profile} {profile} --fail-if 'slower > 5'", '--fail-if: expected "slower"'),
     ("compare {profile} {profile} --least-share 5", "expected a share from 0 to 1"),
     ("compare {profile} {profile} --rounds 3", "needs --run"),
@@ -99,7 +87,6 @@ REFUSED = [
     ("fit {empty}", "no complete profile|*.json"),
     ("fit {profile}", "fit: at least 3 configurations|got 1; dagprofiler sweep TARGET --over"),
     ("predict {profile} -c N=5", "predict: at least 3 configurations|dagprofiler sweep TARGET"),
-    ("fit {profile} {profile} {profile}", "fit: no numeric parameter"),
     ("simulate {profile} --engine {profile}", "--engine|section engine"),
     ("simulate {profile} --engine {profile} --executor threads", "--engine|--executor"),
     ("simulate {profile} --workers 4..1", "4..1"),

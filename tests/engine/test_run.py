@@ -453,18 +453,22 @@ def test_a_task_that_fails_keeps_the_time_it_took(clock, error):
     assert spent_ms(document) == document["total_time_ms"]
 
 
-def test_a_run_of_ones_own_takes_no_longer_than_passed(clock):
-    class ByRun(Timed):
-        def run(self, inputs, config=None):
-            result = super().run(inputs, config)
-            result["metrics"].compute_time_ms = 8000.0
-            return result
+@pytest.mark.parametrize(
+    ("method", "took_ms"),
+    [
+        ("serialize", [0, 0, 0, 2000, 2000, 9000]),
+        ("deserialize", [0, 7000, None, None, None, None]),
+    ],
+)
+def test_an_error_in_a_codec_ends_its_phase(clock, method, took_ms):
+    def fails(data):
+        clock.passes(7)
+        raise ValueError("no")
 
-    profile = DAG({"a": ByRun(clock)}).run()
-    (metrics,) = profile.metrics.task_metrics
-    assert (metrics.compute_time_ms, metrics.serialize_time_ms) == (3000.0, 0.0)
-    document = profile.to_dict()
-    assert spent_ms(document) == document["total_time_ms"]
+    tasks = {"a": Timed(clock), "b": Timed(clock, inputs=["x"], outputs=[])}
+    setattr(tasks["a"], method, fails)
+    row = failure(DAG(tasks, [("a", "b")])).profile.sections["timeline"]["records"][-1]
+    assert [None if t is None else t - row[4] for t in row[4:]] == took_ms
 
 
 def test_inputs_come_by_source_as_in_0_1_0():

@@ -335,31 +335,6 @@ def test_a_base_is_shown_beside_it_with_verdicts(opened, measured):
     assert "across processes" in page.locator("#comparison ol").inner_text()
 
 
-def test_run_machine_and_parameters_are_in_words(opened):
-    profile = (
-        wide(2).with_config({"long": "x" * 20000, "on": True, "items": [1, "<b>"]}).run(rounds=2)
-    )
-    document = profile.to_dict()
-    document["environment"]["cores"] += 1
-    document["environment"]["calibration"]["score"] *= 2
-    document["configuration"]["on"] = False
-    del document["environment"]["machine"]
-    page = opened(profile, Profile.from_dict(document))
-    rows = dict(page.evaluate("[...rowsOfTexts(profile.configuration), ...rowsOfRun(profile)]"))
-    assert rows["long"].endswith("… and 10,000 more characters")
-    assert (rows["on"], rows["items"]) == ("true", '[1,"<b>"]')
-    assert rows["time of all rounds, at most"].endswith(" s")
-    assert all(not {"_", "{"} & {*label} for label in rows)
-    text = page.locator("#comparison").inner_text()
-    assert "logical processors" in text
-    assert "architecture" not in text
-    assert "speed, reference" not in text
-    others = ["yesterday", "2026-13-45T03:04:05Z", "2026-01-02T03:04:60Z", None]
-    moments = ["2026-01-02T03:04:05.678+01:00", "2026-01-02T03:04:05", *others]
-    expected = ["2026-01-02 02:04:05 UTC", "2026-01-02 03:04:05", *others]
-    assert page.evaluate("(times) => times.map(moment)", moments) == expected
-
-
 def test_a_prediction_is_shown_beside_the_real_run(opened, measured):
     found = simulate(measured, workers=range(1, 4))
     page = opened(measured, found.profile, viewport={"width": 420, "height": 900})
@@ -506,21 +481,6 @@ def test_the_theme_follows_system_and_button_and_paper_is_light(opened, measured
     assert not page.locator("#graph .tools").is_visible()
     assert page.evaluate("getComputedStyle(document.body).colorScheme") == "light"
     assert page.pdf().startswith(b"%PDF")
-
-
-def test_on_a_narrow_screen_nothing_sticks_out(opened, measured):
-    page = opened(measured)
-    assert count(page, "nav.after") == 0
-    for width in (800, 400):
-        page.set_viewport_size({"width": width, "height": 800})
-        page.evaluate("new Promise(requestAnimationFrame)")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        cells = page.locator("#overview .bars li > *, #overview .bars button")
-        cut = "all => all.map((e) => e.scrollWidth > e.clientWidth)"
-        assert {*cells.evaluate_all(cut)} == {False}
-    page.wait_for_selector("nav.after")
-    page.locator("#nav").evaluate("nav => { nav.scrollLeft = nav.scrollWidth; }")
-    page.wait_for_selector("nav.before:not(.after)")
 
 
 def test_the_policy_keeps_the_network_out(browser, tmp_path):

@@ -1,12 +1,10 @@
-import os
 import random
 import warnings
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from dagprofiler import DAG, Hook, Task
+from dagprofiler import DAG, Task
 from dagprofiler.measure import _legacy as legacy
 
 KEY = bytes(range(32))
@@ -84,29 +82,6 @@ def test_a_state_has_the_second_of_a_pair_of_normals(stream, drawn):
 class Idle(Task):
     def compute(self):
         return {}
-
-
-class AlsoDraws(Hook):
-    """A part of the caller's program that draws while a run goes on."""
-
-    def task_finished(self, record):
-        random.random()
-        np.random.random()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="a pool that forks needs no guard")
-@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_run_that_seeds_nothing_here_restores_nothing(pool):
-    random.seed(3)
-    np.random.seed(3)
-    with pool(1) as executor:
-        DAG({"a": Idle}).run(seed=1, executor=executor, hooks=[AlsoDraws()])
-    drawn = random.random(), np.random.random()
-    random.seed(3)
-    np.random.seed(3)
-    AlsoDraws().task_finished(None)
-    assert (random.random(), np.random.random()) == drawn
 
 
 def test_a_seeded_run_keeps_the_second_of_a_pair_of_normals():

@@ -17,7 +17,7 @@ from dagprofiler.schema import inlined_schema
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="of the program's start on Linux alone")
-def test_settings_of_the_allocator_are_those_that_the_program_was_started_with():
+def test_settings_of_the_allocator_are_those_at_the_start():
     program = """if True:
         import json, os
         from dagprofiler.engine.log import environment
