@@ -115,16 +115,6 @@ class Text(Task):
         return {"text": [float(value) for value in x]}
 
 
-def test_serialize_and_deserialize_may_be_overridden():
-    read = task(inputs=["text"], outputs=["count"])(lambda text: {"count": len(text)})
-    dag = DAG({"a": Collect(), "b": Text(), "c": read}, [("a", "b"), ("b", "c")], Config(N=4))
-    profile = dag.run(seed=0, keep=["b"])
-    assert profile.final_outputs == {"count": 4}
-    length = len(Text.serialize(profile.outputs["b"]["text"]))
-    assert profile.metrics.edge_weights["b->c"] == 8 * length
-    assert Text().run({"x": b"[1, 2]"})["outputs"] == {"text": b"[1.0, 2.0]"}
-
-
 class Recorded(Task):
     """Records what passes through run(), as programs for 0.1.0 may."""
 

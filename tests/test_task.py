@@ -59,9 +59,6 @@ def test_declarations_must_be_lists_of_names(attribute, value, problem):
     assert str(caught.value).startswith(f"task class 'Bad': {attribute} {problem}")
 
 
-ys = task(outputs=["ys"])(lambda: {"ys": 1})
-
-
 @pytest.mark.parametrize("attribute", ["inputs", "outputs"])
 @pytest.mark.parametrize("name", ["", "two words", "a-b", "1st", "class", "None", "cfg", "self"])
 def test_fields_must_be_names_of_arguments(attribute, name):
@@ -90,11 +87,6 @@ def test_gathered_fields_are_inputs():
     assert less.inputs == ["ys"]
     with pytest.raises(DeclarationError, match=r"'Bad': gathers .*'c', .*\(inputs: 'a', 'b'\)"):
         type("Bad", (Source,), {"inputs": ["a", "b"], "gathers": ["c"]})
-    late = type("Late", (Gathers,), {"inputs": property(lambda self: ["ys"])})
-    dag = DAG({"a": ys, "b": ys, "c": late}, [("a", "c"), ("b", "c")])
-    assert dag.run().final_outputs == {"total": [3, 1, 1]}
-    with pytest.raises(DeclarationError, match="'other', which is not"):
-        DAG({"a": type("Wrong", (late,), {"gathers": ["other"]})})
 
 
 @pytest.mark.parametrize("given", [OutOfBandPickle, "pickle"])

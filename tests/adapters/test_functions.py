@@ -95,7 +95,6 @@ def forth(back):
         ([back, forth], {}, GraphError, ["'back' -> 'forth' -> 'back'"]),
         ([math.sqrt], {"x": 9}, DeclarationError, ["sqrt()", "x, /", "a function around it"]),
         ([total], ["numbers"], DeclarationError, ["['numbers']"]),
-        (None, {}, DeclarationError, ["None"]),
         ([task(outputs=["x"])(total)], {}, DeclarationError, ["total"]),
         (ModuleType("empty"), {}, DeclarationError, ["'empty'"]),
     ],

@@ -4,11 +4,10 @@ from pathlib import Path
 import pytest
 from handmade import handmade
 
-from dagprofiler import Profile, __version__, import_profile, task
+from dagprofiler import Profile, __version__, import_profile
 from dagprofiler.metrics import EdgeMetrics, TaskMetrics
 
 WFFORMAT = Path(__file__).resolve().parent.parent / "data" / "wfformat"
-WAITS = task(outputs=["x"])(lambda: {"x": 1})
 WEIGHTS = {"collect": 100000, "process": 1000000, "classify": 0}
 
 

@@ -16,15 +16,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
-from harness import (
-    CHECKOUT,
-    cpu_seconds,
-    either,
-    install,
-    note,
-    print_machine,
-    print_table,
-)
+from harness import CHECKOUT, cpu_seconds, either, install, note, print_machine, print_table
 
 from dagprofiler import DAG, Journal, Profile, Rule, Task, import_profile, map_over, simulate, task
 from dagprofiler.formats import exporter_names

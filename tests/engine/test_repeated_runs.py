@@ -17,11 +17,11 @@ import pytest
 from agreement import check_agreement
 from handmade import failure
 from platforms import needs_two_cores
-from processes import children, open_files_of_the_kernel
-from steps import Calls, Notes, Slow, Timed, always, spent_ms
+from processes import children, open_files_of_the_kernel, processes
+from steps import Calls, Slow, Timed, always, spent_ms
 
 import dagprofiler
-from dagprofiler import DAG, Hook, Profile, Rounds, RunError, Task, TaskMetrics
+from dagprofiler import DAG, Profile, Rounds, RunError, Task, TaskMetrics
 from dagprofiler.errors import describe
 from dagprofiler.serializers import OutOfBandPickle
 
@@ -293,23 +293,6 @@ def test_a_run_of_ones_own_has_rounds_and_inputs_in_each():
     assert differing(profile) == {"b"}
 
 
-def test_hooks_are_told_of_each_round_and_what_it_took(clock):
-    walls, told, notes, times = [], [], Notes(), Hook()
-
-    def task_finished(record):
-        took_ms = record.phases["compute_end_ms"] - record.phases["compute_start_ms"]
-        walls.append((record.round, record.metrics.compute_time_ms, took_ms))
-
-    times.task_finished = task_finished
-    dag = DAG({"a": Timed(clock, [3, 1, 2]), "b": Timed(clock)}, [("a", "b", [])])
-    dag.run(rounds=Rounds(2, warmup=1), hooks=[notes, times])
-    for number in range(3):
-        told += [(method, name) for name in "ab" for method in ("task_started", "task_finished")]
-        told.append(("round_finished", number))
-    assert notes.calls == [("run_started",), *told, ("run_finished",), ("close",)]
-    assert walls[::2] == [(k, 1000.0 * s, 1000.0 * s) for k, s in enumerate((3, 1, 2))]
-
-
 def failing(clock, error, *, at):
     """Return a DAG of a, b, c and an independent d, of which b fails in its call number `at`."""
 
@@ -419,7 +402,10 @@ def test_other_cores_are_busy_during_rounds_only(fails):
     seen = []
 
     def looks(call):
-        seen.append((len(children() - before), len(cores) - len(os.sched_getaffinity(0))))
+        burners = children() - before
+        # They compute, and are not just there.
+        assert {processes()[burner][0] for burner in burners} == {"R"}
+        seen.append((len(burners), len(cores) - len(os.sched_getaffinity(0))))
         if fails and call == 1:
             raise ValueError("boom")
         return {"x": 1}

@@ -11,7 +11,7 @@ import pytest
 from handmade import failure
 from hypothesis import example, given
 from hypothesis import strategies as st
-from steps import Calls, Notes, Slow, Timed, always, spent_ms
+from steps import Calls, Notes, Timed, always, spent_ms
 
 from dagprofiler import DAG, Profile, RunError, Task, ValidationError
 
@@ -414,20 +414,6 @@ def test_errors_carry_a_partial_profile(on_error, error, words):
     else:
         assert caught.value is error
         assert run["reason"].startswith(f"interrupted by {type(error).__name__}")
-
-
-def test_every_second_is_in_one_figure(clock):
-    estimates = {"estimate_instructions": lambda cfg: clock.passes(16) or 1}
-    tasks = {"a": Timed(clock, outputs="xy"), "b": Timed(clock)}
-    dag = DAG({name: altered(one, **estimates) for name, one in tasks.items()}, [("a", "b")])
-    profile = dag.run(hooks=[Slow(clock)])
-    assert [
-        (one.deserialize_time_ms, one.compute_time_ms, one.serialize_time_ms)
-        for one in profile.metrics.task_metrics
-    ] == [(0.0, 2000.0, 2000.0), (8000.0, 2000.0, 1000.0)]
-    overhead = {"prepare_ms": 32000.0, "loop_ms": 0.0, "hooks_ms": 40000.0}
-    assert profile.to_dict()["run"]["overhead"] == overhead
-    assert profile.metrics.total_time_ms == 32000 + 4000 + 11000 + 40000
 
 
 def assert_that_it_survives_its_document(profile):

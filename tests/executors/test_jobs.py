@@ -354,17 +354,6 @@ def test_classes_of_the_main_program_are_sent_anew_in_each_run():
     assert [pickle.loads(record.frames["x"]) for record in records] == [1, 1, 2, 2]
 
 
-def test_late_results_of_lost_jobs_change_nothing():
-    late = Future()
-
-    def check():
-        late.set_result(None)
-        raise ConnectionError("all workers are gone")
-
-    executor = Here(submit=lambda *_: late, check=check)
-    assert [*failure(independent("a"), executor).failures] == ["a"]
-
-
 def test_an_input_that_cannot_be_read_fails_its_task_alone(takes, tmp_path):
     class Forgets(Records):
         folder = str(tmp_path)

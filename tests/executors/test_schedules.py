@@ -103,10 +103,7 @@ def test_a_profile_tells_too_if_it_is_of_the_same_dag():
 
 @pytest.mark.parametrize(
     ("given", "problem"),
-    [
-        (dict.fromkeys("abcde", 1), "no time for 'f'"),
-        (dict.fromkeys(SIX, -1), "-1"),
-    ],
+    [(dict.fromkeys("abcde", 1), "no time for 'f'"), (dict.fromkeys(SIX, -1), "-1")],
 )
 def test_invalid_priorities_are_named(given, problem):
     with pytest.raises(ValidationError, match=f"^priorities: .*{problem}"):

@@ -26,8 +26,8 @@ def ran(width, **options):
     return wide(width).run(**options)
 
 
-def example(name, **options):
-    return run_path(str(EXAMPLES / f"{name}.py"))["build_dag"](**options).run(seed=1)
+def built(name, **options):
+    return run_path(str(EXAMPLES / f"{name}.py"))["build_dag"](**options)
 
 
 def failed_at_once():
@@ -89,9 +89,9 @@ def scale(page):
 
 
 PROFILES = {
-    "example quickstart": lambda: example("quickstart"),
-    "example text_index": lambda: example("text_index", max_files=20),
-    "example slice_scheduler": lambda: example("slice_scheduler", N_UE=200),
+    "example quickstart": lambda: built("quickstart").run(seed=1),
+    "example text_index": lambda: built("text_index", max_files=20).run(seed=1),
+    "example slice_scheduler": lambda: built("slice_scheduler", N_UE=200).run(seed=1),
     "empty": lambda: DAG({}).run(),
     "partial": golden_profile,
     "without costs": lambda: profile_of(["a"], {"a": 0}),
@@ -362,30 +362,6 @@ def test_the_keyboard_walks_along_edges(opened, measured):
     assert count(page, '#graph .node[tabindex="0"]') == 1
 
 
-def application():
-    """Return a DAG of eight tasks: two that load, one of them for a fork, and what joins."""
-    edges = {
-        "read_events": (),
-        "load_signal": (),
-        "histogram": ("read_events",),
-        "covariance": ("load_signal",),
-        "spectrum": ("load_signal",),
-        "peaks": ("spectrum",),
-        "summary": ("histogram", "covariance"),
-        "evaluate": ("summary", "peaks"),
-    }
-
-    def step(name, sources):
-        def compute(**inputs):
-            return {name: [sum(range(20_000))] * (1 + 999 * (name == "load_signal"))}
-
-        return task(inputs=list(sources), outputs=[name])(compute)
-
-    tasks = {name: step(name, sources) for name, sources in edges.items()}
-    pairs = [(source, name) for name, sources in edges.items() for source in sources]
-    return DAG(tasks, pairs, name="signals")
-
-
 def many_levels():
     """Return a DAG of 16 levels, some of them of two tasks, with an edge that skips levels."""
     names = [f"level_{n:02}_of_the_pipeline" for n in range(16)]
@@ -397,13 +373,13 @@ def many_levels():
 
 def on_two_workers():
     with ThreadPoolExecutor(2) as pool:
-        return application().run(rounds=7, meters="full", executor=pool)
+        return built("image_pipeline").run(rounds=7, meters="full", executor=pool)
 
 
 #: What is looked at: a profile, and a base or None.
 LOOKED_AT = {
     "application": lambda: (on_two_workers(), None),
-    "comparison": lambda: (application().run(rounds=7), on_two_workers()),
+    "comparison": lambda: (built("image_pipeline").run(rounds=7), on_two_workers()),
     "failed": lambda: (failed_at_once(), None),
     "deep": lambda: (many_levels().run(), None),
     "kinds": lambda: (ran(200), None),
@@ -443,7 +419,7 @@ def test_nothing_is_cut_covered_or_faint_at_any_width(opened, looked_at, axe, wi
 @pytest.mark.parametrize("width", [400, 1280])
 def test_a_notebook_shows_tables_and_picture_in_its_width(browser, looked_at, tmp_path, width):
     profile, base = looked_at["comparison"]
-    shown = (profile, profile.compare(base), analyze(profile), application())
+    shown = (profile, profile.compare(base), analyze(profile), built("image_pipeline"))
     body = "".join(one._repr_html_() for one in shown).replace("<details>", "<details open>")
     path = tmp_path / "cell.html"
     path.write_text(f"<!doctype html><meta charset=utf-8>{body}", encoding="utf-8")

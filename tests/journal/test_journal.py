@@ -210,15 +210,6 @@ def test_resumed_profiles_hold_what_attempts_spent(tmp_path):
     assert resumed["gap_ms"] > 1e11
 
 
-def test_a_plain_run_with_a_journal_has_no_samples(tmp_path):
-    sections = program().run(**ASKED, hooks=[Journal(tmp_path)]).sections
-    assert "samples" not in sections
-    overhead = sections["run"]["overhead"]
-    assert set(overhead) == {"prepare_ms", "loop_ms", "hooks_ms", "journal_ms"}
-    assert overhead["journal_ms"] > 0
-    assert "journal_ms" not in program().run(**ASKED).sections["run"]["overhead"]
-
-
 def test_all_that_differs_is_said_at_once(journal):
     class Other(last):
         outputs = ["finished"]

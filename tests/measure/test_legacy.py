@@ -1,10 +1,8 @@
-import random
 import warnings
 
 import numpy as np
 import pytest
 
-from dagprofiler import DAG, Task
 from dagprofiler.measure import _legacy as legacy
 
 KEY = bytes(range(32))
@@ -77,20 +75,3 @@ def test_a_state_has_the_second_of_a_pair_of_normals(stream, drawn):
     # No half of a pair is left to the next task.
     first, second = ((stream(KEY), np.random.standard_normal())[1] for _ in range(2))
     assert first == second
-
-
-class Idle(Task):
-    def compute(self):
-        return {}
-
-
-def test_a_seeded_run_keeps_the_second_of_a_pair_of_normals():
-    def states():
-        python, (kind, words, *rest) = random.getstate(), np.random.get_state()
-        return python, kind, words.tolist(), rest
-
-    random.gauss(0, 1)
-    np.random.standard_normal()
-    before = states()
-    DAG({"a": Idle}).run(seed=1)
-    assert states() == before

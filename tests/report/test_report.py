@@ -111,14 +111,6 @@ def test_the_rest_is_as_the_sections_of_the_profile_have_it(profile, found):
     assert values == {**cfg, "n": 3, "model": "(1+2j)"}
 
 
-def test_what_was_not_measured_is_named_once():
-    names = ("instructions", "counted_instructions")
-    document = golden_profile().to_dict()
-    document["environment"] = {"not_measured": dict.fromkeys(names, "no counters here")}
-    missing = data_of(Profile.from_dict(document))["profile"]["not_measured"]
-    assert missing == {"counted instructions": "no counters here"}
-
-
 def test_a_partial_run_says_what_failed():
     @task(outputs=[])
     def fail(total):

@@ -1,9 +1,7 @@
 """Growing graphs in all kinds of runs."""
 
-import gc
 import sys
 import threading
-import weakref
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 
@@ -12,7 +10,7 @@ from handmade import edge_bytes, failure
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler import DAG, GraphError, Hook, Profile, Rounds, Task, rng, task
+from dagprofiler import DAG, GraphError, Profile, Rounds, Task, rng, task
 from dagprofiler.rules import Rule, after, all_succeeded, complete, map_over, reduce
 
 EXECUTORS = {"serial": None, "threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
@@ -193,18 +191,6 @@ def test_rules_that_wait_for_a_failed_task_never_fire():
     assert printed.count("never fired") == 3
 
 
-def test_hooks_are_told_of_tasks_that_were_added():
-    hook, seen = Hook(), []
-    hook.run_started = lambda run: seen.append(("run", *run.execution_order))
-    hook.task_started = lambda name: seen.append(("started", name))
-    hook.task_finished = lambda record: seen.append(("finished", record.task))
-    map_reduce([1]).run(hooks=[hook])
-    assert seen == [
-        ("run", "list"),
-        *[(what, name) for name in ("list", "p[0]", "sum") for what in ("started", "finished")],
-    ]
-
-
 def test_ctrl_c_in_a_rule_brings_the_profile_of_what_ran():
     def interrupted(graph):
         raise KeyboardInterrupt
@@ -296,29 +282,6 @@ def test_the_graph_at_a_moment_can_be_had_from_the_profile():
     assert between["nodes"] == ["list", "p[0]", "p[1]"]
     assert [edge["target"] for edge in between["edges"]] == ["p[0]", "p[1]"]
     assert loaded.dag_structure_at(moments[1]) == loaded.dag_structure
-
-
-def test_values_go_when_nobody_needs_them_any_more():
-    kept, graphs = [], []
-
-    def look(graph):
-        kept.append([handle is not None for handle in graph._graph.current.slots.handles[:2]])
-        graphs.append(weakref.ref(graph._graph))
-
-    def add(graph):
-        look(graph)
-        graph.add_task("end", lists.bind(items=[]), after=[("a", [])])
-        graph.add_rule(Rule(after("end"), look, "last"))
-
-    gc.disable()
-    try:
-        tasks = dict.fromkeys("ab", lists.bind(items=b"x" * 1000))
-        DAG(tasks, rules=[Rule(after("a", "b"), add)]).run()
-    finally:
-        gc.enable()
-    # Nothing takes the output of `a` any more; `b` is an exit task.
-    assert kept == [[True, True], [False, True]]
-    assert graphs[0]() is None, "the graph waits for the garbage collector"
 
 
 def test_a_chain_of_rules_is_no_recursion():
