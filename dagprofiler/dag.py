@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, Union
 
 from dagprofiler._document.rounds import Rounds
-from dagprofiler._util import grouped
+from dagprofiler._util import Values, grouped
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config, no_parameter
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dagprofiler.engine.setup import Workflow
     from dagprofiler.rules import Rules
 
-Inputs = Mapping[str, Mapping[str, Any]]
+Inputs = Mapping[str, Values]
 Edge = Union[tuple[str, str], tuple[str, str, Any], Sequence[Any]]
 
 #: The fields of an edge that carries none: its target only runs after its source.

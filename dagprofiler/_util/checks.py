@@ -17,7 +17,7 @@ Refuse = Callable[[str], Exception]
 _INTEGERS = 2**63
 
 
-def plain_number(value: Any) -> float | int | None:
+def plain_number(value: object) -> float | int | None:
     """Return a finite number of numpy or another library as a plain one; None for others.
 
     Examples
@@ -38,7 +38,7 @@ def plain_number(value: Any) -> float | int | None:
 
 def integer(
     name: str,
-    value: Any,
+    value: object,
     least: int = 0,
     most: int | None = None,
     *,
@@ -64,8 +64,8 @@ def integer(
     """
     from numbers import Integral
 
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    number = int(value) if is_integer else None
+    is_bool = isinstance(value, bool)
+    number = int(value) if isinstance(value, Integral) and not is_bool else None
     if number is None or not least <= number <= (_INTEGERS - 1 if most is None else most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         also = f" or {other}" if other else ""
@@ -74,7 +74,7 @@ def integer(
 
 
 def number(
-    name: str, value: Any, *, zero: bool = False, unit: str = "", error: Refuse = refused
+    name: str, value: object, *, zero: bool = False, unit: str = "", error: Refuse = refused
 ) -> float | int:
     """Return a finite number above 0, or of at least 0 if `zero` is true.
 
@@ -94,7 +94,9 @@ def number(
     return plain
 
 
-def choice(name: str, value: Any, choices: Sequence[Any], *, error: Refuse = refused) -> Any:
+def choice(
+    name: str, value: object, choices: Sequence[str | None], *, error: Refuse = refused
+) -> Any:
     """Return a value that is one of `choices`, which are strings, or None.
 
     Examples
@@ -111,9 +113,9 @@ def choice(name: str, value: Any, choices: Sequence[Any], *, error: Refuse = ref
     raise error(f"{name} must be {', '.join(others)} or {last}, got {short_repr(value)}{hint}")
 
 
-def boolean(name: str, value: Any, *, error: Refuse = refused) -> bool:
+def boolean(name: str, value: object, *, error: Refuse = refused) -> bool:
     """Return True or False, as given."""
-    if value is not True and value is not False:
+    if not isinstance(value, bool):
         raise error(f"{name} must be True or False, got {short_repr(value)}")
     return value
 

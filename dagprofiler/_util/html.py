@@ -57,7 +57,7 @@ class Shown:
     def _repr_html_(self) -> str:
         raise NotImplementedError
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """Return the object in all its forms; IPython selects among them."""
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
@@ -76,7 +76,7 @@ class ShownInBlocks(Shown):
         return view(*map(markup, self.blocks()))
 
 
-def text(value: Any) -> Markup:
+def text(value: object) -> Markup:
     r"""Return any text as HTML that shows it; unprintable characters become escapes.
 
     Examples
@@ -94,19 +94,23 @@ def view(*parts: str) -> str:
     return f'<div class="dagprofiler"><style>{_STYLE}</style>{"".join(parts)}</div>'
 
 
-def paragraph(*words: Any, quiet: bool = False) -> Markup:
+def paragraph(*words: object, quiet: bool = False) -> Markup:
     """Return a paragraph of words, with a space between them."""
     look = ' class="quiet"' if quiet else ""
     return Markup(f"<p{look}>{' '.join(map(text, words))}</p>")
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]], left: Sequence[int] = (0,)) -> Markup:
+def table(
+    head: Sequence[object], rows: Iterable[Sequence[object]], left: Sequence[int] = (0,)
+) -> Markup:
     """Return a table; columns whose numbers are in `left` are left-aligned."""
     lines = [_row("th", head, left), *(_row("td", row, left, head) for row in rows)]
     return Markup(f"<table><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>")
 
 
-def _row(kind: str, cells: Sequence[Any], left: Sequence[int], head: Sequence[str] = ()) -> str:
+def _row(
+    kind: str, cells: Sequence[object], left: Sequence[int], head: Sequence[object] = ()
+) -> str:
     """Return a row; cells below a head also have it as an attribute, for cards."""
     of = [f' data-of="{text(label)}"' if i and label else "" for i, label in enumerate(head)]
     made = (
@@ -117,7 +121,7 @@ def _row(kind: str, cells: Sequence[Any], left: Sequence[int], head: Sequence[st
 
 
 def cut_table(
-    rows: Sequence[Sequence[Any]], what: str, left: Sequence[int] = (0,), more: int = 0
+    rows: Sequence[Sequence[object]], what: str, left: Sequence[int] = (0,), more: int = 0
 ) -> Markup:
     """Return a table whose first row is its head; a long one is cut and says how many are left.
 

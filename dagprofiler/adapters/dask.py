@@ -17,6 +17,7 @@ from dagprofiler.errors import (
     GraphError,
     counted,
     describe,
+    explained,
     needs_extra,
     short_repr,
 )
@@ -73,17 +74,15 @@ def from_dask(collection: Any, *, optimize: bool) -> Converted:
             f"from_dask(): expected a Dask collection or delayed value, got "
             f"{short_repr(collection)}"
         )
-    try:
-        # Of Dask's ways to shuffle it is the one whose values travel over edges.
-        with dask.config.set({"dataframe.shuffle.method": "tasks"}):
-            if optimize:
-                collections = _optimized(collections)
-            graph: dict[Any, Any] = {}
-            for held in collections:
-                graph.update(held.__dask_graph__())
-            parts = [(held.__dask_keys__(), *held.__dask_postcompute__()) for held in collections]
-    except Exception as error:
-        raise GraphError(f"from_dask(): Dask makes no graph: {describe(error)}") from error
+    # Of Dask's ways to shuffle it is the one whose values travel over edges.
+    shuffling = dask.config.set({"dataframe.shuffle.method": "tasks"})
+    with explained(GraphError, "from_dask(): Dask makes no graph"), shuffling:
+        if optimize:
+            collections = _optimized(collections)
+        graph: dict[Any, Any] = {}
+        for held in collections:
+            graph.update(held.__dask_graph__())
+        parts = [(held.__dask_keys__(), *held.__dask_postcompute__()) for held in collections]
     wanted = list(dict.fromkeys(flatten([keys for keys, *_ in parts])))
     try:
         from dask._task_spec import convert_legacy_graph
@@ -209,18 +208,14 @@ def _computed(node: Any, values: Mapping[Any, Any]) -> Any:
 
 def _fetched(keys: set[Any]) -> dict[Any, Any]:
     """Return the values of keys that a graph lacks, since the current client's cluster has them."""
-    try:
+    words = "the graph lacks keys that it needs, and the current client of Dask does not give them"
+    with explained(GraphError, f"from_dask(): {words}"):
         from distributed import Future, default_client
 
         client = default_client()
         if unknown := keys - client.futures.keys():
             raise KeyError(*unknown)
         return dict(client.gather({key: Future(key, client) for key in keys}))
-    except Exception as error:
-        raise GraphError(
-            f"from_dask(): the graph lacks keys that it needs, and the current client of Dask "
-            f"does not give them: {describe(error)}"
-        ) from error
 
 
 def _needed(node: Any) -> list[Any]:

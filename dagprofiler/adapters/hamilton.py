@@ -20,6 +20,7 @@ from dagprofiler.errors import (
     DeclarationError,
     GraphError,
     describe,
+    explained,
     needs_extra,
     short_repr,
 )
@@ -66,7 +67,7 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
             f"from_hamilton(): outputs must be a list of nodes or functions, got {outputs!r}"
         )
     graph = driver.graph
-    try:
+    with explained(GraphError, "from_hamilton()"):
         wanted = [
             held if isinstance(held, str) else getattr(held, "name", None) or held.__name__
             for held in outputs
@@ -74,8 +75,6 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
         needed, from_user = graph.get_upstream_nodes(wanted, inputs)
         Driver.validate_inputs(graph, driver.adapter, from_user, inputs, needed)
         given = combine_config_and_inputs(graph.config, inputs)
-    except Exception as error:
-        raise GraphError(f"from_hamilton(): {describe(error)}") from error
     nodes = {node.name: node for node in needed if not node.user_defined}
     _check_nodes(nodes)
     if missing := [name for name in wanted if name not in nodes and name not in given]:

@@ -104,7 +104,7 @@ def resolved_edges(
     names: Sequence[str],
     outputs: Sequence[tuple[str, ...]],
     inputs: Sequence[tuple[str, ...]],
-    edges: Iterable[Any],
+    edges: Iterable[object],
 ) -> Edges:
     """Return edges, in any of their forms, as numbers and routes."""
     index = {name: i for i, name in enumerate(names)}
@@ -148,14 +148,14 @@ def _check_parallels(edges: Edges, names: Sequence[str], outputs: Sequence[Seque
         carried[pair] = carried.get(pair, ()) + routes
 
 
-def edge_text(source: Any, target: Any) -> str:
+def edge_text(source: object, target: object) -> str:
     """Return an edge in words, for messages."""
     return f"edge {short_repr(source)} -> {short_repr(target)}"
 
 
 def check_parallel(
-    source: Any,
-    target: Any,
+    source: object,
+    target: object,
     first: tuple[Route, ...],
     second: tuple[Route, ...],
     outputs: Sequence[str],
@@ -167,7 +167,7 @@ def check_parallel(
         raise GraphError(f"{edge_text(source, target)} is given twice, both times with {fields}")
 
 
-def _split(edge: Any) -> tuple[Any, Any, Any]:
+def _split(edge: object) -> tuple[Any, Any, Any]:
     """Return (source, target, spec) of an edge in any of its forms."""
     if isinstance(edge, Sequence) and not isinstance(edge, str) and len(edge) in (2, 3):
         source, target, spec = (*edge, None)[:3]
@@ -177,7 +177,7 @@ def _split(edge: Any) -> tuple[Any, Any, Any]:
     )
 
 
-def field_problem(name: Any) -> str | None:
+def field_problem(name: object) -> str | None:
     """Return why `name` cannot be a field, a keyword argument of ``compute()``; None if it can."""
     if not isinstance(name, str):
         return "is not a name"
@@ -200,7 +200,12 @@ class Matches:
         self._positions: dict[int, dict[str, int]] = {}
 
     def routes(
-        self, source: Any, target: Any, spec: Any, outputs: tuple[str, ...], inputs: tuple[str, ...]
+        self,
+        source: object,
+        target: object,
+        spec: object,
+        outputs: tuple[str, ...],
+        inputs: tuple[str, ...],
     ) -> tuple[Route, ...]:
         """Return the routes of an edge.
 
@@ -234,7 +239,9 @@ class Matches:
         return self._positions[id(fields)]
 
 
-def _explicit(source: str, target: str, spec: Any, outputs: Mapping[str, int]) -> tuple[Route, ...]:
+def _explicit(
+    source: object, target: object, spec: object, outputs: Mapping[str, int]
+) -> tuple[Route, ...]:
     """Return the routes of an edge with a list of fields or a mapping of names."""
     where = edge_text(source, target)
     if isinstance(spec, Mapping):

@@ -239,7 +239,7 @@ class Wiring:
         outputs: list[tuple[str, ...]],
         inputs: Sequence[tuple[str, ...]],
         gathers: Sequence[tuple[str, ...]],
-        edges: Iterable[Any],
+        edges: Iterable[object],
     ) -> None:
         self.grows = False
         self.names = names
@@ -440,7 +440,7 @@ class Wiring:
         )
         return mine == theirs
 
-    def by_name(self) -> dict[str, tuple[Any, ...]]:
+    def by_name(self) -> dict[str, tuple[object, ...]]:
         """Return for each task its outputs, its predecessors and what feeds it, by names."""
         names = self.names
         return {

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from struct import pack, unpack
-from typing import Any
 from weakref import finalize
 
 #: An event as ``perf_event_open(2)`` numbers it: type and config.
@@ -173,7 +172,7 @@ class EventCounter:
     as it is for a thread on a core with another kind of counters.
     """
 
-    def __init__(self, event: tuple[int, int], calls: Any = None) -> None:
+    def __init__(self, event: tuple[int, int], calls: SystemCalls | None = None) -> None:
         self.reason: str | None = None
         self._calls = SystemCalls() if calls is None else calls
         self._opened: list[int] = []

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache, lru_cache
-from typing import Any
 
+from dagprofiler._util import JsonObject
 from dagprofiler._util.interpreter import HOSTNAME, imported
 from dagprofiler._util.text import printable
 from dagprofiler.errors import shorten
@@ -77,7 +77,7 @@ def command_line() -> str | None:
 
 
 @cache
-def repository(folder: str) -> dict[str, Any]:
+def repository(folder: str) -> JsonObject:
     """Return the commit that a folder's git repository has checked out, as of the first call.
 
     Files are read, which took 0.06 ms where ``git status`` took 10 ms (medians); and a process that
@@ -119,7 +119,7 @@ def ask_git() -> None:
 
 
 @cache
-def machine() -> dict[str, Any]:
+def machine() -> JsonObject:
     """Return a description of the machine; unknown values are null."""
     import platform
 

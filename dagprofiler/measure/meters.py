@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Callable, NamedTuple, Protocol, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol, Union
 
 from dagprofiler._util.checks import plain_number
 from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, short_repr
@@ -25,6 +25,9 @@ from dagprofiler.measure.kernel import (
     Unavailable,
 )
 from dagprofiler.stats import median
+
+if TYPE_CHECKING:
+    from resource import struct_rusage
 
 Number = Union[int, float]
 
@@ -75,7 +78,7 @@ def _open_delay(files: KernelFiles) -> ReadingGrowth:
     return ReadingGrowth(files.number("thread-self/schedstat", 2), MILLISECOND_NS)
 
 
-def _usage(whose: str, quantity: Callable[[Any], int]) -> Callable[[], int]:
+def _usage(whose: str, quantity: Callable[[struct_rusage], int]) -> Callable[[], int]:
     """Return a function that reads a quantity of ``getrusage()``."""
     import resource
 
@@ -83,9 +86,8 @@ def _usage(whose: str, quantity: Callable[[Any], int]) -> Callable[[], int]:
     return lambda: quantity(resource.getrusage(who))
 
 
-def _cpu_us(usage: Any) -> int:
-    cpu_s: float = usage.ru_utime + usage.ru_stime
-    return round(cpu_s * 1e6)
+def _cpu_us(usage: struct_rusage) -> int:
+    return round((usage.ru_utime + usage.ru_stime) * 1e6)
 
 
 def _open_read_bytes(files: KernelFiles) -> ReadingGrowth:
@@ -113,7 +115,7 @@ class _CollectorTime:
         self._begun_ns, self._took_ns = None, 0
         gc.callbacks.append(self._note)
 
-    def _note(self, phase: str, _: Any) -> None:
+    def _note(self, phase: str, _: object) -> None:
         now_ns = time.perf_counter_ns()
         if phase == "start":
             self._begun_ns = now_ns
@@ -154,7 +156,7 @@ class _PeakGrowth(ReadingGrowth):
         Sets the mark to the present value.
     """
 
-    latest: Any = None  # of all meters of a class, the one that reset the mark last
+    latest: _PeakGrowth | None = None  # of all meters of a class, the one that reset the mark last
 
     def __init__(self, read: Callable[[], int], reset: Callable[[], object]) -> None:
         super().__init__(read)
@@ -428,19 +430,11 @@ class _OpenMeter:
     def begin(self) -> None:
         """Start the meter."""
         self._failure = ""
-        try:
-            self._meter.start()
-        except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
-            self._failure = f"start() raised {describe(error)}"
+        self._call("start")
 
     def end(self, task: str) -> Number | None:
         """Stop the meter, and return its value for `task`; None if it has none."""
-        value: Any = None
-        if not self._failure:
-            try:
-                value = self._meter.stop()
-            except Exception as error:  # noqa: BLE001  (the same)
-                self._failure = f"stop() raised {describe(error)}"
+        value: Any = None if self._failure else self._call("stop")
         # Most values are plain already, which is faster to see than to make them so.
         plain = type(value) in (int, float) and _LEAST <= value <= _MOST
         number: Number | None = value if plain else plain_number(value)
@@ -452,7 +446,14 @@ class _OpenMeter:
             return number - self.idle
         return None
 
-    def _why_none(self, value: Any, task: str) -> str:
+    def _call(self, method: str) -> Any:
+        try:
+            return getattr(self._meter, method)()
+        except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
+            self._failure = f"{method}() raised {describe(error)}"
+            return None
+
+    def _why_none(self, value: object, task: str) -> str:
         if self._failure:
             return f"task {task!r}: {self._failure}"
         if value is None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
-from dagprofiler.errors import ProfileError, describe, short_repr
+from dagprofiler.errors import ProfileError, explained, short_repr
 from dagprofiler.graph.replay import Overhead
 
 
@@ -105,10 +105,8 @@ class Engine:
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
         }
-        try:
+        with explained(ProfileError, f"engine {short_repr(data)}", of=TypeError):
             return cls(**values)
-        except TypeError as error:
-            raise ProfileError(f"engine {short_repr(data)}: {describe(error)}") from error
 
     @property
     def overhead(self) -> Overhead:
