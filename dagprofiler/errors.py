@@ -386,7 +386,7 @@ class explained:  # noqa: N801  (reads as a word of the language)
     kind
         Makes our error of its message; what was raised in the block is its cause.
     words
-        What failed; the message goes on with the cause.
+        What failed; the cause follows in the message.
     hint
         The end of the message.
     of
