@@ -659,9 +659,7 @@ class DAG(Shown):
         return cls._converted(from_networkx(graph, task), config)
 
     @classmethod
-    def _converted(
-        cls, converted: Converted, config: Config | Mapping[str, Any] | None = None
-    ) -> DAG:
+    def _converted(cls, converted: Converted, config: Config | Values | None = None) -> DAG:
         dag = cls(converted.tasks, converted.edges, config)
         dag._unknown = converted.unknown
         return dag

@@ -8,8 +8,8 @@ worker process arrives complete.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar, Union
 
@@ -369,15 +369,6 @@ class MissingExtraError(DagProfilerError, ImportError):
         )
 
 
-@contextmanager
-def needs_extra(feature: str, extra: str) -> Iterator[None]:
-    """Raise a MissingExtraError where what is imported in the block is not installed."""
-    try:
-        yield
-    except ImportError as error:
-        raise MissingExtraError(feature, extra) from error
-
-
 class explained:  # noqa: N801  (reads as a word of the language)
     """Turn what the code of a user or of another package raises into one of our errors.
 
@@ -416,6 +407,11 @@ class explained:  # noqa: N801  (reads as a word of the language)
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, self._of):
             raise self._kind(f"{self._words}: {describe(error)}{self._hint}") from error
+
+
+def needs_extra(feature: str, extra: str) -> explained:
+    """Raise a MissingExtraError where what is imported in the block is not installed."""
+    return explained(lambda _: MissingExtraError(feature, extra), feature, of=ImportError)
 
 
 def describe(error: BaseException) -> str:

@@ -418,10 +418,7 @@ class Profile(ProfileData, Shown):
         }
 
     def export(
-        self,
-        path: PathLike | IO[Any],
-        format: str | None = None,
-        **options: Any,
+        self, path: PathLike | IO[Any], format: str | None = None, **options: Any
     ) -> tuple[str, ...]:
         """Write the profile in another tool's format.
 

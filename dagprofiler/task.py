@@ -299,9 +299,7 @@ class Task(ABC):
             If a value cannot be encoded or decoded.
         """
         # A gathered input is passed as one list; without one it is empty, as in a DAG.
-        empty: dict[str, list[object]] = {
-            field: [] for field in self.gathers if field not in inputs
-        }
+        empty: dict[str, list[object]] = {name: [] for name in self.gathers if name not in inputs}
         contract = contract_of(self, Parameters.of(self.compute))
         work = Work(
             name=self.name,

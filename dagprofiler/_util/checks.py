@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any, Callable
 
@@ -120,7 +120,7 @@ def boolean(name: str, value: object, *, error: Refuse = refused) -> bool:
     return value
 
 
-def names(name: str, values: Any, what: str = "names") -> list[str]:
+def names(name: str, values: object, what: str = "names") -> list[str]:
     """Return an iterable of non-empty strings as a list; one string alone is none.
 
     Examples
@@ -131,13 +131,10 @@ def names(name: str, values: Any, what: str = "names") -> list[str]:
     Traceback (most recent call last):
     dagprofiler.errors.ValidationError: keep must be names of tasks, got 'a'; write ['a']
     """
-    hint = f"; write [{short_repr(values)}]" if isinstance(values, str) else ""
-    try:
-        listed = None if hint else [*values]
-    except TypeError:
-        listed = None
-    if listed is None:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        hint = f"; write [{short_repr(values)}]" if isinstance(values, str) else ""
         raise refused(f"{name} must be {what}, got {short_repr(values)}{hint}")
+    listed = [*values]
     for value in listed:
         if not isinstance(value, str) or not value:
             raise refused(f"{name} holds {short_repr(value)}, expected a non-empty string")

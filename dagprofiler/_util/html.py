@@ -4,45 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import IO, Any
 
 from dagprofiler._util import PathLike
 from dagprofiler._util.files import write
 from dagprofiler._util.text import Block, printable, render
 
+#: The cells of a row of a table, which are shown as text.
+Cells = Sequence[object]
+
 #: Maximum rows of a table: notebooks store what they show.
 _ROWS = 20
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
-
-#: Text and lines inherit their colour, so that they are legible in light and dark themes.
-_STYLE = (
-    ".dagprofiler{font:13px/1.5 system-ui,sans-serif;overflow-x:auto}"
-    ".dagprofiler p{margin:4px 0}"
-    # Lines of a traceback are indented.
-    ".dagprofiler .quiet{opacity:.75;white-space:pre-wrap}"
-    ".dagprofiler table{border-collapse:collapse;margin:6px 0;font-size:inherit;"
-    "font-variant-numeric:tabular-nums}"
-    ".dagprofiler th,.dagprofiler td{padding:2px 14px 2px 0;text-align:right;"
-    "border-bottom:1px solid rgba(128,128,128,.35)}"
-    ".dagprofiler td{vertical-align:top}.dagprofiler th{vertical-align:bottom}"
-    ".dagprofiler td:not(:last-child){white-space:nowrap}"
-    ".dagprofiler .left{text-align:left}"
-    ".dagprofiler summary{cursor:pointer}"
-    ".dagprofiler .slower{color:#d9480f}"
-    ".dagprofiler .faster{color:#2b8a3e}"
-    # On a narrow screen a row is a card, and edges of a picture lead down.
-    "@media(max-width:600px){"
-    ".dagprofiler thead,.dagprofiler .wide{display:none}"
-    ".dagprofiler .narrow{display:block!important}"
-    ".dagprofiler tr{display:flex;flex-wrap:wrap;gap:0 16px;padding:4px 0;"
-    "border-bottom:1px solid rgba(128,128,128,.35)}"
-    ".dagprofiler table,.dagprofiler tbody{display:block}"
-    ".dagprofiler td{border:0;padding:0;text-align:left;overflow-wrap:anywhere}"
-    ".dagprofiler td:first-child{flex:1 0 100%;font-weight:600}"
-    ".dagprofiler td:not(:first-child)::before{content:attr(data-of) ' ';opacity:.75}}"
-)
 
 
 class Markup(str):
@@ -91,7 +66,15 @@ def text(value: object) -> Markup:
 
 def view(*parts: str) -> str:
     """Return parts of HTML in a styled frame."""
-    return f'<div class="dagprofiler"><style>{_STYLE}</style>{"".join(parts)}</div>'
+    return f'<div class="dagprofiler"><style>{_style()}</style>{"".join(parts)}</div>'
+
+
+@cache
+def _style() -> str:
+    from importlib.resources import files
+
+    lines = files("dagprofiler._util").joinpath("notebook.css").read_text("utf-8").splitlines()
+    return "".join(line for line in lines if not line.startswith("/*"))
 
 
 def paragraph(*words: object, quiet: bool = False) -> Markup:
@@ -100,17 +83,13 @@ def paragraph(*words: object, quiet: bool = False) -> Markup:
     return Markup(f"<p{look}>{' '.join(map(text, words))}</p>")
 
 
-def table(
-    head: Sequence[object], rows: Iterable[Sequence[object]], left: Sequence[int] = (0,)
-) -> Markup:
+def table(head: Cells, rows: Iterable[Cells], left: Sequence[int] = (0,)) -> Markup:
     """Return a table; columns whose numbers are in `left` are left-aligned."""
     lines = [_row("th", head, left), *(_row("td", row, left, head) for row in rows)]
     return Markup(f"<table><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>")
 
 
-def _row(
-    kind: str, cells: Sequence[object], left: Sequence[int], head: Sequence[object] = ()
-) -> str:
+def _row(kind: str, cells: Cells, left: Sequence[int], head: Cells = ()) -> str:
     """Return a row; cells below a head also have it as an attribute, for cards."""
     of = [f' data-of="{text(label)}"' if i and label else "" for i, label in enumerate(head)]
     made = (
@@ -121,7 +100,7 @@ def _row(
 
 
 def cut_table(
-    rows: Sequence[Sequence[object]], what: str, left: Sequence[int] = (0,), more: int = 0
+    rows: Sequence[Cells], what: str, left: Sequence[int] = (0,), more: int = 0
 ) -> Markup:
     """Return a table whose first row is its head; a long one is cut and says how many are left.
 

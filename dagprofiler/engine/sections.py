@@ -112,9 +112,7 @@ class Tables:
         return {
             # In the order of the argument of the DAG, then those that rules added.
             "nodes": [*nodes, *names[len(nodes) :]],
-            "edges": [
-                {"source": names[source], "target": names[target]} for source, target in ends
-            ],
+            "edges": [{"source": names[a], "target": names[b]} for a, b in ends],
             "execution_order": [names[i] for i in wiring.order],
         }
 
@@ -242,14 +240,12 @@ class Tables:
         for source, target, routes in wiring.edges():
             if self._compute_ms[source] is None:
                 continue
-            first, fields, size_bytes, wire_bytes = wiring.first_slot[source], [], 0, 0
-            for position, _ in routes:
-                fields.append(wiring.field(source, position))
-                size_bytes += payload[first + position]
-                wire_bytes += wire[first + position]
+            slots = [wiring.first_slot[source] + position for position, _ in routes]
+            fields = [wiring.field(source, position) for position, _ in routes]
+            size_bytes = sum([payload[slot] for slot in slots])
+            wire_bytes = sum([wire[slot] for slot in slots])
             sizes: dict[str, dict[str, int]] | None = None
-            if len(routes) > 1:
-                slots = [first + position for position, _ in routes]
+            if len(slots) > 1:
                 sizes = {
                     field: {"size_bytes": payload[slot], "wire_bytes": wire[slot]}
                     for field, slot in zip(fields, slots)
@@ -397,9 +393,7 @@ class Tables:
             candidates["reference_time_ms"] = [
                 None if ms is None else round(ms * calibration["score"], 6) for ms in times_ms
             ]
-        return {
-            name: values for name, values in candidates.items() if values.count(None) < len(values)
-        }
+        return {name: row for name, row in candidates.items() if row.count(None) < len(row)}
 
     def _medians(self, column: str) -> list[float | None]:
         """Return the median of a column of samples, or None, for each task."""

@@ -118,9 +118,7 @@ class Workers:
             self._clock_of.append(None)
         return self.rows.index(row)
 
-    def add_job(
-        self, number: int, sent_s: float, records: Sequence[Record], arrived_s: float
-    ) -> None:
+    def add_job(self, number: int, sent_s: float, records: list[Record], arrived_s: float) -> None:
         """Learn about a worker's clock from the tasks of a job that it ran."""
         clock = self._clock_of[number]
         if clock is not None:

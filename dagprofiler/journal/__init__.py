@@ -477,11 +477,7 @@ class PastRun:
         return self.earlier_s - began_ms[0] / 1e3 if began_ms else 0.0
 
     def compare(
-        self,
-        workflow: Workflow,
-        *,
-        seed: int | None,
-        inputs: Mapping[str, Values] | None,
+        self, workflow: Workflow, *, seed: int | None, inputs: Mapping[str, Values] | None
     ) -> None:
         """Raise a JournalError that lists all differences to another run, if there are any.
 
@@ -745,10 +741,8 @@ def read_stored(directory: str, place: Sequence[Any]) -> Any:
 
 def declaration(i: int, contract: Contract, wiring: Wiring) -> JsonObject:
     """Return what a task declares and its incoming edges, as JSON."""
-    names = wiring.names
-    feeds = [
-        [name, names[wiring.owner[slot]], wiring.field_of(slot)] for name, slot in wiring.feeds(i)
-    ]
+    names, owner = wiring.names, wiring.owner
+    feeds = [[name, names[owner[slot]], wiring.field_of(slot)] for name, slot in wiring.feeds(i)]
     return {
         "inputs": list(contract.inputs),
         "outputs": list(contract.outputs),

@@ -78,16 +78,12 @@ def _open_delay(files: KernelFiles) -> ReadingGrowth:
     return ReadingGrowth(files.number("thread-self/schedstat", 2), MILLISECOND_NS)
 
 
-def _usage(whose: str, quantity: Callable[[struct_rusage], int]) -> Callable[[], int]:
+def _usage(whose: str, quantity: Callable[[struct_rusage], Number]) -> Callable[[], Number]:
     """Return a function that reads a quantity of ``getrusage()``."""
     import resource
 
     who = getattr(resource, f"RUSAGE_{whose}")
     return lambda: quantity(resource.getrusage(who))
-
-
-def _cpu_us(usage: struct_rusage) -> int:
-    return round((usage.ru_utime + usage.ru_stime) * 1e6)
 
 
 def _open_read_bytes(files: KernelFiles) -> ReadingGrowth:
@@ -373,7 +369,10 @@ BUILT_IN = {
     "cpu": BuiltIn("ms", lambda _: ReadingGrowth(time.thread_time_ns, MILLISECOND_NS)),
     "instructions": BuiltIn("1", lambda files: EventCounter(INSTRUCTIONS, SystemCalls(files.next))),
     "process_cpu": BuiltIn("ms", lambda _: ReadingGrowth(time.process_time_ns, MILLISECOND_NS)),
-    "children_cpu": BuiltIn("ms", lambda _: ReadingGrowth(_usage("CHILDREN", _cpu_us), 1e3)),
+    "children_cpu": BuiltIn(
+        "ms",
+        lambda _: ReadingGrowth(_usage("CHILDREN", lambda use: use.ru_utime + use.ru_stime), 1e-3),
+    ),
     "page_faults": BuiltIn(
         "1", lambda _: ReadingGrowth(_usage("SELF", lambda use: use.ru_minflt + use.ru_majflt))
     ),
