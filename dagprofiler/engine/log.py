@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -679,16 +680,13 @@ def environment(*, thorough: bool = False) -> JsonObject:
         versions of all loaded packages, not only numpy's. The first time takes 0.5 ms, longer
         than many runs.
     """
-    try:
+    usable, origin = None, JsonObject()
+    with suppress(AttributeError, OSError):
         usable = len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):
-        usable = None
-    try:
-        folder = os.getcwd()
-    except OSError:
-        # It was removed.
-        folder = ""
-    command, origin = command_line(), repository(folder)
+    # The current directory may have been removed.
+    with suppress(OSError):
+        origin = repository(os.getcwd())
+    command = command_line()
     # Empty while another thread imports it.
     numpy = getattr(sys.modules.get("numpy"), "__version__", None)
     return {

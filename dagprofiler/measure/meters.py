@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from time import perf_counter
@@ -22,7 +22,7 @@ from dagprofiler.measure.kernel import (
     EventCounter,
     KernelFiles,
     SystemCalls,
-    Unavailable,
+    UnavailableError,
 )
 from dagprofiler.stats import median
 
@@ -74,7 +74,9 @@ def _open_delay(files: KernelFiles) -> ReadingGrowth:
     """
     # Field 3 counts how often this thread got a processor, which it has now.
     if files.reader("thread-self/schedstat")().split()[2:] in ([], [b"0"]):
-        raise Unavailable("the kernel keeps no account of run-queue delays (CONFIG_SCHED_INFO)")
+        raise UnavailableError(
+            "the kernel keeps no account of run-queue delays (CONFIG_SCHED_INFO)"
+        )
     return ReadingGrowth(files.number("thread-self/schedstat", 2), MILLISECOND_NS)
 
 
@@ -178,7 +180,7 @@ class _PeakMemory(_PeakGrowth):
         mark = files.open("self/clear_refs", os.O_WRONLY)
         read = files.reader("self/status", _STATUS_BYTES)
         if b"VmHWM:" not in read():
-            raise Unavailable("the kernel keeps no mark of peak memory (VmHWM)")
+            raise UnavailableError("the kernel keeps no mark of peak memory (VmHWM)")
         super().__init__(
             lambda: int(read().partition(b"VmHWM:")[2].split(None, 1)[0]) * 1024,
             lambda: os.pwrite(mark, b"5", 0),
@@ -292,7 +294,7 @@ class _HeldLock:
 
     def __init__(self, _: KernelFiles) -> None:
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
-            raise Unavailable("this interpreter has no global lock")
+            raise UnavailableError("this interpreter has no global lock")
         self.reason: str | None = None
         self._looks: _Looks | None = None
         self._thread = self._delay_ns = self._begun_ns = 0
@@ -300,7 +302,7 @@ class _HeldLock:
         self._held_from_ns = 3 * self._idle_ns - 2 * _LOOK_NS + _UNCLEAR_NS
         late_ms = (self._idle_ns - _LOOK_NS) / MILLISECOND_NS
         if late_ms / 1e3 > sys.getswitchinterval() / 4:
-            raise Unavailable(
+            raise UnavailableError(
                 f"threads wake {late_ms:.1f} ms late on this system, too late to tell whether they "
                 "wait for the interpreter's lock"
             )
@@ -344,15 +346,14 @@ class _HeldLock:
 
 def _delay_ns(thread: int) -> int:
     """Return how long a thread of this process has waited for a core, if the kernel tells."""
-    try:
-        with open(f"/proc/self/task/{thread}/schedstat", "rb") as file:
-            return int(file.read().split()[1])
-    except (OSError, IndexError):
-        return 0
+    path = f"/proc/self/task/{thread}/schedstat"
+    with suppress(OSError, IndexError), open(path, "rb") as file:
+        return int(file.read().split()[1])
+    return 0
 
 
 class BuiltIn(NamedTuple):
-    """A built-in meter: its unit, and a function that opens it or raises :class:`Unavailable`."""
+    """A built-in meter: its unit, and what opens it or raises :class:`UnavailableError`."""
 
     unit: str
     open: Callable[[KernelFiles], Any]
@@ -525,7 +526,7 @@ class MeterSet:
     def _add(self, column: str, open_meter: Callable[[Any], Any], argument: Any) -> None:
         try:
             self._open.append(_OpenMeter(column, open_meter(argument)))
-        except Unavailable as reason:
+        except UnavailableError as reason:
             self.reasons[column] = str(reason)
         except Exception as error:  # noqa: BLE001  (nothing that is measured fails a run)
             self.reasons[column] = f"cannot be opened: {describe(error)}"
