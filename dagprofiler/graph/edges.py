@@ -217,15 +217,13 @@ class Matches:
             return _explicit(source, target, spec, self._positions_of(outputs))
         pair = id(outputs), id(inputs)
         if pair not in self._routes:
-            self._routes[pair] = self._match(outputs, inputs)
+            positions = self._positions_of(outputs)
+            # It iterates over the smaller one: one edge of thousands of fields to many small tasks.
+            common = positions.keys() & self._positions_of(inputs).keys()
+            # Equal names, else all outputs.
+            fields = sorted(common or positions)
+            self._routes[pair] = tuple([(positions[field], field) for field in fields])
         return self._routes[pair]
-
-    def _match(self, outputs: Fields, inputs: Fields) -> Routes:
-        """Return the routes of an edge without fields: equal names, else all outputs."""
-        positions = self._positions_of(outputs)
-        # It iterates over the smaller one: one edge of thousands of fields to many small tasks.
-        common = positions.keys() & self._positions_of(inputs).keys()
-        return tuple([(positions[field], field) for field in sorted(common or positions)])
 
     def _positions_of(self, fields: Fields) -> dict[str, int]:
         """Return the position of each of the `fields`."""
