@@ -13,21 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util import JsonObject
 from dagprofiler.config import Config
-from dagprofiler.errors import (
-    PackedError,
-    SerializationError,
-    WorkerError,
-    describe,
-    explained,
-    short_repr,
-)
+from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
 from dagprofiler.executors import Executor, Handle, RoundReport
 from dagprofiler.executors._shared_files import SharedFile, removed_when_unused
 from dagprofiler.executors.jobs import Job, JobMaker, JobResult, JobTask, Session, not_started
 from dagprofiler.executors.worker import Worker
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.machine import allocator_settings, clock_domain
-from dagprofiler.measure.pipeline import Record, WorkFields
+from dagprofiler.measure.pipeline import Record, WorkFields, unserialized
 from dagprofiler.serializers import Codec, FrameList, Frames
 
 if TYPE_CHECKING:
@@ -512,16 +505,16 @@ class Dispatcher:
         if task.decode is None or record.error is not None:
             return record
         outputs = {}
-        try:
-            for field, handle in record.frames.items():
+        for field, handle in record.frames.items():
+            try:
                 data = self._executor.fetch(handle)
-                words = f"task {task.task.name!r}: output {field!r} cannot be decoded here"
-                with explained(SerializationError, words):
-                    outputs[field] = _decoded(data, task.decode)
-        except SerializationError as error:
-            return record._replace(error=error)
-        except Exception as error:  # noqa: BLE001  (an engine may raise anything)
-            return record._replace(error=self._lost(task, [], error))
+            except Exception as error:  # noqa: BLE001  (an engine may raise anything)
+                return record._replace(error=self._lost(task, [], error))
+            try:
+                outputs[field] = _decoded(data, task.decode)
+            except Exception as error:  # noqa: BLE001  (a serializer may raise anything)
+                what = f"task {task.task.name!r}: output {field!r} cannot be decoded here"
+                return record._replace(error=unserialized(error, what))
         return record._replace(outputs=outputs)
 
     def ahead_s(self, worker: int) -> float:

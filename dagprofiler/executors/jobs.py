@@ -18,7 +18,7 @@ from dagprofiler.errors import PackedError, SerializationError, describe, short_
 from dagprofiler.executors import Handle
 from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile, in_file_if_large
 from dagprofiler.executors.worker import Worker, end_with, this_worker, time_limit_process
-from dagprofiler.measure.pipeline import Contract, Record, RecordFields, WorkFields, perform
+from dagprofiler.measure.pipeline import Record, RecordFields, WorkFields, perform, unserialized
 from dagprofiler.measure.random import Streams, generators_restored
 from dagprofiler.serializers import PickleSerializer
 
@@ -217,12 +217,9 @@ def _record_of(
             for data, decode in zip(frames, call[4])
         ]
     except Exception as error:  # noqa: BLE001  (modules of users are imported here)
-        problem = SerializationError(
-            f"task {task.name!r} and its inputs cannot be read by a worker: {describe(error)}; "
-            "its modules must be importable, and files of large inputs readable there"
-        )
-        problem.__cause__ = error
-        return not_started(PackedError(problem))
+        what = f"task {task.name!r} and its inputs cannot be read by a worker"
+        hint = "; its modules must be importable, and files of large inputs readable there"
+        return not_started(PackedError(unserialized(error, what, hint)))
     instruments = _thread_state.enter(session, alone=alone)
     streams = None if session.seed is None else Streams(session.seed, legacy=alone)
     with generators_restored() if streams and alone else nullcontext():
@@ -391,9 +388,8 @@ class JobMaker:
             # The worker takes it from the session.
             task.config = None
             # Other contracts may reference their task.
-            packed: Contract | bytes = contract
-            if contract.encode is PickleSerializer.dumps:
-                packed = self._once(contract, self._pack)
+            is_shared = contract.encode is PickleSerializer.dumps
+            packed = self._once(contract, self._pack) if is_shared else contract
             return self._pack((task, packed, inputs, decoders))
         except Exception as error:
             parts = {**task.bound, **vars(task)}

@@ -357,13 +357,13 @@ def _failure(
     where = f"task {work[0]!r}:"
     if t0 is not None and t1 is None:
         t1 = perf_counter()
-        error = _wrapped(error, f"{where} input {field!r} cannot be decoded")
+        error = unserialized(error, f"{where} input {field!r} cannot be decoded")
     elif t2 is not None and t3 is None:
         t3 = perf_counter()
     elif t4 is not None and t5 is None:
         t5 = perf_counter()
         kind = type(outputs[field]).__name__
-        error = _wrapped(error, f"{where} output {field!r} ({kind}) cannot be serialized")
+        error = unserialized(error, f"{where} output {field!r} ({kind}) cannot be serialized")
     return (t0, t1, t2, t3, t4, t5), error
 
 
@@ -414,11 +414,11 @@ def _payload(outputs: Values, wire: Mapping[str, int]) -> dict[str, int]:
     return {field: payload_bytes(outputs[field], length) for field, length in wire.items()}
 
 
-def _wrapped(error: BaseException, where: str) -> BaseException:
-    """Return a SerializationError with the place, caused by `error`; Ctrl-C is unchanged."""
+def unserialized(error: BaseException, what: str, hint: str = "") -> BaseException:
+    """Return a SerializationError that says what failed, caused by `error`; Ctrl-C is unchanged."""
     if not isinstance(error, Exception):
         return error
-    wrapped = SerializationError(f"{where}: {describe(error)}")
+    wrapped = SerializationError(f"{what}: {describe(error)}{hint}")
     wrapped.__cause__ = error
     return wrapped.with_traceback(error.__traceback__)
 
