@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from math import ceil, isfinite, log
 from typing import Any, NamedTuple
 
+from dagprofiler._util import JsonObject
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, markdown, printable, render
 from dagprofiler.analysis.compare import ProfileComparison, Rows, compare_profiles
@@ -100,9 +100,9 @@ class _Gate:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._conditions = [_Condition.of(text) for text in arguments.fail_if]
         self._least_share, self._strict = arguments.least_share, arguments.strict
-        self._is_of_times = self._strict or any(c.word == "slower" for c in self._conditions)
-        shares = [c.share for c in self._conditions if c.word == "slower" and c.share]
-        self.difference = min(shares, default=DIFFERENCE)
+        shares = [c.share for c in self._conditions if c.word == "slower"]
+        self._is_of_times = self._strict or bool(shares)
+        self.difference = min([share for share in shares if share], default=DIFFERENCE)
 
     def judge(self, comparison: ProfileComparison) -> _Outcome:
         """Return the exit code, what failed, and what may have been missed."""
@@ -111,10 +111,10 @@ class _Gate:
         failed = {text: names for text, names in holding.items() if names}
         judged = any(row["comparable"] for _, row in rows)
         missed = self._missed(rows) if judged and self._is_of_times else ""
-        code = 0 if judged and not (self._strict and missed) else _NOT_COMPARABLE
-        if self._conditions and not self._is_of_times:
-            code = 0
-        return _Outcome(_FAILED if failed else code, failed, missed)
+        # Bytes can be compared in any case.
+        is_of_bytes = self._conditions and not self._is_of_times
+        done = is_of_bytes or (judged and not (self._strict and missed))
+        return _Outcome(_FAILED if failed else 0 if done else _NOT_COMPARABLE, failed, missed)
 
     def _missed(self, rows: Rows) -> str:
         """Return which slowdowns may have been missed, and how many rounds would show them."""
@@ -152,7 +152,7 @@ def compare(arguments: argparse.Namespace) -> int:
     return _FAILED if _FAILED in codes else max(codes)
 
 
-def _as_json(comparison: ProfileComparison, outcome: _Outcome) -> dict[str, Any]:
+def _as_json(comparison: ProfileComparison, outcome: _Outcome) -> JsonObject:
     """Return a comparison for JSON, which holds no infinite percentages and few kinds of values."""
     document = {**comparison, "headline": comparison.headline()}
     document.update(failed=outcome.failed, missed=outcome.missed)
@@ -232,12 +232,7 @@ def _blocks(comparison: ProfileComparison, outcome: _Outcome, *, in_turns: bool)
     notes = [f"for a verdict: {hint}"] if hint else []
     notes += [f"failed: {text}: {', '.join(names)}" for text, names in outcome.failed.items()]
     notes += [outcome.missed] if outcome.missed else []
-    return [
-        replace(
-            block, title=printable(block.title), notes=[printable(words) for words in block.notes]
-        )
-        for block in (*comparison.blocks(way_out=""), Block(notes=notes))
-    ]
+    return [*comparison.blocks(way_out=""), Block(notes=notes)]
 
 
 def _hint(comparison: ProfileComparison, *, in_turns: bool) -> str:

@@ -6,7 +6,7 @@ import argparse
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from dagprofiler._util.json import jsonable
@@ -135,7 +135,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     from dagprofiler.predict import CALIBRATE, Engine
     from dagprofiler.predict import simulate as simulated
 
-    read = [*filter(None, [arguments.profile, arguments.engine])]
+    read = [arguments.profile, arguments.engine]
     _output.check_results(arguments.output, report=arguments.report, read=read)
     schedule = _targets.schedule_in(arguments.schedule)
     profile, engine = _output.load_profile(arguments.profile), None
@@ -163,7 +163,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     )
     faster = _factors(arguments.faster, "--faster")
     simulation = asked(workers=arguments.workers, faster=faster)
-    written: dict[str, Any] = {}
+    written: dict[str, str] = {}
     if arguments.output is not None or arguments.report is not None:
         written = written_of(simulation.profile, arguments)
     if arguments.json:

@@ -11,7 +11,7 @@ from time import perf_counter, process_time, sleep, thread_time
 from typing import Any
 
 from dagprofiler._document.rounds import Rounds
-from dagprofiler._util import grouped
+from dagprofiler._util import JsonObject, Values, grouped
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.dag import DAG, ORDER_ONLY
 from dagprofiler.engine.log import allocator_settings
@@ -44,14 +44,14 @@ _TURNS = 12
 class Probe(Task):
     """Takes values, and sleeps for a time, or computes."""
 
-    gathers = ["x"]  # noqa: RUF012  (how tasks declare)
-    outputs = ["x", "used"]  # noqa: RUF012  (the same)
+    gathers = ["x"]
+    outputs = ["x", "used"]
 
     def __init__(self, seconds: float = _WAIT_S, size: int = 1, *, computes: bool = False) -> None:
         super().__init__()
         self.seconds, self.size, self.computes = seconds, size, computes
 
-    def compute(self, x: list[Any]) -> dict[str, Any]:
+    def compute(self, x: list[bytes]) -> dict[str, object]:
         """Use the core, or sleep; return bytes, and what the process has used."""
         used = os.getpid(), process_time(), _usable_cores()
         end = thread_time() + self.seconds
@@ -65,13 +65,13 @@ class Probe(Task):
 class KernelRun(Task):
     """Runs a kernel of the machine's calibration."""
 
-    outputs = ["seconds"]  # noqa: RUF012  (how tasks declare)
+    outputs = ["seconds"]
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
 
-    def compute(self) -> dict[str, Any]:
+    def compute(self) -> dict[str, float]:
         """Run the kernel once to warm up, and once more; that time is what counts."""
         work = kernels()[self.name]
         work()
@@ -84,9 +84,9 @@ class KernelRun(Task):
 class Surroundings(Task):
     """Tells where a worker runs."""
 
-    outputs = ["allocator", "arrays_s"]  # noqa: RUF012  (how tasks declare)
+    outputs = ["allocator", "arrays_s"]
 
-    def compute(self) -> dict[str, Any]:
+    def compute(self) -> JsonObject:
         """Return the allocator's settings, and what arrays of 1 MB cost."""
         from numpy import ones
 
@@ -131,7 +131,7 @@ def calibrate_engine(executor: Any) -> Engine:
     the runs. Last comes a graph of kernels, run, and predicted from rounds on the workers and in
     this process.
     """
-    nodes: Mapping[str, Any] = executor if isinstance(executor, Mapping) else {}
+    nodes: Values = executor if isinstance(executor, Mapping) else {}
     engine = as_executor(next(iter(nodes.values())) if nodes else executor, Rounds())
     if engine is None:
         raise refused("calibrate_engine: a serial run has no engine; give an executor")

@@ -9,7 +9,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from math import ceil, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple, Optional
 
 from dagprofiler._util import grouped
 from dagprofiler._util.checks import integer
@@ -418,6 +418,13 @@ _LEAST, _PADDING, _HEIGHT = 48, 20, (28, 40)
 _GAP, _APART, _MARGIN = (48, 32), 14, 8
 
 
+#: Costs of tasks, or sizes of edges; None where one is not known.
+Numbers = Sequence[Optional[float]]
+
+#: x and y, in px.
+Point = tuple[float, float]
+
+
 @dataclass(frozen=True)
 class Sketch:
     """The data of a DAG to draw.
@@ -445,10 +452,10 @@ class Sketch:
     names: Sequence[str]
     edges: list[tuple[int, int]]
     notes: Sequence[str] = ()
-    costs: Sequence[Any] = ()
+    costs: Numbers = ()
     unit: str = ""
     fields: Sequence[str] = ()
-    sizes: Sequence[Any] = ()
+    sizes: Numbers = ()
     path: Sequence[int] = ()
     unfinished: Collection[int] = ()
 
@@ -470,26 +477,26 @@ class _Grid(NamedTuple):
     height: float
     down: bool
 
-    def point(self, layer: int, place: float, *, is_end: bool = False) -> tuple[float, float]:
+    def point(self, layer: int, place: float, *, is_end: bool = False) -> Point:
         """Return where edges arrive at a place of a layer, or where they leave it."""
         length, breadth = (self.height, self.width) if self.down else (self.width, self.height)
         along = _MARGIN + layer * (length + _GAP[self.down]) + is_end * length
         across = _MARGIN + (place - 0.5) * (breadth + _APART) + breadth / 2
         return (across, along) if self.down else (along, across)
 
-    def corner(self, layer: int, place: float) -> tuple[float, float]:
+    def corner(self, layer: int, place: float) -> Point:
         """Return the upper left corner of a box."""
         x, y = self.point(layer, place)
         return (x - self.width / 2, y) if self.down else (x, y - self.height / 2)
 
-    def route(self, layout: Layout, edge: tuple[int, int], bends: Sequence[float]) -> list[Any]:
+    def route(self, layout: Layout, edge: tuple[int, int], bends: Sequence[float]) -> list[Point]:
         """Return the points on the way from one box to another."""
         first, last = ((layout.layers[node], layout.places[node]) for node in edge)
         between = enumerate(bends, first[0] + 1)
         ends = [[self.point(*bend), self.point(*bend, is_end=True)] for bend in between]
         return [self.point(*first, is_end=True), *chain(*ends), self.point(*last)]
 
-    def path(self, points: Sequence[tuple[float, float]]) -> str:
+    def path(self, points: Sequence[Point]) -> str:
         """Return a smooth line through the points, as data of a path."""
         curves = []
         for (x, y), (next_x, next_y) in zip(points, points[1:]):
@@ -556,15 +563,15 @@ def _label(sketch: Sketch, picture: Picture, node: int) -> str:
     return f"{printable(picture.labels[node])} ({len(tasks):,})"
 
 
-def _note(sketch: Sketch, tasks: Sequence[int], cost: Any) -> str:
+def _note(sketch: Sketch, tasks: Sequence[int], cost: float | None) -> str:
     if sketch.costs:
         return quantity(cost, sketch.unit)
     return printable(sketch.notes[tasks[0]]) if sketch.notes and len(tasks) == 1 else ""
 
 
-def _sum(values: Sequence[Any], numbers: Sequence[int]) -> Any:
+def _sum(values: Numbers, numbers: Sequence[int]) -> float | None:
     """Return the sum of the known values; None if none is known."""
-    known = [values[i] for i in numbers if values[i] is not None] if values else ()
+    known = [value for i in numbers if (value := values[i]) is not None] if values else ()
     return sum(known) if known else None
 
 
@@ -606,7 +613,7 @@ def darkness(part: float) -> float:
 
 
 def _wires(
-    sketch: Sketch, grid: _Grid, picture: Picture, labels: Sequence[str], routes: Sequence[Any]
+    sketch: Sketch, grid: _Grid, picture: Picture, labels: list[str], routes: list[list[Point]]
 ) -> list[str]:
     """Return the edges, those of the critical path above others."""
     sizes = [_sum(sketch.sizes, edges) for edges in picture.of]
@@ -636,7 +643,7 @@ def _wires(
 _HEAD = ("l-7 -3.5v7z", "l-3.5 -7h7z")
 
 
-def _carried(sketch: Sketch, edges: Sequence[int], size: Any) -> Iterator[str]:
+def _carried(sketch: Sketch, edges: Sequence[int], size: float | None) -> Iterator[str]:
     """Yield what an edge of the picture carries, in words."""
     if len(edges) > 1:
         yield counted(len(edges), "edge")
@@ -650,7 +657,7 @@ _STROKE = 'stroke="currentColor" stroke-opacity="0.55"'
 _CRITICAL_STROKE = f'stroke="{CRITICAL}" stroke-width="2.2"'
 
 
-def _box(grid: _Grid, corner: tuple[float, float], label: str, note: str, look: str) -> str:
+def _box(grid: _Grid, corner: Point, label: str, note: str, look: str) -> str:
     """Return a node with its label and its note."""
     x, y = corner
     middle = y + grid.height / 2
