@@ -317,15 +317,8 @@ class _Adviser:
 
     def all(self) -> list[JsonObject]:
         """Return one advice for each cause that is worth one, the largest gain first."""
-        causes = (
-            self._tasks,
-            self._transfers,
-            self._cores,
-            self._workers,
-            self._waiting,
-            self._engine,
-        )
-        advice = [entry for cause in causes for entry in cause()]
+        causes = self._tasks, self._transfers, self._cores, self._workers, self._waiting
+        advice = [entry for cause in (*causes, self._engine) for entry in cause()]
         advice.sort(key=lambda entry: -entry.gain_ms)
         return [{**entry._asdict(), "share": self._share(entry.gain_ms)} for entry in advice]
 

@@ -26,13 +26,14 @@ _INVALID = 1
 def show(arguments: argparse.Namespace) -> int:
     """Print what a profile says."""
     profile = _output.load_profile(arguments.profile)
-    shown = figures(profile, arguments.sort, arguments.cost, 0 if arguments.json else arguments.top)
+    top = 0 if arguments.json else max(0, arguments.top)
+    shown = figures(profile, arguments.sort, arguments.cost, top)
     parts = arguments.part or PARTS
     if arguments.json:
         # The columns of meters are in the tasks.
         _output.print_json({part: shown[part] for part in PARTS if part in parts and part in shown})
     else:
-        _output.print_text(_output.text(shown, parts, arguments.top))
+        _output.print_text(_output.text(shown, parts, top))
     return 0
 
 

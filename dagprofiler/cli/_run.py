@@ -100,8 +100,9 @@ def _resuming(arguments: argparse.Namespace) -> str:
 
 def conditions(arguments: argparse.Namespace, default: int) -> Rounds:
     """Return the requested rounds; `default` is their number."""
+    n = arguments.rounds or default
     asked = {
-        "n": arguments.rounds or default,
+        "n": int(n) if str(n).isdecimal() else n,
         "warmup": arguments.warmup,
         "precision": arguments.precision,
         "max_time_s": arguments.max_time,

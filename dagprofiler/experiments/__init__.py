@@ -19,7 +19,7 @@ from dagprofiler.dag import DAG, Inputs
 from dagprofiler.engine.progress import Progress
 from dagprofiler.engine.run import HookCalls, Run
 from dagprofiler.engine.setup import RunOptions, as_executor, prepare
-from dagprofiler.errors import DagProfilerError, DeclarationError, refused, short_repr
+from dagprofiler.errors import DagProfilerError, DeclarationError, refused
 from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine
 from dagprofiler.measure.busy import busy
@@ -285,14 +285,13 @@ def _needs_processes(dags: Sequence[DAG], options: RunOptions) -> bool:
 
 def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[DAG]:
     """Return the DAG with each configuration of a sweep, each once."""
-    if not isinstance(over, Mapping) or not over:
-        raise refused(f"sweep: over must be {{parameter: [values]}}, got {short_repr(over)}")
+    instance("sweep: over", over, Mapping, "{parameter: [values]}")
     values = {}
     for name, several in over.items():
         listed = isinstance(several, Iterable) and not isinstance(several, str)
         values[name] = [*several] if listed else []
         if not values[name]:
-            raise refused(f"sweep: {name!r} needs a list of values, got {short_repr(several)}")
+            raise refused(f"sweep: {name!r} needs a list of values, got {several!r}")
     first = {name: several[0] for name, several in values.items()}
     last = {name: several[-1] for name, several in values.items()}
     chosen = [{**first, name: value} for name, several in values.items() for value in several]

@@ -9,6 +9,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from math import ceil, sqrt
+from operator import itemgetter
 from typing import NamedTuple, Optional
 
 from dagprofiler._util import grouped
@@ -619,8 +620,7 @@ def _wires(
     sizes = [_sum(sketch.sizes, edges) for edges in picture.of]
     largest = max((size for size in sizes if size is not None), default=0)
     steps = set(zip(sketch.path, sketch.path[1:]))
-    plain: list[str] = []
-    critical: list[str] = []
+    wires: list[tuple[bool, str]] = []
     for (source, target), edges, size, points in zip(picture.edges, picture.of, sizes, routes):
         is_critical = any(sketch.edges[edge] in steps for edge in edges)
         colour, opacity = (CRITICAL, 0.9) if is_critical else ("currentColor", 0.4)
@@ -629,14 +629,15 @@ def _wires(
         ends = f"{shortened(labels[source])} → {shortened(labels[target])}"
         width = 1.2 + 3 * sqrt(share(size or 0, largest))
         x, y = points[-1]
-        (critical if is_critical else plain).append(
+        svg = (
             f"<g>{_title(ends, *_carried(sketch, edges, size))}"
             f'<path d="{grid.path(points)}" fill="none" stroke="{colour}" '
             f'stroke-opacity="{opacity}" stroke-width="{width:.2f}"{dashes}/>'
             f'<path d="M{x:.1f} {y:.1f}{_HEAD[grid.down]}" fill="{colour}" '
             f'fill-opacity="{opacity}"/></g>'
         )
-    return plain + critical
+        wires.append((is_critical, svg))
+    return [svg for _, svg in sorted(wires, key=itemgetter(0))]
 
 
 #: Arrowheads to the right and to the bottom.

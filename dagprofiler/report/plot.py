@@ -14,7 +14,7 @@ from dagprofiler._document.table import label_of, unit_of
 from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import choice
 from dagprofiler._util.text import printable
-from dagprofiler.errors import did_you_mean, needs_extra, short_repr
+from dagprofiler.errors import did_you_mean, needs_extra
 from dagprofiler.profile import Profile
 from dagprofiler.report.data import begun, sampled, typical_first, worker_names
 from dagprofiler.report.drawing import shortened
@@ -129,10 +129,7 @@ def _of_round(profile: Profile, rows: list[TimelineRow], number: int | None) -> 
     rounds = typical_first(profile.samples, {row.round for row in rows})
     chosen = rounds[0] if number is None else number
     if chosen not in rounds:
-        numbers = ", ".join(str(number) for number in sorted(rounds))
-        raise ValueError(
-            f"round must be one of those in the timeline ({numbers}), got {short_repr(number)}"
-        )
+        raise ValueError(f"round must be one of {sorted(rounds)}, got {number!r}")
     return sorted((row for row in rows if row.round == chosen), key=_start_ms)
 
 
