@@ -393,12 +393,15 @@ class _Machine(NamedTuple):
         Whether tasks use other threads of their process, as those of BLAS; None if unknown.
     workers
         How many had tasks.
+    allocator
+        Settings of the workers' allocator; None if unknown.
     """
 
     cores: float
     blas_threads: int
     uses_threads: bool | None
     workers: int
+    allocator: Mapping[str, str] | None
 
     @classmethod
     def of(cls, profile: Profile) -> _Machine:
@@ -414,6 +417,8 @@ class _Machine(NamedTuple):
             environment.blas_threads or 1,
             None if others_ms is None or not whole_ms else others_ms > _OTHER_THREADS * whole_ms,
             max(1, len(workers)),
+            # Workers tell their own only where they differ.
+            next(iter(workers), {}).get("allocator_settings", environment.allocator_settings),
         )
 
     def why_waits(self) -> str:
@@ -567,7 +572,8 @@ class _Case:
         if self.transfers is not None or source.run.priorities in ("given", "profile"):
             return self
         here = source.run.executor, source.hostname, workers
-        if here != (engine.executor, engine.host, engine.workers):
+        there = engine.executor, engine.host, engine.workers
+        if here != there or self._other_allocator:
             return self
         plan = source.sections.get("schedule")
         own = replace(
@@ -638,10 +644,9 @@ class _Case:
 
     @property
     def _other_allocator(self) -> bool:
-        settings = self.source.environment.allocator_settings
-        if self.engine is None or settings is None or self.scale is not None:
+        if self.engine is None or self.machine.allocator is None:
             return False
-        return settings != self.engine.allocator
+        return self.machine.allocator != self.engine.allocator
 
     def gains(self, makespan_ms: float) -> dict[str, float]:
         members: dict[str, list[int]] = {}
@@ -743,7 +748,7 @@ class _Case:
         if self._other_allocator:
             yield (
                 f"the workers' allocator is set to {dict(engine.allocator) or 'its defaults'}, "
-                f"that of the profile to {source.environment.allocator_settings or 'its defaults'}:"
+                f"that of the profile to {self.machine.allocator or 'its defaults'}:"
                 f" operations on arrays take up to {engine.arrays:.1f} times as long, by the engine"
             )
         if len(self.nodes) > engine.workers:
