@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     #: The values of one quantity in the measured rounds; NaN where it was not measured.
     Array = NDArray[np.float64]
 
-#: Entries of a comparison, with their names.
+#: Entries of a comparison by name, and with their names.
+Entries = Mapping[str, JsonObject]
 Rows = list[tuple[str, JsonObject]]
 
 #: Code of what keeps two profiles from being judged, to the words for it.
@@ -176,9 +177,7 @@ def compare_profiles(
     )
 
 
-def _prediction(
-    mine: ProfileData, theirs: ProfileData, tasks: Mapping[str, JsonObject]
-) -> JsonObject:
+def _prediction(mine: ProfileData, theirs: ProfileData, tasks: Entries) -> JsonObject:
     """Return how far off one profile is if it predicts what the other has measured."""
     if ("prediction" in mine.sections) == ("prediction" in theirs.sections):
         return {}
@@ -194,10 +193,10 @@ def _prediction(
             "deserialize_intervals_ms": entries[name].deserialize_time_ms or 0.0,
         }
         least = _PHASE_SHARE * sum(phases.values())
-        ends = {key: section[key][name] for key in phases if name in section.get(key, ())}
-        held.append(
-            all(low <= phases[k] <= high or phases[k] <= least for k, (low, high) in ends.items())
-        )
+        known = [
+            (ms, section[key][name]) for key, ms in phases.items() if name in section.get(key, ())
+        ]
+        held.append(all(low <= ms <= high or ms <= least for ms, (low, high) in known))
     if held:
         found["in_intervals"] = {"tasks": sum(held), "of": len(held)}
     error = prediction_error(real, predicted)
@@ -376,9 +375,7 @@ class _Judge(NamedTuple):
         judged = dict.fromkeys(pairs, Verdict(INCONCLUSIVE, self.obstacles, comparable=False))
         if not self.obstacles:
             judged = ranktests.verdicts(results, difference=self.difference)
-        return {
-            name: _judged_row(pair, results[name], judged[name]) for name, pair in pairs.items()
-        }
+        return {n: _judged_row(pair, results[n], judged[n]) for n, pair in pairs.items()}
 
     def _compared(self, pair: _Pair) -> RankResult:
         """Compare the samples of a pair; without kernels if one is not known."""
@@ -445,8 +442,7 @@ class ProfileComparison(ShownInBlocks, JsonObject):
 
         `way_out` is what to do for verdicts if rounds are missing.
         """
-        names = {"new": printable(self["new"]), "base": printable(self["base"])}
-        head = f"{names['new']} against {names['base']}: {self.headline()}"
+        new, base = printable(self["new"]), printable(self["base"])
         makespan = _makespan(self["prediction"]) if "prediction" in self else [()]
         times = {**self["task_times"], **self["edge_times"]}
         marks: dict[str, int] = {}
@@ -460,30 +456,26 @@ class ProfileComparison(ShownInBlocks, JsonObject):
             verdict, reason = row["verdict"], row.get("reason")
             if verdict == INCONCLUSIVE and reason:
                 verdict += f" [{marks.setdefault(reason, len(marks) + 1)}]"
-            rows.append([name, row["base_ms"], row["new_ms"], row["ratio"], interval, verdict])
+            cells = [name, row["base_ms"], row["new_ms"], row["ratio"], interval, verdict]
+            rows.append(cells[: len(columns)])
         notes = [f"[{mark}] {reason}" for reason, mark in marks.items()] if is_judged else []
-        notes += [way_out] if way_out and is_judged and self.needs_rounds else []
+        notes += [way_out] if is_judged and self.needs_rounds else []
         measured = any(row["rounds"] > 1 for row in times.values())
+        alone = [
+            f"only in {side}, so not compared: {some(self[key], 10)}"
+            for key, side in (("only_in_other", base), ("only_in_self", new))
+            if key in self
+        ]
         return [
-            Block(head),
+            Block(f"{new} against {base}: {self.headline()}"),
             Block("makespan, predicted against real", makespan, (0, 4)),
-            Block(
-                rows=table_of(columns, [r[: len(columns)] for r in rows]),
-                left=(0, 5),
-                what="tasks and edges",
-            ),
+            Block(rows=table_of(columns, rows), left=(0, 5), what="tasks and edges"),
             Block(notes=notes),
             Block(notes=[MEANING] if measured else []),
             Block("parameters", _values(self["config_diff"]), (0, 1, 2)),
             Block("bytes of edges", _weights(self["edge_weight_diff"], 8), what="edges"),
             Block("instructions", _weights(self["node_weight_diff"], 1), what="tasks"),
-            Block(
-                notes=[
-                    f"only in {names[where]}, so not compared: {some(self[key], 10)}"
-                    for key, where in (("only_in_other", "base"), ("only_in_self", "new"))
-                    if key in self
-                ]
-            ),
+            Block(notes=alone),
         ]
 
     def headline(self) -> str:
@@ -512,7 +504,7 @@ class ProfileComparison(ShownInBlocks, JsonObject):
         times = {**self["task_times"], **self["edge_times"]}
         return [("the whole", self["total_time"]), *self._weighty(times, least_share)]
 
-    def _weighty(self, times: Mapping[str, JsonObject], least_share: float) -> Rows:
+    def _weighty(self, times: Entries, least_share: float) -> Rows:
         sides, whole = ("base_ms", "new_ms"), self["total_time"]
         return [
             (printable(name), row)
@@ -598,12 +590,12 @@ def _accuracy(error: JsonObject) -> str:
     return f"{words}, {where} its interval of {with_unit(low, 'ms')} to {with_unit(high, 'ms')}"
 
 
-def _values(differing: Mapping[str, JsonObject]) -> list[Sequence[str]]:
+def _values(differing: Entries) -> list[Sequence[str]]:
     rows = [(n, short_repr(row["other"]), short_repr(row["self"])) for n, row in differing.items()]
     return table_of(("", "base", "new"), rows)
 
 
-def _weights(differing: Mapping[str, JsonObject], divisor: int) -> list[Sequence[str]]:
+def _weights(differing: Entries, divisor: int) -> list[Sequence[str]]:
     rows = [
         (
             name,

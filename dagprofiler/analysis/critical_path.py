@@ -35,6 +35,10 @@ _LESS = 1 - _NEAR
 #: Source and target of an edge.
 Pair = tuple[str, str]
 
+#: Of tasks and of edges, in the unit of the analysis.
+Costs = Mapping[str, Number]
+Delays = Mapping[Pair, Number]
+
 #: Tasks and edges of the critical path whose gains are computed.
 _COSTLIEST = 10
 
@@ -375,9 +379,7 @@ class _Graph:
         self.entries = [name for name in place if name not in targets]
         self.exits = [name for name in place if name not in sources]
 
-    def starts(
-        self, costs: Mapping[str, Number], delays: Mapping[Pair, Number]
-    ) -> dict[str, Number]:
+    def starts(self, costs: Costs, delays: Delays) -> dict[str, Number]:
         """Return for each task the longest path to it, without its own cost."""
         # Zeros of the type of the costs.
         starts = {name: 0 * cost for name, cost in costs.items()}
@@ -413,11 +415,11 @@ class Paths:
     bottom_level: dict[str, Number]
     graph: _Graph = field(repr=False, compare=False)
     #: Of the tasks, and of all edges; empty if none costs anything.
-    _costs: Mapping[str, Number] = field(repr=False)
-    _delays: Mapping[Pair, Number] = field(repr=False)
+    _costs: Costs = field(repr=False)
+    _delays: Delays = field(repr=False)
 
     @classmethod
-    def of(cls, graph: _Graph, costs: Mapping[str, Number], delays: Mapping[Pair, Number]) -> Paths:
+    def of(cls, graph: _Graph, costs: Costs, delays: Delays) -> Paths:
         """Return the paths of a graph with these costs of tasks and edges."""
         bottom = dict(costs)
         #: The next task of the longest path from each; on a tie the first name.
@@ -494,10 +496,7 @@ class Paths:
     def slack(self) -> dict[str, Number]:
         """``latest_start - earliest_start``: 0 for every task on a longest path."""
         starts = self.earliest_start
-        return {
-            name: _positive(latest - starts[name], self.span)
-            for name, latest in self.latest_start.items()
-        }
+        return {n: _positive(at - starts[n], self.span) for n, at in self.latest_start.items()}
 
     @property
     def upward_rank(self) -> dict[str, Number]:

@@ -215,9 +215,7 @@ class _TimedRun:
     def _graph(self) -> NumberedGraph:
         return numbered(self.names, edges_of(self.profile))
 
-    def replayed_ms(
-        self, computing: Sequence[float], moving: Sequence[float], workers: int
-    ) -> float:
+    def replayed_ms(self, computing: list[float], moving: list[float], workers: int) -> float:
         """Return the makespan on an executor that costs nothing."""
         work = [a + b for a, b in zip(computing, moving)]
         if workers == 1 or len(work) > _SIMULATED:

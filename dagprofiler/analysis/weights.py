@@ -27,27 +27,22 @@ class Source(NamedTuple):
     words: str
 
 
+_COUNT = "instructions"
+_ESTIMATED_WORDS = "what the cost models of the tasks say; none of it is measured"
+_TIME_WORDS = "wall time, without run-queue delay where that was measured"
+
 #: Where weights can come from, in the order in which ``"best"`` tries them: instructions are
 #: the same on a busy machine, reference times apply to other machines, CPU times leave out all
 #: waiting, and wall times include waiting for a core.
 SOURCES = {
-    "counted": Source(
-        "instructions", "counted_instructions", "instructions", "counted instructions"
-    ),
-    "estimated": Source(
-        "",
-        "estimated_instructions",
-        "instructions",
-        "what the cost models of the tasks say; none of it is measured",
-    ),
+    "counted": Source(_COUNT, "counted_instructions", _COUNT, "counted instructions"),
+    "estimated": Source("", "estimated_instructions", _COUNT, _ESTIMATED_WORDS),
     "reference_time": Source(
         "corrected_ms", "reference_time_ms", "reference ms", "wall time without run-queue delay"
     ),
     "cpu_time": Source("cpu_ms", "cpu_time_ms", "ms", "CPU time of the task's thread"),
     "wall_time": Source("wall_ms", "wall_time_ms", "ms", "wall time"),
 }
-
-_TIME_WORDS = "wall time, without run-queue delay where that was measured"
 
 #: The one time of a task, wherever one time is shown, as
 #: :func:`dagprofiler._document.table.default_times` returns it.
@@ -103,10 +98,8 @@ class _Reader:
         if source != "reference_time":
             return self._column(NAMED[source].column)
         score, column = self._score(), "corrected_ms" if self._is_corrected() else "wall_ms"
-        return {
-            name: [value * score for value in values]
-            for name, values in self._column(column).items()
-        }
+        columns = self._column(column).items()
+        return {name: [value * score for value in values] for name, values in columns}
 
     def check_samples(self, source: str, statistic: str) -> None:
         """Raise a WeightError if a statistic needs samples and the profile has only medians."""

@@ -18,7 +18,7 @@ from dagprofiler.cli._parser import CommandError
 from dagprofiler.errors import listed
 from dagprofiler.profile import Profile
 from dagprofiler.stats import DIFFERENCE
-from dagprofiler.stats.ranktests import INCONCLUSIVE, SLOWER
+from dagprofiler.stats.ranktests import SLOWER
 
 #: Options for measuring two targets.
 _OF_RUNS = (
@@ -31,12 +31,10 @@ _FAILED, _NOT_COMPARABLE = 1, 3
 
 _CONDITION = re.compile(r"(slower|larger)(?:\s*>\s*(\d+(?:\.\d+)?)\s*%)?")
 
-_SEVERAL_ROUNDS = (
+_WAY_OUT = (
     "take both with dagprofiler run TARGET --rounds 10 --fresh-process, on one machine, or "
     "measure both with dagprofiler compare --run BASE NEW"
 )
-_LESS_NOISE = "take more rounds, on a machine that no other program uses"
-_IN_TURNS = "or measure both in turns with dagprofiler compare --run BASE NEW"
 
 
 class _Condition(NamedTuple):
@@ -50,9 +48,8 @@ class _Condition(NamedTuple):
     def of(cls, text: str) -> _Condition:
         found = _CONDITION.fullmatch(text.strip())
         if found is None:
-            raise CommandError(
-                f'--fail-if: expected "slower", "slower > 5%" or "larger > 5%", got {text!r}'
-            )
+            known = '"slower", "slower > 5%" or "larger > 5%"'
+            raise CommandError(f"--fail-if: expected {known}, got {text!r}")
         return cls(text.strip(), found[1], float(found[2] or 0) / 100)
 
     def holds(self, comparison: ProfileComparison, rows: Rows) -> list[str]:
@@ -144,7 +141,7 @@ def compare(arguments: argparse.Namespace) -> int:
         _output.print_json({"comparisons": [_as_json(*pair) for pair in judged]})
     else:
         width = _output.width()
-        blocks = [_blocks(*pair, in_turns=arguments.run) for pair in judged]
+        blocks = [_blocks(*pair) for pair in judged]
         shown = [markdown(b) if arguments.markdown else render(b, 0, width) for b in blocks]
         _output.print_text("\n\n".join(shown))
     # One that fails counts more than one without a verdict.
@@ -226,22 +223,8 @@ def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -
     return compare_profiles(new, base, names=names, **how)
 
 
-def _blocks(comparison: ProfileComparison, outcome: _Outcome, *, in_turns: bool) -> list[Block]:
-    """Return the blocks of a comparison, then what would give a verdict, and what failed."""
-    hint = _hint(comparison, in_turns=in_turns)
-    notes = [f"for a verdict: {hint}"] if hint else []
-    notes += [f"failed: {text}: {', '.join(names)}" for text, names in outcome.failed.items()]
+def _blocks(comparison: ProfileComparison, outcome: _Outcome) -> list[Block]:
+    """Return the blocks of a comparison, then what failed, and what may have been missed."""
+    notes = [f"failed: {text}: {', '.join(names)}" for text, names in outcome.failed.items()]
     notes += [outcome.missed] if outcome.missed else []
-    return [*comparison.blocks(way_out=""), Block(notes=notes)]
-
-
-def _hint(comparison: ProfileComparison, *, in_turns: bool) -> str:
-    """Return what would give a verdict, on a command line; "" if there is one on a task."""
-    # A prediction has no samples, however its base was measured.
-    is_predicted = "prediction" in comparison or "predicted" in comparison["obstacles"]
-    rows = comparison["task_times"].values()
-    if is_predicted or any(row["verdict"] != INCONCLUSIVE for row in rows):
-        return ""
-    if comparison.needs_rounds:
-        return _SEVERAL_ROUNDS
-    return _LESS_NOISE if in_turns else f"{_LESS_NOISE}, {_IN_TURNS}"
+    return [*comparison.blocks(_WAY_OUT), Block(notes=notes)]

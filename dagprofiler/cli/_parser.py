@@ -259,9 +259,10 @@ def _simulate(parser: argparse.ArgumentParser) -> None:
     _add(parser, "--speed NODE=FACTOR", text, **_MANY)
     text = "of the links between the nodes of a schedule, in bits per ms; 1 Gbit/s is 1e6"
     _add(parser, "--bandwidth BITS", text, type=float)
+    engine = parser.add_mutually_exclusive_group()
     text = f"calibrate this executor first, and count what it adds: serial, {_WHERE}"
-    _add(parser, "--executor WHERE", text)
-    _add(parser, "--engine PROFILE", "count what was calibrated for this simulated profile")
+    _add(engine, "--executor WHERE", text)
+    _add(engine, "--engine PROFILE", "count what was calibrated for this simulated profile")
     _files(parser)
 
 
@@ -323,9 +324,8 @@ def _counts(text: str) -> Iterable[int]:
         first, dots, last = part.partition("..")
         ends = (first, last if dots else first)
         if not all(end.isdecimal() for end in ends) or not 1 <= int(ends[0]) <= int(ends[1]):
-            raise argparse.ArgumentTypeError(
-                f"expected numbers of at least 1, as 4 or 1,2,4 or 1..16, got {text!r}"
-            )
+            known = "numbers of at least 1, as 4 or 1,2,4 or 1..16"
+            raise argparse.ArgumentTypeError(f"expected {known}, got {text!r}")
         counts.append(range(int(ends[0]), int(ends[1]) + 1))
     return chain(*counts)
 

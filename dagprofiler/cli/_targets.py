@@ -14,6 +14,7 @@ from operator import attrgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util import Values
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.config import no_parameter
 from dagprofiler.dag import DAG, parameters_of
@@ -317,7 +318,7 @@ def _built(target: str, build: object, texts: dict[str, str]) -> DAG:
     if isinstance(build, type) or not callable(build):
         kind = "class" if isinstance(build, type) else type(build).__name__
         raise CommandError(
-            f"target {target!r} must be a DAG or a function that builds one, got a {kind}"
+            f"target {target!r} is a {kind}, not a DAG or a function that builds one"
         )
     arguments = _arguments(target, build, texts)
     try:
@@ -329,9 +330,7 @@ def _built(target: str, build: object, texts: dict[str, str]) -> DAG:
     return dag
 
 
-def _arguments(
-    target: str, build: Callable[..., object], texts: dict[str, str]
-) -> dict[str, object]:
+def _arguments(target: str, build: Callable[..., object], texts: dict[str, str]) -> Values:
     """Return the arguments of a function that are given, and remove them from `texts`."""
     arguments: dict[str, object] = {}
     for name, parameter in signature(build).parameters.items():

@@ -232,10 +232,10 @@ def sweep(
         processes = False
     elif processes is None:
         processes = len(dags) > 2 and _needs_processes(dags, options)
-    labels = [", ".join(f"{name}={other.config[name]}" for name in over) for other in dags]
     with ExitStack() as pools:
         cases = []
-        for label, other in zip(labels, dags):
+        for other in dags:
+            label = ", ".join(f"{name}={other.config[name]}" for name in over)
             pool = pools.enter_context(ProcessPoolExecutor(1)) if processes else executor
             placed = replace(options, executor=as_executor(pool, options.rounds))
             cases.append((label, other, placed))
@@ -333,11 +333,8 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
         labelled = {label: run for (label, _, _), run in zip(cases, runs)}
         begun = {label: run.profile for label, run in labelled.items() if hasattr(run, "profile")}
         with suppress(AttributeError):
-            rounds = {
-                label: sum(log.complete for log in run.log.rounds)
-                for label, run in labelled.items()
-                if label not in begun
-            }
+            lost = {label: run for label, run in labelled.items() if label not in begun}
+            rounds = {of: sum(log.complete for log in run.log.rounds) for of, run in lost.items()}
             ended.unfinished = {label: number for label, number in rounds.items() if number}
             ended.profiles = [*begun.values()]
             ended.of = next((of for of, profile in begun.items() if profile is ended.profile), "")

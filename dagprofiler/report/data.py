@@ -419,33 +419,31 @@ def _samples(source: ReportSource) -> JsonObject | None:
     }
 
 
-def _comparison(
-    source: ReportSource, base: ReportSource, compared: ProfileComparison
-) -> JsonObject:
+def _comparison(source: ReportSource, base: ReportSource, found: ProfileComparison) -> JsonObject:
     """Return the differences: times with verdicts, bytes, instructions."""
     from dagprofiler.analysis.compare import MEANING, WAY_OUT
 
     reasons: dict[str, int] = {}
     return {
         "base": {"profile": _facts(base), "summary": _summary(base)},
-        "names": [compared["base"], compared["new"]],
-        "headline": compared.headline(),
-        "meaning": f"{MEANING}; {WAY_OUT}" if compared.needs_rounds else MEANING,
-        "total": _judgement(compared["total_time"], reasons),
+        "names": [found["base"], found["new"]],
+        "headline": found.headline(),
+        "meaning": f"{MEANING}; {WAY_OUT}" if found.needs_rounds else MEANING,
+        "total": _judgement(found["total_time"], reasons),
         "tasks": [
             {"task": source.numbers[name], **_judgement(entry, reasons)}
-            for name, entry in compared["task_times"].items()
+            for name, entry in found["task_times"].items()
         ],
         "edges": [
             {"name": name, **_judgement(entry, reasons)}
-            for name, entry in compared["edge_times"].items()
+            for name, entry in found["edge_times"].items()
         ],
         "reasons": list(reasons),
-        "prediction": _against_reality(compared.get("prediction"), source, base),
-        "added": compared.get("only_in_self", []),
-        "removed": compared.get("only_in_other", []),
-        "bits": _weights(compared["edge_weight_diff"]),
-        "instructions": _weights(compared["node_weight_diff"]),
+        "prediction": _against_reality(found.get("prediction"), source, base),
+        "added": found.get("only_in_self", []),
+        "removed": found.get("only_in_other", []),
+        "bits": _weights(found["edge_weight_diff"]),
+        "instructions": _weights(found["node_weight_diff"]),
     }
 
 

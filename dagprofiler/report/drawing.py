@@ -29,6 +29,13 @@ _BENDS = 12_000
 _BEND = 0.3
 
 
+#: Sources and targets, by number.
+Edges = Sequence[tuple[int, int]]
+
+#: For each node the numbers of others.
+Neighbours = Sequence[Sequence[int]]
+
+
 class Layout(NamedTuple):
     """Positions of nodes and bends of edges.
 
@@ -51,7 +58,7 @@ class Layout(NamedTuple):
     crossings: int
 
 
-def lay_out(count: int, edges: Sequence[tuple[int, int]]) -> Layout:
+def lay_out(count: int, edges: Edges) -> Layout:
     """Return a layout of the graph of nodes 0, 1 ... `count` - 1.
 
     Raises
@@ -114,7 +121,7 @@ def layers_of(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
 class _Layered:
     """A graph whose edges lead from each layer to the next, by way of bends."""
 
-    def __init__(self, layers: Sequence[int], edges: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, layers: Sequence[int], edges: Edges) -> None:
         self._count = count = len(layers)
         self.above: list[list[int]] = [[] for _ in range(count)]
         self.below: list[list[int]] = [[] for _ in range(count)]
@@ -187,9 +194,9 @@ class _Layered:
 
     def move(self) -> list[float]:
         """Return the places in the layers, close to those of neighbours."""
-        offsets = [self._offsets(row) for row in self.rows]
+        rows = [(row, self._offsets(row)) for row in self.rows]
         places = [0.0] * len(self._layer)
-        for row, offset in zip(self.rows, offsets):
+        for row, offset in rows:
             middle = offset[-1] / 2 if row else 0.0
             for v, at in zip(row, offset):
                 places[v] = at - middle
@@ -198,9 +205,8 @@ class _Layered:
             both = number == _MOVING - 1
             down = number % 2 == 0
             sides = (self.above, self.below) if both else (self.above if down else self.below,)
-            order = range(len(self.rows))
-            for layer in order if down else reversed(order):
-                self._settle(self.rows[layer], offsets[layer], sides, places)
+            for row, offset in rows if down else reversed(rows):
+                _settle(row, offset, sides, places)
         lowest = min(places, default=0.0) - 0.5
         return [place - lowest for place in places]
 
@@ -209,26 +215,23 @@ class _Layered:
         room = [1.0 if v < self._count else _BEND for v in row]
         return list(accumulate(((a + b) / 2 for a, b in zip(room, room[1:])), initial=0.0))
 
-    def _settle(
-        self,
-        row: Sequence[int],
-        offsets: Sequence[float],
-        sides: Sequence[Sequence[Sequence[int]]],
-        places: list[float],
-    ) -> None:
-        """Move a layer's nodes to the mean of their neighbours, as far as the order allows."""
-        shifts = []
-        for v, offset in zip(row, offsets):
-            around = [places[w] for side in sides for w in side[v]] or [places[v]]
-            shifts.append(sum(around) / len(around) - offset)
-        # One sweep pushes nodes that are too close to the right, the other to the left.
-        to_right = accumulate(shifts, max)
-        to_left = [*accumulate(reversed(shifts), min)][::-1]
-        for v, offset, right, left in zip(row, offsets, to_right, to_left):
-            places[v] = (right + left) / 2 + offset
+
+def _settle(
+    row: list[int], offsets: list[float], sides: Sequence[Neighbours], places: list[float]
+) -> None:
+    """Move a layer's nodes to the mean of their neighbours, as far as the order allows."""
+    shifts = []
+    for v, offset in zip(row, offsets):
+        around = [places[w] for side in sides for w in side[v]] or [places[v]]
+        shifts.append(sum(around) / len(around) - offset)
+    # One sweep pushes nodes that are too close to the right, the other to the left.
+    to_right = accumulate(shifts, max)
+    to_left = [*accumulate(reversed(shifts), min)][::-1]
+    for v, offset, right, left in zip(row, offsets, to_right, to_left):
+        places[v] = (right + left) / 2 + offset
 
 
-def _sort(row: list[int], neighbours: Sequence[Sequence[int]], place: list[int]) -> None:
+def _sort(row: list[int], neighbours: Neighbours, place: list[int]) -> None:
     """Sort a layer by the mean place of neighbours; nodes without any keep their place."""
     means: dict[int, float] = {}
     for i, v in enumerate(row):
@@ -294,10 +297,7 @@ class Folding(NamedTuple):
 
 
 def fold(
-    names: Sequence[str],
-    edges: Sequence[tuple[int, int]],
-    nodes: int = _NODES,
-    kinds: Sequence[str] | None = None,
+    names: Sequence[str], edges: Edges, nodes: int = _NODES, kinds: Sequence[str] | None = None
 ) -> Folding:
     """Return the finest of three foldings with a readable picture.
 
@@ -325,9 +325,8 @@ def fold(
     ([[0], [1, 2, 3]], ['split', 'map_*'], {(0, 1): [0, 1, 2]})
     """
     joined = set(chain.from_iterable(edges))
-    layers = [
-        layer if v in joined else _ALONE for v, layer in enumerate(layers_of(len(names), edges))
-    ]
+    layers = layers_of(len(names), edges)
+    layers = [layer if v in joined else _ALONE for v, layer in enumerate(layers)]
     kinds = kinds_by_name(names) if kinds is None else kinds
     for labels, keys in _foldings(names, kinds, layers, min(_COARSEST, nodes - 2)):
         folding = _folded(labels, keys, edges)
@@ -358,9 +357,7 @@ def _levels(layer: int, step: int) -> str:
     return f"level {layer}" if step == 1 else f"levels {layer} to {layer + step - 1}"
 
 
-def _folded(
-    labels: Sequence[str], keys: Sequence[Hashable], edges: Sequence[tuple[int, int]]
-) -> Folding:
+def _folded(labels: Sequence[str], keys: Sequence[Hashable], edges: Edges) -> Folding:
     numbers: dict[Hashable, int] = {}
     group_of = [numbers.setdefault(key, len(numbers)) for key in keys]
     groups = [*grouped((group, v) for v, group in enumerate(group_of)).values()]
@@ -535,9 +532,8 @@ def scene_of(sketch: Sketch, nodes: int, *, down: bool = False) -> Scene:
         stroke = _CRITICAL_STROKE if path.intersection(tasks) else _STROKE
         dashes = ' stroke-dasharray="4 3"' if unfinished.intersection(tasks) else ""
         opacity = darkness(share(cost or 0, largest))
-        boxes.append(
-            _box(grid, corner, label, note, f'fill-opacity="{opacity:.2f}" {stroke}{dashes}')
-        )
+        look = f'fill-opacity="{opacity:.2f}" {stroke}{dashes}'
+        boxes.append(_box(grid, corner, label, note, look))
     routes = [grid.route(layout, *line) for line in zip(picture.edges, layout.bends)]
     wires = _wires(sketch, grid, picture, labels, routes)
     # A line may run beside the last box.

@@ -29,6 +29,11 @@ NO_DIFFERENCE = "no significant difference"
 INCONCLUSIVE = "inconclusive"
 
 
+#: Samples in one unit; and two sets of them.
+Times = Sequence[float]
+Sets = tuple[Times, Times]
+
+
 class RankResult(NamedTuple):
     """The comparison of one set of samples with another.
 
@@ -87,9 +92,7 @@ class Verdict(NamedTuple):
     comparable: bool = True
 
 
-def compare_unpaired(
-    times: Sequence[float], other: Sequence[float], gate: float = GATE
-) -> RankResult:
+def compare_unpaired(times: Times, other: Times, gate: float = GATE) -> RankResult:
     """Compare independent samples, such as rounds in fresh processes.
 
     Parameters
@@ -116,9 +119,7 @@ def compare_unpaired(
     return _ranked(times, other, gate, paired=False)
 
 
-def compare_paired(
-    times: Sequence[float], other: Sequence[float], gate: float = GATE
-) -> RankResult:
+def compare_paired(times: Times, other: Times, gate: float = GATE) -> RankResult:
     """Compare samples taken in pairs, such as interleaved rounds.
 
     Parameters, result and treatment of zeros are those of `compare_unpaired`, except
@@ -134,11 +135,7 @@ def compare_paired(
     return _ranked(times, other, gate, paired=True)
 
 
-def compare_apart(
-    times: Sequence[float],
-    other: Sequence[float],
-    kernels: tuple[Sequence[float], Sequence[float]] | None = None,
-) -> RankResult:
+def compare_apart(times: Times, other: Times, kernels: Sets | None = None) -> RankResult:
     """Compare samples that were taken one set after the other, such as two saved profiles.
 
     Parameters are those of :func:`compare_interleaved`, but the sets may differ in length.
@@ -170,11 +167,7 @@ def compare_apart(
     return results[1]._replace(p=max(ps) if agree else 1.0, doubt=doubt)
 
 
-def compare_interleaved(
-    times: Sequence[float],
-    other: Sequence[float],
-    kernels: tuple[Sequence[float], Sequence[float]] | None = None,
-) -> RankResult:
+def compare_interleaved(times: Times, other: Times, kernels: Sets | None = None) -> RankResult:
     """Compare interleaved rounds by the most sensitive of three tests.
 
     Parameters
@@ -204,20 +197,15 @@ def compare_interleaved(
         p = min(p, fastest_p(times, other))
     elif high < 1:
         p = min(p, fastest_p(other, times))
-    return best._replace(
-        paired=True, p=min(1.0, 3 * p), smallest_p=_smallest_of_interleaved(*best.n)
-    )
+    smallest_p = _smallest_of_interleaved(*best.n)
+    return best._replace(paired=True, p=min(1.0, 3 * p), smallest_p=smallest_p)
 
 
 def _smallest_of_interleaved(n: int, m: int) -> float:
     return min(1.0, 3 * min(_smallest_paired(n), _smallest_unpaired(n, m)))
 
 
-def without_speed(
-    samples: tuple[Sequence[float], Sequence[float]],
-    kernels: tuple[Sequence[float], Sequence[float]],
-    exponent: float | None = None,
-) -> tuple[list[float], list[float]]:
+def without_speed(samples: Sets, kernels: Sets, exponent: float | None = None) -> Sets:
     """Return two sets of samples at the typical speed of the machine.
 
     Parameters
@@ -268,7 +256,7 @@ def _mean_difference(values: Sequence[float]) -> float:
     return sum((2 * i - n + 1) * value for i, value in enumerate(sorted(values)))
 
 
-def fastest_p(times: Sequence[float], other: Sequence[float]) -> float:
+def fastest_p(times: Times, other: Times) -> float:
     """Return a p-value of "`times` are slower", from the ranks of the fastest 30 % of all samples.
 
     Parameters
@@ -312,7 +300,7 @@ def _depth_tails(n: int, total: int, fastest: int) -> list[float]:
     return [below / math.comb(total, n) for below in accumulate(by_depth)]
 
 
-def _trivial(times: Sequence[float], other: Sequence[float], *, paired: bool) -> RankResult | None:
+def _trivial(times: Times, other: Times, *, paired: bool) -> RankResult | None:
     """Return the comparison of samples without logarithms; None if all have one."""
     size = len(times), len(other)
     if not all(size):
@@ -324,9 +312,7 @@ def _trivial(times: Sequence[float], other: Sequence[float], *, paired: bool) ->
     return None
 
 
-def _ranked(
-    times: Sequence[float], other: Sequence[float], gate: float, *, paired: bool
-) -> RankResult:
+def _ranked(times: Times, other: Times, gate: float, *, paired: bool) -> RankResult:
     """Return estimate, interval and p-value from the effects: differences of logarithms.
 
     Both test statistics are the number of effects above 0, so that ``tails[k]`` is

@@ -23,7 +23,7 @@ REFUSED = [
     ("run no_such_file.py:dag", "there is no file '"),
     ("run {target}:bild", "has no 'bild'; did you mean 'build'?"),
     ("run {target}:dag.nope", "has no 'dag.nope'"),
-    ("run {target}:read", "got a class"),
+    ("run {target}:read", "is a class, not a DAG"),
     ("run {target}:PIPE", "has no 'PIPE'; give one of pipeline_of_tests.py:dag, "),
     ("run {target}:not_one", "returned int"),
     ("run {target}:broken", "failed: ValueError: no such cell ("),
