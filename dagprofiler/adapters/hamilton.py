@@ -15,14 +15,7 @@ from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.text import some
 from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
-from dagprofiler.errors import (
-    DagProfilerError,
-    DeclarationError,
-    GraphError,
-    describe,
-    needs_extra,
-    short_repr,
-)
+from dagprofiler.errors import DagProfilerError, DeclarationError, GraphError, describe, needs_extra
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.profile import Profile
 from dagprofiler.task import Task
@@ -30,13 +23,9 @@ from dagprofiler.task import Task
 #: What Hamilton's graphs cannot give.
 _UNKNOWN = {"estimated_instructions": "Hamilton's graphs have no cost models"}
 
-_UNKNOWN_OF_RUN = {
-    **_UNKNOWN,
-    **dict.fromkeys(
-        ("size_bytes", "wire_bytes", "bytes_in", "bytes_out"),
-        "Hamilton passes values in one process, and serializes none",
-    ),
-}
+_SIZES = ("size_bytes", "wire_bytes", "bytes_in", "bytes_out")
+
+_UNKNOWN_OF_RUN = {**_UNKNOWN, **dict.fromkeys(_SIZES, "Hamilton serializes none of its values")}
 
 
 def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
@@ -58,13 +47,9 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
         from hamilton.driver import Driver
         from hamilton.execution.graph_functions import combine_config_and_inputs
     if not isinstance(driver, Driver):
-        raise DeclarationError(
-            f"from_hamilton(): expected a hamilton.driver.Driver, got {short_repr(driver)}"
-        )
+        raise DeclarationError(f"from_hamilton(): expected a Driver, got {driver!r}")
     if isinstance(outputs, str) or not isinstance(outputs, Iterable):
-        raise DeclarationError(
-            f"from_hamilton(): outputs must be a list of nodes or functions, got {outputs!r}"
-        )
+        raise DeclarationError(f"from_hamilton(): outputs must be a list, got {outputs!r}")
     graph = driver.graph
     try:
         wanted = [
@@ -79,9 +64,7 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
     nodes = {node.name: node for node in needed if not node.user_defined}
     _check_nodes(nodes)
     if missing := [name for name in wanted if name not in nodes and name not in given]:
-        raise GraphError(
-            f"from_hamilton(): no function makes {missing[0]!r} with this config or is given"
-        )
+        raise GraphError(f"from_hamilton(): with this config no node makes {missing[0]!r}")
     result = name_of_result(nodes)
     fields = {name: "value" if field_problem(name) else name for name in nodes}
     needs = {name: [n.name for n in nodes[name].dependencies] for name in sorted(nodes)}
@@ -107,10 +90,7 @@ def _check_nodes(nodes: Mapping[str, Any]) -> None:
 
     for name, node in nodes.items():
         if node.node_role in (NodeType.EXPAND, NodeType.COLLECT):
-            raise GraphError(
-                f"from_hamilton(): node {name!r} is Parallelizable or collects one: how many tasks "
-                "it makes is known only when it runs"
-            )
+            raise GraphError(f"from_hamilton(): node {name!r} is Parallelizable, or collects one")
         if any(map(iscoroutinefunction, (node.callable, *(node.originating_functions or ())))):
             raise GraphError(f"from_hamilton(): node {name!r} is asynchronous")
 
