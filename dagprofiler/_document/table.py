@@ -270,8 +270,8 @@ def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column
     else:
         defaults = {n for n in names if sources.get(n, _DEFAULT)["node_weight"] == "default"}
         # A default is 0, and 0 is no estimate.
-        weights = {n: weight for n, weight in weights.items() if weight or n not in defaults}
-        yield _column("node_weight", map(weights.get, names))
+        unknown = {name for name in defaults if not weights.get(name)}
+        yield _column("node_weight", (None if n in unknown else weights.get(n) for n in names))
         for key in _CANDIDATES:
             yield _column(key, (sources.get(name, {}).get(key) for name in names))
     yield _column("flags", (list(flags.get(name, ())) for name in names))

@@ -123,9 +123,14 @@ def profile_of(run: OwnRun) -> Profile:
         "edges": [{"source": source, "target": target} for source, target in run.edges],
         "execution_order": order,
     }
+    facts: JsonObject = {"state": "complete", "executor": run.executor, "rounds": 1}
+    if run.states:
+        failed = [name for name, entry in run.states.items() if entry["state"] == "failed"]
+        first = f"task {failed[0]!r} failed" if failed else "it had not finished when it was read"
+        facts.update(state="partial", reason=first, tasks=dict(run.states), rounds=0)
     moments = "ready_ms", "compute_start_ms", "compute_end_ms"
     sections = {
-        "run": _state(run),
+        "run": facts,
         "weight_sources": {},
         "timeline": {
             "workers": list(run.workers),
@@ -137,12 +142,3 @@ def profile_of(run: OwnRun) -> Profile:
     }
     began = utc_text(run.epoch_s)
     return Profile(Config(), structure, metrics, timestamp=began, sections=sections)
-
-
-def _state(run: OwnRun) -> JsonObject:
-    section: JsonObject = {"state": "complete", "executor": run.executor, "rounds": 1}
-    if run.states:
-        failed = [name for name, entry in run.states.items() if entry["state"] == "failed"]
-        first = f"task {failed[0]!r} failed" if failed else "it had not finished when it was read"
-        section.update(state="partial", reason=first, tasks=dict(run.states), rounds=0)
-    return section

@@ -90,9 +90,8 @@ class GatherTask(Task):
         Where a journal finds the source of the task, if anywhere.
     """
 
-    inputs: list[str] = ["values"]  # noqa: RUF012  (the standard's form)
+    inputs = gathers = ["values"]  # noqa: RUF012  (the standard's form)
     outputs: list[str] = ["value"]  # noqa: RUF012
-    gathers: list[str] = ["values"]  # noqa: RUF012
 
     def __init__(
         self,

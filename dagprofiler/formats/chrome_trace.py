@@ -218,11 +218,10 @@ class _Trace:
         self, phase: str, name: str, category: str, place: _Place, start: int, **more: Any
     ) -> None:
         """Add an event at a moment in ns; empty arguments are left out."""
+        if not more.get("args", True) and phase != "C":
+            del more["args"]
         event = {"ph": phase, "name": name, "cat": category, "pid": place[0], "tid": place[1]}
-        event.update(ts=start / 1000, **more)
-        if not event.get("args", True) and phase != "C":
-            del event["args"]
-        self.events.append(event)
+        self.events.append({**event, "ts": start / 1000, **more})
 
     def _add_span(
         self, name: str, category: str, place: _Place, start: int, end: int, args: Any = ()

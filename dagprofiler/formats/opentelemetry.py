@@ -114,10 +114,8 @@ class _Sender:
         by_name = {task.task: task for task in tasks}
         sent: dict[str, _Sent] = {}
         # In execution order, since a link needs an existing span; files may have any times.
-        for name in self._profile.dag_structure["execution_order"]:
-            if name not in by_name:
-                continue
-            task = by_name[name]
+        order = self._profile.dag_structure["execution_order"]
+        for name, task in [(name, by_name[name]) for name in order if name in by_name]:
             links = [
                 self._trace.Link(sent[source].get_span_context(), _attributes(attributes))
                 for source, attributes in self._incoming.get(name, ())

@@ -28,8 +28,6 @@ from dagprofiler.tracing._spans import (
 )
 
 _POINTCUTS = ("around", "before", "after", "around_async", "before_async", "after_async")
-_SYNC = ("before", "after")
-_ASYNC = ("before", "instant", "after")
 
 
 @overload
@@ -94,7 +92,7 @@ def sync_event(pointcut: str, name: object, category: object) -> None:
     TraceError
         If there is no such pointcut.
     """
-    choice("pointcut", pointcut, _SYNC, error=TraceError)
+    choice("pointcut", pointcut, ("before", "after"), error=TraceError)
     if recording.off:
         return
     place = str(category)
@@ -123,7 +121,7 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     In the trace each work has a unique id. Work without a begin or an end
     is treated as in :func:`sync_event`.
     """
-    choice("pointcut", pointcut, _ASYNC, error=TraceError)
+    choice("pointcut", pointcut, ("before", "instant", "after"), error=TraceError)
     if recording.off:
         return
     scope = str(scope or "")

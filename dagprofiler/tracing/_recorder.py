@@ -315,7 +315,7 @@ def switch(collections: int = 0) -> None:
 
 _options, _problems = from_environment(os.environ.get("PERFFLOW_OPTIONS"))
 for _problem in _problems:
-    print(f"PERFFLOW_OPTIONS: {_problem}", file=sys.stderr)  # noqa: T201
+    sys.stderr.write(f"PERFFLOW_OPTIONS: {_problem}\n")
 recorder = Recorder(_options)
 recording.process = recorder
 atexit.register(recorder.close)
