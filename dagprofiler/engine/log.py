@@ -17,6 +17,7 @@ from dagprofiler.errors import GraphError
 from dagprofiler.executors import RoundReport
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.machine import (
+    allocator_settings,
     blas_threads,
     command_line,
     cores_quota,
@@ -693,26 +694,11 @@ def environment(*, thorough: bool = False) -> dict[str, Any]:
         "cores_usable": usable,
         **({"cores_quota": cores_quota(), "blas_threads": blas_threads()} if thorough else {}),
         "thread_settings": {name: os.environ.get(name) for name in _THREAD_SETTINGS},
-        "allocator_settings": allocator_settings(),
+        "allocator_settings": dict(allocator_settings()),
         "versions": {"numpy": numpy, **(versions(frozenset(sys.modules)) if thorough else {})},
         **({} if command is None else {"command": command}),
         **({"git": {**origin}} if origin else {}),
     }
-
-
-def allocator_settings() -> dict[str, str]:
-    """Return the environment variables that set the C library's allocator.
-
-    With a small ``MALLOC_TRIM_THRESHOLD_``, which Dask's nannies set, arrays cost twice as
-    much: their memory is given back and mapped anew each time. The library reads them when a
-    program starts; those that Dask sets in the program that starts its workers have no effect.
-    """
-    try:
-        with open("/proc/self/environ", encoding="utf-8", errors="replace") as file:
-            started_with = dict(pair.partition("=")[::2] for pair in file.read().split("\0"))
-    except OSError:  # elsewhere than on Linux
-        started_with = {**os.environ}
-    return {name: text for name, text in started_with.items() if name.startswith("MALLOC_")}
 
 
 def since_ms(times: Iterable[float | None], zero_s: float) -> list[float | None]:

@@ -18,7 +18,7 @@ from dagprofiler.executors._shared_files import SharedFile, removed_when_unused
 from dagprofiler.executors.jobs import Job, JobMaker, JobResult, JobTask, Session, not_started
 from dagprofiler.executors.worker import Worker
 from dagprofiler.graph.wiring import Wiring
-from dagprofiler.measure.machine import clock_domain
+from dagprofiler.measure.machine import allocator_settings, clock_domain
 from dagprofiler.measure.pipeline import Codec, Record
 from dagprofiler.serializers import FrameList
 
@@ -92,7 +92,10 @@ class Workers:
         number = self._numbers.get(worker)
         if number is None:
             number = self._numbers[worker] = len(self.rows)
-            self.rows.append({"host": worker.host, "pid": worker.pid, "thread": worker.thread})
+            row: dict[str, Any] = {"host": worker.host, "pid": worker.pid, "thread": worker.thread}
+            if worker.allocator != allocator_settings():
+                row["allocator_settings"] = dict(worker.allocator)
+            self.rows.append(row)
             self._clock_of.append(self._clocks.setdefault(worker.clock, Clock()))
             self.all_alone = self.all_alone and worker.alone
         return number

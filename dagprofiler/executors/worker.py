@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dagprofiler._util.files import occupy_standard_streams
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.errors import TaskTimeoutError, WorkerError
-from dagprofiler.measure.machine import clock_domain
+from dagprofiler.measure.machine import allocator_settings, clock_domain
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -46,6 +46,8 @@ class Worker(NamedTuple):
         Its clock domain: workers of the same domain read the same clock.
     alone
         Whether no other task runs in its process: whether it is the main thread.
+    allocator
+        As of :func:`~dagprofiler.measure.machine.allocator_settings`.
     """
 
     host: str
@@ -53,13 +55,15 @@ class Worker(NamedTuple):
     thread: int
     clock: str
     alone: bool
+    allocator: tuple[tuple[str, str], ...] = ()
 
 
 def this_worker() -> Worker:
     """Return the worker that this thread is."""
     # Outside of the main thread, other tasks or the engine run in the process.
     alone = threading.current_thread() is threading.main_thread()
-    return Worker(HOSTNAME, os.getpid(), threading.get_ident(), clock_domain(), alone)
+    process = HOSTNAME, os.getpid(), threading.get_ident(), clock_domain()
+    return Worker(*process, alone, allocator_settings())
 
 
 #: The processes with which this one ends.

@@ -14,13 +14,13 @@ from dagprofiler._document.rounds import Rounds
 from dagprofiler._util import grouped
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.dag import DAG, ORDER_ONLY
-from dagprofiler.engine.log import allocator_settings
 from dagprofiler.engine.setup import as_executor
 from dagprofiler.errors import refused
 from dagprofiler.executors import Executor
 from dagprofiler.executors.pools import PoolExecutor
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.measure.calibrate import kernels
+from dagprofiler.measure.machine import allocator_settings
 from dagprofiler.predict import Engine, simulate
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
@@ -95,7 +95,7 @@ class Surroundings(Task):
             begun = thread_time()
             array = array * 0.5 + 0.5
             times.append(thread_time() - begun)
-        return {"allocator": allocator_settings(), "arrays_s": median(times[_ARRAYS // 2 :])}
+        return {"allocator": dict(allocator_settings()), "arrays_s": median(times[_ARRAYS // 2 :])}
 
 
 def calibrate_engine(executor: Any) -> Engine:

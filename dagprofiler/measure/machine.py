@@ -139,6 +139,22 @@ def machine() -> dict[str, Any]:
     }
 
 
+@cache
+def allocator_settings() -> tuple[tuple[str, str], ...]:
+    """Return the environment variables that set the C library's allocator, and their texts.
+
+    With a small ``MALLOC_TRIM_THRESHOLD_``, which Dask's nannies set, arrays cost several times
+    as much: their memory is given back and mapped anew each time. The library reads them when a
+    program starts; those that Dask sets in the program that starts its workers have no effect.
+    """
+    try:
+        with open("/proc/self/environ", encoding="utf-8", errors="replace") as file:
+            started_with = dict(pair.partition("=")[::2] for pair in file.read().split("\0"))
+    except OSError:  # elsewhere than on Linux
+        started_with = {**os.environ}
+    return tuple(pair for pair in started_with.items() if pair[0].startswith("MALLOC_"))
+
+
 def _text(path: str) -> str:
     """Return the text of a file; empty if it cannot be read."""
     try:
