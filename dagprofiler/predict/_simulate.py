@@ -14,6 +14,7 @@ import numpy as np
 
 from dagprofiler._document.rounds import MOMENTS
 from dagprofiler._document.table import entries_of_tasks
+from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import integer, names, number
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import Block, class_of, is_of, printable, quantity, shortened, some
@@ -100,7 +101,7 @@ class Simulation(ShownInBlocks):
         """Return the predicted run as a profile, marked by its section ``prediction``."""
         return self._case.profile_of(self._found, self)
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> JsonObject:
         """Return makespan, interval and curve as JSON has them; null for an unknown interval."""
         points = {}
         for workers, one in self.curve.items():
@@ -393,12 +394,15 @@ class _Machine(NamedTuple):
         Whether tasks use other threads of their process, as those of BLAS; None if unknown.
     workers
         How many had tasks.
+    allocator
+        Settings of the workers' allocator; None if unknown.
     """
 
     cores: float
     blas_threads: int
     uses_threads: bool | None
     workers: int
+    allocator: Mapping[str, str] | None
 
     @classmethod
     def of(cls, profile: Profile) -> _Machine:
@@ -414,6 +418,8 @@ class _Machine(NamedTuple):
             environment.blas_threads or 1,
             None if others_ms is None or not whole_ms else others_ms > _OTHER_THREADS * whole_ms,
             max(1, len(workers)),
+            # Workers tell their own only where they differ.
+            next(iter(workers), {}).get("allocator_settings", environment.allocator_settings),
         )
 
     def why_waits(self) -> str:
@@ -567,7 +573,8 @@ class _Case:
         if self.transfers is not None or source.run.priorities in ("given", "profile"):
             return self
         here = source.run.executor, source.hostname, workers
-        if here != (engine.executor, engine.host, engine.workers):
+        there = engine.executor, engine.host, engine.workers
+        if here != there or self._other_allocator:
             return self
         plan = source.sections.get("schedule")
         own = replace(
@@ -638,10 +645,9 @@ class _Case:
 
     @property
     def _other_allocator(self) -> bool:
-        settings = self.source.environment.allocator_settings
-        if self.engine is None or settings is None or self.scale is not None:
+        if self.engine is None or self.machine.allocator is None:
             return False
-        return settings != self.engine.allocator
+        return self.machine.allocator != self.engine.allocator
 
     def gains(self, makespan_ms: float) -> dict[str, float]:
         members: dict[str, list[int]] = {}
@@ -743,7 +749,7 @@ class _Case:
         if self._other_allocator:
             yield (
                 f"the workers' allocator is set to {dict(engine.allocator) or 'its defaults'}, "
-                f"that of the profile to {source.environment.allocator_settings or 'its defaults'}:"
+                f"that of the profile to {self.machine.allocator or 'its defaults'}:"
                 f" operations on arrays take up to {engine.arrays:.1f} times as long, by the engine"
             )
         if len(self.nodes) > engine.workers:
@@ -792,12 +798,12 @@ class _Case:
             )
         return rows, metrics
 
-    def _sections(self, rows: list[list[Any]], simulation: Simulation) -> dict[str, Any]:
+    def _sections(self, rows: list[list[Any]], simulation: Simulation) -> JsonObject:
         source, engine = self.source, self.engine
         workers = [
             {"host": node, "pid": number, "thread": 0} for number, node in enumerate(self.nodes)
         ]
-        sections: dict[str, Any] = {
+        sections: JsonObject = {
             "run": {
                 "state": "complete",
                 "executor": "simulated" if engine is None else engine.executor,
@@ -833,7 +839,7 @@ class _Case:
         return sections
 
 
-def sources_of(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
+def sources_of(profiles: Sequence[Profile]) -> list[JsonObject]:
     """Return what the section ``prediction`` says of the profiles behind it."""
     return [{"timestamp": profile.timestamp, "hostname": profile.hostname} for profile in profiles]
 
@@ -856,7 +862,7 @@ def graph_of(profile: Profile) -> NumberedGraph:
 def _nodes(
     workers: int | None,
     speeds: Mapping[str, float] | None,
-    schedule: Mapping[str, Any] | None,
+    schedule: Mapping[str, Sequence[str]] | None,
     engine: Engine | None,
 ) -> dict[str, float]:
     """Return each worker's name and speed."""
@@ -992,7 +998,7 @@ def _around(profile: Profile) -> dict[str, tuple[float, float]]:
     return {name: (typical[0][name] - least[0], typical[1][name] - least[1]) for name in leaves}
 
 
-def _time_in(columns: Mapping[str, Any]) -> str:
+def _time_in(columns: Iterable[str]) -> str:
     """Return the column of the time in compute(), if known without waiting for a core."""
     return "corrected_ms" if "corrected_ms" in columns else "wall_ms"
 

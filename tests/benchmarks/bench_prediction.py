@@ -17,7 +17,9 @@ Parts, of which ``--quick`` takes ``forms`` and ``size``:
 - ``schedules``: six of SAGA's schedulers on two networks, followed exactly. Needs SAGA.
 
 All but ``forms`` and ``size`` need a machine that does nothing else: the pressure on its processors
-is printed. Errors are predicted against real; real is the median of plain runs.
+is printed, and how much longer a loop takes at some moments than at others, as it does where cores
+are shared with other virtual machines: over 1.1, errors are those of the machine. Errors are
+predicted against real; real is the median of plain runs.
 """
 
 import os
@@ -167,6 +169,17 @@ def pressure():
         return file.readline().split()[1]
 
 
+def unsteady():
+    """Return how much longer the slow tenth of many equal loops takes than the fast tenth."""
+    times = []
+    for _ in range(50):
+        begun = time.perf_counter()
+        sum(i % 7 for i in range(100_000))
+        times.append(time.perf_counter() - begun)
+        time.sleep(0.02)
+    return np.quantile(times, 0.9) / np.quantile(times, 0.1)
+
+
 def real_ms(dag, times=5, **options):
     return median(dag.run(**options).metrics.total_time_ms for _ in range(times))
 
@@ -181,7 +194,8 @@ def report(what, errors, intervals=(), unit="%"):
         holds = f", intervals hold {held} of {len(intervals)}, half a width {width:.0%}"
     print(
         f"{what}: mean {mean(values):.1f} {unit}, max {values[-1]:.1f} {unit}, "
-        f"signed {100 * mean(errors):+.1f} {unit}, {len(values)} cases{holds}, {pressure()}",
+        f"signed {100 * mean(errors):+.1f} {unit}, {len(values)} cases{holds}, {pressure()}, "
+        f"loops take 1 to {unsteady():.2f}",
         flush=True,
     )
 

@@ -1,6 +1,7 @@
 """Sweeps over configurations, and the calibration of an engine."""
 
 import os
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_all_start_methods, get_context
 from time import process_time
@@ -90,7 +91,6 @@ def test_a_program_without_a_guard_sweeps_once_where_it_spawns(start):
 @pytest.mark.parametrize(
     ("over", "options", "words"),
     [
-        ({}, {}, ["over"]),
         ({"n": [1]}, {}, ["'n'", "'N'"]),
         ({"N": []}, {}, ["'N'"]),
         ({"mode": "slow"}, {}, ["'mode'", "'slow'"]),
@@ -135,3 +135,18 @@ def test_calibration_starts_all_workers_first(quick, method):
     assert any("3 workers, the engine was calibrated with 2" in one for one in found.reasons)
     with pytest.raises(ValidationError, match="serial"):
         calibrate_engine(None)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the settings are read on Linux")
+def test_rounds_on_another_allocator_do_not_scale_a_prediction(quick, monkeypatch):
+    with ProcessPoolExecutor(1) as pool:
+        engine = calibrate_engine(pool)
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "7")
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        profile = DAG_OF_ONE.run(executor=pool, rounds=3)
+    (worker,) = profile.timeline.workers
+    assert worker["allocator_settings"]["MALLOC_ARENA_MAX"] == "7"
+    profile.metrics.total_time_ms = 1e6
+    found = simulate(profile, engine=engine)
+    assert found.makespan_ms < 1e5
+    assert any("'MALLOC_ARENA_MAX': '7'" in reason for reason in found.reasons)

@@ -274,7 +274,7 @@ class Listing(Number):
         ([("add_task", "x", double, [3])], "task 'x': after must be a list of tasks and pairs"),
         (
             [("add_rule", Rule(after("a"), print, "s", adds=["t"]))],
-            "tag 't' is not one that the rule may add: declare adds=['t']",
+            "the rule may not add tag 't': declare adds=['t']",
         ),
         ([("map", "nn", "n", process, "p")], "there is no task 'nn'"),
     ],
