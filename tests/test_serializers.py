@@ -8,11 +8,13 @@ from dagprofiler.errors import DeclarationError, RunError, SerializationError
 from dagprofiler.serializers import (
     ArrowSerializer,
     CloudpickleSerializer,
+    FrameList,
     MsgpackSerializer,
     OutOfBandPickle,
     PickleSerializer,
     Serializer,
     check_serializer,
+    frames_bytes,
     is_array,
     payload_bytes,
 )
@@ -101,6 +103,14 @@ def test_out_of_band_carries_arrays_of_every_kind(array):
     np.testing.assert_array_equal(received, array)
     assert received.dtype == array.dtype
     assert send(array, serializer)[0].shape == array.shape
+
+
+@pytest.mark.parametrize("value", [np.arange(6.0).reshape(2, 3).T, b"plain"])
+def test_frames_are_pickled_as_frames(value):
+    frames = FrameList(OutOfBandPickle().dumps(value))
+    arrived = pickle.loads(pickle.dumps(frames))
+    assert (type(arrived), frames_bytes(arrived)) == (FrameList, frames_bytes(frames))
+    assert np.array_equal(OutOfBandPickle().loads(arrived), value)
 
 
 @pytest.mark.parametrize("value", [{1, 2}, np.zeros(2), 2**64, object()])

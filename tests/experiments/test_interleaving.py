@@ -61,14 +61,6 @@ def test_rounds_and_warm_up_alternate_and_so_does_who_goes_first(rounds, order):
     assert "".join(said) == order
 
 
-def test_allocation_rounds_alternate_too():
-    said, dag_a, dag_b = two()
-    found = compare_runs(dag_a, dag_b, rounds=Rounds(2, warmup=0), meters="allocation")
-    assert "".join(said) == "abbaab"
-    for profile in (found.base, found.new):
-        assert profile.sections["samples"]["rounds"] == ["measured", "measured", "allocation"]
-
-
 def test_compare_runs_takes_changed_parameters():
     said = []
     dag = DAG({"t": Says(said, "a")}, [], {"says": "one", "N": 3})

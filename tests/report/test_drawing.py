@@ -1,5 +1,4 @@
 import io
-import random
 import re
 from itertools import combinations
 from pathlib import Path
@@ -15,7 +14,7 @@ from wide_dag import fails, load, wide
 from dagprofiler import DAG, Profile, RunError
 from dagprofiler._util.html import Drawing
 from dagprofiler.report import drawing as drawings
-from dagprofiler.report.drawing import CRITICAL, Sketch, fold, lay_out, layers_of
+from dagprofiler.report.drawing import CRITICAL, Sketch, fold, layers_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -145,22 +144,6 @@ def sketch_of(profile):
 
 
 LARGE = sketch_of(large_profile(800))
-
-
-def test_small_graphs_are_laid_out_without_needless_crossings():
-    laid_out = lay_out(5, [(i, i + 1) for i in range(4)])
-    assert laid_out.layers == [0, 1, 2, 3, 4]
-    assert set(laid_out.places) == {0.5}
-    laid_out = lay_out(100, [])
-    assert (max(laid_out.layers), max(laid_out.places)) == (9, 9.5)
-    with pytest.raises(ValueError, match="2 nodes are on cycles"):
-        lay_out(3, [(0, 1), (1, 2), (2, 1)])
-    # A tree whose leaves are listed crosswise, a permutation, and a grid of chains.
-    assert lay_out(7, [(0, 1), (0, 2), (1, 5), (1, 4), (2, 6), (2, 3)]).crossings == 0
-    assert lay_out(20, [(i, 10 + (i * 7) % 10) for i in range(10)]).crossings == 0
-    chains = [(4 * i + j, 4 * i + j + 1) for i in range(50) for j in range(3)]
-    random.Random(0).shuffle(chains)
-    assert lay_out(200, chains).crossings == 0
 
 
 def fan(width):
