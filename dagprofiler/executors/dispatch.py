@@ -93,7 +93,7 @@ class Workers:
         number = self._numbers.get(worker)
         if number is None:
             number = self._numbers[worker] = len(self.rows)
-            row: dict[str, Any] = {"host": worker.host, "pid": worker.pid, "thread": worker.thread}
+            row: JsonObject = {"host": worker.host, "pid": worker.pid, "thread": worker.thread}
             if worker.allocator != allocator_settings():
                 row["allocator_settings"] = dict(worker.allocator)
             self.rows.append(row)
