@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import isfinite
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 from dagprofiler.errors import did_you_mean, refused, short_repr
 
 Refuse = Callable[[str], Exception]
+Value = TypeVar("Value")
 
 #: Integers have at most 64 bits, so that every reader of a file can hold them.
 _INTEGERS = 2**63
@@ -111,6 +112,15 @@ def choice(
     *others, last = map(repr, choices)
     hint = did_you_mean(value, [known for known in choices if known])
     raise error(f"{name} must be {', '.join(others)} or {last}, got {short_repr(value)}{hint}")
+
+
+def instance(
+    name: str, value: Value, kinds: type | tuple[type, ...], what: str, *, error: Refuse = refused
+) -> Value:
+    """Return an instance of a class, or of one of several; `what` says which in the message."""
+    if not isinstance(value, kinds):
+        raise error(f"{name} must be {what}, got {short_repr(value)}")
+    return value
 
 
 def boolean(name: str, value: object, *, error: Refuse = refused) -> bool:
