@@ -224,7 +224,7 @@ def frames_bytes(frames: object) -> int:
 
 
 #: Types whose payload is their pickled length: a fast path for most values.
-PICKLED_AS_COUNTED = frozenset({type(None), bool, int, float, complex, str, dict, list, tuple, set})
+PICKLED_LENGTH = frozenset({type(None), bool, int, float, complex, str, dict, list, tuple, set})
 
 
 def payload_bytes(value: Any, wire_bytes: int) -> int:

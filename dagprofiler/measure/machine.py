@@ -243,3 +243,47 @@ def blas_threads() -> int | None:
         if hasattr(linked, name):
             return int(getattr(linked, name)())
     return None
+
+
+#: What sets the threads of numerical libraries; they read it when they are loaded.
+_THREAD_SETTINGS = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    # How long idle threads spin, which counts as work of the next task.
+    "OPENBLAS_THREAD_TIMEOUT",
+)
+
+
+def environment(*, thorough: bool = False) -> JsonObject:
+    """Return a description of the machine, of the program and of the versions in use.
+
+    Unknown values are null. Only loaded packages have a version, since others
+    took no part in the run.
+
+    Parameters
+    ----------
+    thorough
+        Whether to include the quota of the control groups, the threads of numpy's BLAS and the
+        versions of all loaded packages, not only numpy's. The first time takes 0.5 ms, longer
+        than many runs.
+    """
+    usable, origin = None, JsonObject()
+    with suppress(AttributeError, OSError):
+        usable = len(os.sched_getaffinity(0))
+    # The current directory may have been removed.
+    with suppress(OSError):
+        origin = repository(os.getcwd())
+    command = command_line()
+    # Empty while another thread imports it.
+    numpy = getattr(sys.modules.get("numpy"), "__version__", None)
+    return {
+        **machine(),
+        "cores_usable": usable,
+        **({"cores_quota": cores_quota(), "blas_threads": blas_threads()} if thorough else {}),
+        "thread_settings": {name: os.environ.get(name) for name in _THREAD_SETTINGS},
+        "allocator_settings": dict(allocator_settings()),
+        "versions": {"numpy": numpy, **(versions(frozenset(sys.modules)) if thorough else {})},
+        **({} if command is None else {"command": command}),
+        **({"git": {**origin}} if origin else {}),
+    }

@@ -14,13 +14,7 @@ from dagprofiler._util.interpreter import Collection, TaskSpans, TaskThread, her
 from dagprofiler.config import Config
 from dagprofiler.errors import OutputError, SerializationError, describe, listed
 from dagprofiler.measure.random import Streams, leave_stream
-from dagprofiler.serializers import (
-    PICKLED_AS_COUNTED,
-    Codec,
-    FrameList,
-    frames_bytes,
-    payload_bytes,
-)
+from dagprofiler.serializers import PICKLED_LENGTH, Codec, FrameList, frames_bytes, payload_bytes
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -330,7 +324,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         for field in outputs:
             data = encoded[field]
             wire[field] = len(data) if type(data) is bytes else _length(name, field, data)
-            if counts_payload and type(outputs[field]) not in PICKLED_AS_COUNTED:
+            if counts_payload and type(outputs[field]) not in PICKLED_LENGTH:
                 payload = {}
         if payload is not wire:
             payload = _payload(outputs, wire)
@@ -405,7 +399,7 @@ def _perform_by_run(work: WorkFields, frames: list[Any], config: Config | None) 
 def encoded_size(contract: Contract, value: object, frames: object) -> tuple[int, int]:
     """Return the payload of a value that a task's serializer has encoded, and its length."""
     length = len(frames) if type(frames) is bytes else frames_bytes(frames)
-    counted = contract.counts_payload and type(value) not in PICKLED_AS_COUNTED
+    counted = contract.counts_payload and type(value) not in PICKLED_LENGTH
     return payload_bytes(value, length) if counted else length, length
 
 
