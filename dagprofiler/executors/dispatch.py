@@ -20,7 +20,7 @@ from dagprofiler.executors.jobs import Job, JobMaker, JobResult, JobTask, Sessio
 from dagprofiler.executors.worker import Worker
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.machine import allocator_settings, clock_domain
-from dagprofiler.measure.pipeline import Record, WorkFields, unserialized
+from dagprofiler.measure.pipeline import Record, Work, unserialized
 from dagprofiler.serializers import Codec, FrameList, Frames
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ class Dispatcher:
         )
         self._session_handle = self.put(self._maker.session(self._session))
 
-    def submit(self, number: int, work: WorkFields, handles: list[Handle]) -> None:
+    def submit(self, number: int, work: Work, handles: list[Handle]) -> None:
         """Submit task `number`; `handles` are those of its inputs, in the order of the work.
 
         A task that cannot be pickled fails at once.

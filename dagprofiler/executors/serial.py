@@ -12,7 +12,7 @@ from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.config import Config
 from dagprofiler.executors import Handle, RoundReport
 from dagprofiler.graph.wiring import Wiring
-from dagprofiler.measure.pipeline import RecordFields, WorkFields, perform
+from dagprofiler.measure.pipeline import RecordFields, Work, perform
 from dagprofiler.measure.random import Streams
 from dagprofiler.serializers import Codec, Frames
 
@@ -67,7 +67,7 @@ class SerialExecutor:
             self._instruments = instrumentation and instrumentation.open()
             self._instrumentation = instrumentation
 
-    def submit(self, number: int, work: WorkFields, handles: list[Handle]) -> None:
+    def submit(self, number: int, work: Work, handles: list[Handle]) -> None:
         """Keep task `number`; `handles` are those of its inputs, in order."""
         self._submitted = number, work, handles
 

@@ -6,7 +6,7 @@ import pytest
 from dagprofiler import Config, Task
 from dagprofiler.errors import OutputError, SerializationError
 from dagprofiler.measure import pipeline
-from dagprofiler.measure.pipeline import Record, Work, perform
+from dagprofiler.measure.pipeline import Record, perform
 from dagprofiler.task import Parameters, contract_of
 
 #: Seconds that decoding, computing and encoding take, once each.
@@ -79,7 +79,7 @@ DECODED, COMPUTED, ENCODED = (0, 2, *[None] * 4), (0, 2, 2, 12, None, None), (0,
 def test_an_error_ends_its_phase_and_names_the_task(clock, returned, frames, told, times):
     task = Add(clock, returned)
     contract = contract_of(task, Parameters.of(task.compute), Slow(clock))
-    work = Work("add", task, contract, ("x", "y"), [contract.decode] * 2, keep=False)
+    work = "add", task, contract, ("x", "y"), [contract.decode] * 2, False
     record = Record(*perform(work, frames or [pickle.dumps(2), pickle.dumps(3)], Config(N=7)))
     assert isinstance(record.error, OutputError if "compute" in told else SerializationError)
     assert re.search(f"task 'add': .*{told}", str(record.error))
