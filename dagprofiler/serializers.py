@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: What a serializer returns: bytes, or a list of buffers.
 Frames = Union[bytes, list["Buffer"]]
 
+#: The serialized value of one output, or what an executor has instead of it.
+Handle = Any
+
 #: One half of a serializer: value to frames, or frames to value.
 Codec = Callable[[Any], Any]
 

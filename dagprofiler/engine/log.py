@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -15,7 +18,15 @@ from dagprofiler._util.json import utc_text
 from dagprofiler.errors import Frame, GraphError
 from dagprofiler.executors import RoundReport
 from dagprofiler.graph.wiring import Wiring
-from dagprofiler.measure.machine import environment
+from dagprofiler.measure.machine import (
+    allocator_settings,
+    blas_threads,
+    command_line,
+    cores_quota,
+    machine,
+    repository,
+    versions,
+)
 from dagprofiler.measure.pipeline import Contract
 from dagprofiler.metrics import TaskMetrics
 
@@ -598,7 +609,7 @@ class RunLog:
 
     def describe_environment(self, calibrations: Iterable[Calibration]) -> None:
         """Describe the machine, and what the processes that computed had loaded."""
-        self.environment = environment(thorough=self.setup.options.several)
+        self.environment = environment(thorough=self.setup.several)
         for calibration in calibrations:
             self.environment["calibration"] = calibration.to_dict()
         for round_log in self.rounds:
@@ -644,6 +655,50 @@ class RunLog:
     def since_start_ms(self, times: Iterable[float | None]) -> list[float | None]:
         """Return readings of the clock as milliseconds since the run began."""
         return since_ms(times, self.started)
+
+
+#: What sets the threads of numerical libraries; they read it when they are loaded.
+_THREAD_SETTINGS = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    # How long idle threads spin, which counts as work of the next task.
+    "OPENBLAS_THREAD_TIMEOUT",
+)
+
+
+def environment(*, thorough: bool = False) -> JsonObject:
+    """Return a description of the machine, of the program and of the versions in use.
+
+    Unknown values are null. Only loaded packages have a version, since others
+    took no part in the run.
+
+    Parameters
+    ----------
+    thorough
+        Whether to include the quota of the control groups, the threads of numpy's BLAS and the
+        versions of all loaded packages, not only numpy's. The first time takes 0.5 ms, longer
+        than many runs.
+    """
+    usable, origin = None, JsonObject()
+    with suppress(AttributeError, OSError):
+        usable = len(os.sched_getaffinity(0))
+    # The current directory may have been removed.
+    with suppress(OSError):
+        origin = repository(os.getcwd())
+    command = command_line()
+    # Empty while another thread imports it.
+    numpy = getattr(sys.modules.get("numpy"), "__version__", None)
+    return {
+        **machine(),
+        "cores_usable": usable,
+        **({"cores_quota": cores_quota(), "blas_threads": blas_threads()} if thorough else {}),
+        "thread_settings": {name: os.environ.get(name) for name in _THREAD_SETTINGS},
+        "allocator_settings": dict(allocator_settings()),
+        "versions": {"numpy": numpy, **(versions(frozenset(sys.modules)) if thorough else {})},
+        **({} if command is None else {"command": command}),
+        **({"git": {**origin}} if origin else {}),
+    }
 
 
 def since_ms(times: Iterable[float | None], zero_s: float) -> list[float | None]:

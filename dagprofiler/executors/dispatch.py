@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dagprofiler._util import JsonObject
 from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
-from dagprofiler.executors import Executor, Handle, RoundReport
+from dagprofiler.executors import Executor, RoundReport
 from dagprofiler.executors._shared_files import SharedFile, removed_when_unused
 from dagprofiler.executors.jobs import Job, JobMaker, JobResult, JobTask, Session, not_started
 from dagprofiler.executors.worker import Worker
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.machine import allocator_settings, clock_domain
 from dagprofiler.measure.pipeline import Record, Work, unserialized
-from dagprofiler.serializers import Codec, FrameList, Frames
+from dagprofiler.serializers import Codec, FrameList, Frames, Handle
 
 if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from dagprofiler._util import Values
 from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
-from dagprofiler.executors import Handle
 from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile, in_file_if_large
 from dagprofiler.executors.worker import Worker, end_with, this_worker, time_limit_process
 from dagprofiler.measure.pipeline import Record, RecordFields, Work, perform, unserialized
 from dagprofiler.measure.random import Streams, generators_restored
-from dagprofiler.serializers import PickleSerializer
+from dagprofiler.serializers import Handle, PickleSerializer
 
 if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation, Instruments

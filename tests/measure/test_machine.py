@@ -10,8 +10,9 @@ import pytest
 
 from dagprofiler import DAG
 from dagprofiler._document.quick import quick_valid
+from dagprofiler.engine.log import environment
 from dagprofiler.measure import machine
-from dagprofiler.measure.machine import ask_git, command_line, environment
+from dagprofiler.measure.machine import ask_git, command_line
 from dagprofiler.schema import inlined_schema
 
 
@@ -19,7 +20,7 @@ from dagprofiler.schema import inlined_schema
 def test_settings_of_the_allocator_are_those_that_the_program_was_started_with():
     program = """if True:
         import json, os
-        from dagprofiler.measure.machine import environment
+        from dagprofiler.engine.log import environment
         os.environ["MALLOC_TRIM_THRESHOLD_"] = "65536"
         print(json.dumps(environment()["allocator_settings"]))
     """
@@ -99,7 +100,7 @@ def test_cores_and_settings_of_threads_are_told_as_they_are_set(monkeypatch):
 def test_the_environment_loads_no_numpy():
     code = """if True:
         import sys
-        from dagprofiler.measure.machine import environment
+        from dagprofiler.engine.log import environment
         told = environment(thorough=True)
         print(told["blas_threads"], told["versions"]["numpy"], "numpy" in sys.modules)
         import numpy
