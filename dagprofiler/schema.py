@@ -18,12 +18,13 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.quick import first_problem, inlined
+from dagprofiler._util import JsonObject
 from dagprofiler._version import SCHEMA_VERSION
-from dagprofiler.errors import ProfileError, json_path, shorten
+from dagprofiler.errors import ProfileError
 
 if TYPE_CHECKING:
     #: The schema, as JSON Schema draft 2020-12; read at its first use.
-    PROFILE_SCHEMA: dict[str, Any]
+    PROFILE_SCHEMA: JsonObject
 
 __all__ = ["PROFILE_SCHEMA", "SCHEMA_VERSION", "validate_profile"]
 
@@ -35,14 +36,14 @@ def __getattr__(name: str) -> Any:
 
 
 @cache
-def _schema() -> dict[str, Any]:
+def _schema() -> JsonObject:
     text = (files("dagprofiler") / "profile.schema.json").read_text("utf-8")
-    schema: dict[str, Any] = json.loads(text)
+    schema: JsonObject = json.loads(text)
     return schema
 
 
 @cache
-def inlined_schema() -> dict[str, Any]:
+def inlined_schema() -> JsonObject:
     """Return ``PROFILE_SCHEMA`` without references, for :func:`quick_valid`."""
     return inlined(_schema(), _schema()["$defs"])
 
@@ -90,8 +91,5 @@ def _refuse_newer(data: Any) -> None:
     except (KeyError, TypeError, IndexError):
         return
     if type(version) in (int, float) and version > SCHEMA_VERSION:
-        raise ProfileError(
-            f"the profile has schema version {shorten(str(version))}, this dagprofiler reads "
-            f"versions up to {SCHEMA_VERSION}; upgrade dagprofiler to read it",
-            json_path(["metadata", "schema_version"]),
-        )
+        why = f"the profile has schema version {version}, this version reads up to {SCHEMA_VERSION}"
+        raise ProfileError(f"{why}; upgrade dagprofiler to read it", "$.metadata.schema_version")

@@ -9,11 +9,13 @@ or "unknown".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import chain
 from math import inf, isfinite
 from operator import itemgetter
 from typing import Any
 
+from dagprofiler._util import JsonObject
 from dagprofiler.errors import ProfileError, json_path, one_line
 
 #: Values that are checked together: few enough for the processor's cache.
@@ -34,7 +36,7 @@ _PYTHON_TYPES: dict[str, set[type]] = {
 }
 
 
-def inlined(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+def inlined(schema: JsonObject, definitions: JsonObject) -> JsonObject:
     """Return a schema with the definitions that it refers to in place of the references."""
     definition = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
     whole = {**definition, **schema}
@@ -50,7 +52,7 @@ def inlined(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[s
     return whole
 
 
-def quick_valid(data: Any, schema: Mapping[str, Any]) -> bool:
+def quick_valid(data: object, schema: JsonObject) -> bool:
     """Tell whether `data` certainly satisfies `schema` and contains only finite numbers.
 
     Parameters
@@ -86,7 +88,7 @@ def quick_valid(data: Any, schema: Mapping[str, Any]) -> bool:
         return False
 
 
-def first_problem(data: Any, schema: Mapping[str, Any]) -> ProfileError | None:
+def first_problem(data: object, schema: JsonObject) -> ProfileError | None:
     """Return the first problem of a document with a schema, NaN and infinities included; or None.
 
     Parameters
@@ -103,19 +105,15 @@ def first_problem(data: Any, schema: Mapping[str, Any]) -> ProfileError | None:
 
     types = Draft202012Validator.TYPE_CHECKER
 
-    def is_finite(name: str, value: Any) -> bool:
+    def is_finite(name: str, _: object, value: Any) -> bool:
         try:
             return types.is_type(value, name) and isfinite(value)
         except OverflowError:
             # An integer that no float holds.
             return False
 
-    checker = types.redefine_many(
-        {
-            "number": lambda _, value: is_finite("number", value),
-            "integer": lambda _, value: is_finite("integer", value),
-        }
-    )
+    finite = {name: partial(is_finite, name) for name in ("number", "integer")}
+    checker = types.redefine_many(finite)
     strict = extend(Draft202012Validator, type_checker=checker)  # type: ignore[no-untyped-call]
     for error in strict(schema).iter_errors(data):
         # Without jsonschema's error: with tblib, which Dask imports, causes are pickled too.
@@ -123,7 +121,7 @@ def first_problem(data: Any, schema: Mapping[str, Any]) -> ProfileError | None:
     return None
 
 
-def _column_valid(values: list[Any], schema: Mapping[str, Any]) -> bool:
+def _column_valid(values: list[Any], schema: JsonObject) -> bool:
     if len(values) > _AT_ONCE:
         parts = (values[i : i + _AT_ONCE] for i in range(0, len(values), _AT_ONCE))
         return all(_column_valid(part, schema) for part in parts)
@@ -148,7 +146,7 @@ def _allowed_types(names: str | list[str]) -> set[type]:
     return set().union(*(_PYTHON_TYPES[n] for n in ([names] if isinstance(names, str) else names)))
 
 
-def _numbers_valid(values: list[Any], schema: Mapping[str, Any]) -> bool:
+def _numbers_valid(values: list[Any], schema: JsonObject) -> bool:
     # A sum is finite only if all of it is; where there is no NaN, min() and max() are right.
     if "number" in schema["type"] and not isfinite(sum(values)):
         return False
@@ -160,7 +158,7 @@ def _numbers_valid(values: list[Any], schema: Mapping[str, Any]) -> bool:
     )
 
 
-def _objects_valid(values: list[Any], schema: Mapping[str, Any]) -> bool:
+def _objects_valid(values: list[Any], schema: JsonObject) -> bool:
     for name, field in schema.get("properties", {}).items():
         try:
             column = list(map(itemgetter(name), values))
@@ -176,7 +174,7 @@ def _objects_valid(values: list[Any], schema: Mapping[str, Any]) -> bool:
     )
 
 
-def _arrays_valid(values: list[Any], schema: Mapping[str, Any]) -> bool:
+def _arrays_valid(values: list[Any], schema: JsonObject) -> bool:
     lengths = [len(value) for value in values]
     if min(lengths) < schema.get("minItems", 0) or max(lengths) > schema.get("maxItems", inf):
         return False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
-from dagprofiler.errors import ProfileError, json_path, short_repr
+from dagprofiler._util import JsonObject
+from dagprofiler.errors import ProfileError, json_path, one_line
 
 
-def check_references(document: Mapping[str, Any]) -> None:
+def check_references(document: JsonObject) -> None:
     """Refuse a document that refers to what it does not hold.
 
     Parameters
@@ -45,7 +46,7 @@ def check_references(document: Mapping[str, Any]) -> None:
     for name in structure["nodes"]:
         if not name.isprintable():
             # It could break lines of tables and files, or change the state of a terminal.
-            what = f"the name {short_repr(name)} holds characters that cannot be printed"
+            what = f"the name {name!r} holds characters that cannot be printed"
             raise _error(what, "dag_structure", "nodes")
     _check_distinct("task", structure["nodes"], "dag_structure", "nodes")
     _check_distinct("task", order, "dag_structure", "execution_order")
@@ -59,7 +60,7 @@ def check_references(document: Mapping[str, Any]) -> None:
     _check_samples(document.get("samples", {}))
 
 
-def _names_of_tasks(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Iterable[Any]]]:
+def _names_of_tasks(document: JsonObject) -> Iterator[tuple[tuple[str, ...], Iterable[Any]]]:
     """Yield the path of each part that names tasks, and the names."""
     structure = document["dag_structure"]
     yield ("dag_structure", "edges"), [edge["source"] for edge in structure["edges"]]
@@ -73,10 +74,7 @@ def _names_of_tasks(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ..
     for section, part in (
         *(("run", "tasks"), ("run", "bound"), ("samples", "tasks"), ("spans", "dropped")),
         *(("statistics", part) for part in ("tasks", "cold_ms", "flags")),
-        *(
-            ("prediction", part)
-            for part in ("intervals_ms", "serialize_intervals_ms", "deserialize_intervals_ms")
-        ),
+        *(("prediction", f"{part}intervals_ms") for part in ("", "serialize_", "deserialize_")),
     ):
         yield (section, part), document.get(section, {}).get(part, ())
     for section in ("timeline", "spans", "origins"):
@@ -86,19 +84,17 @@ def _names_of_tasks(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ..
         yield ("schedule", node), names
 
 
-def _names_of_edges(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Iterable[Any]]]:
+def _names_of_edges(document: JsonObject) -> Iterator[tuple[tuple[str, ...], Iterable[Any]]]:
     yield ("edge_weights",), document["edge_weights"]
     for section in ("samples", "statistics"):
         yield (section, "edges"), document.get(section, {}).get("edges", ())
 
 
-def _check_known(
-    what: str, names: Iterable[Any], existing: Container[str], *path: str | int
-) -> None:
+def _check_known(what: str, names: Iterable[Any], known: Container[str], *path: str) -> None:
     for name in names:
         # Spans outside of all tasks name none.
-        if name is not None and name not in existing:
-            raise _error(f"there is no {what} {short_repr(name)}", *path)
+        if name is not None and name not in known:
+            raise _error(f"there is no {what} {name!r}", *path)
 
 
 def _check_order(order: Sequence[str], ends: Iterable[tuple[str, str]]) -> None:
@@ -106,14 +102,12 @@ def _check_order(order: Sequence[str], ends: Iterable[tuple[str, str]]) -> None:
     for source, target in ends:
         # A task that the order lacks may come first or last.
         if source == target or place.get(source, -1) > place.get(target, len(order)):
-            raise _error(
-                f"{short_repr(target)} comes before {short_repr(source)}, against the edge "
-                f"{short_repr(f'{source}->{target}')}",
-                *("dag_structure", "execution_order"),
-            )
+            key = f"{source}->{target}"
+            what = f"{target!r} comes before {source!r}, against the edge {key!r}"
+            raise _error(what, "dag_structure", "execution_order")
 
 
-def _check_tables(document: Mapping[str, Any], edge_count: int) -> None:
+def _check_tables(document: JsonObject, edge_count: int) -> None:
     for section in ("timeline", "spans", "origins", "edge_metrics"):
         table = document.get(section, {"columns": (), "records": ()})
         width = len(table["columns"])
@@ -144,10 +138,10 @@ def _check_indices(what: str, indices: Iterable[Any], count: int, *path: str) ->
     for index in indices:
         # 1.0 is an integer to JSON Schema.
         if index is not None and (type(index) is not int or index >= count):
-            raise _error(f"there is no {what} {short_repr(index)}, only {count}", *path)
+            raise _error(f"there is no {what} {index}, only {count}", *path)
 
 
-def _check_samples(samples: Mapping[str, Any]) -> None:
+def _check_samples(samples: JsonObject) -> None:
     rounds = len(samples.get("rounds", ()))
     columns: list[tuple[tuple[str, ...], Any]] = []
     if "total_ms" in samples:
@@ -166,9 +160,9 @@ def _check_distinct(what: str, names: Sequence[Any], *path: str) -> None:
     earlier = set()
     for name in names:
         if name in earlier:
-            raise _error(f"{what} {short_repr(name)} is listed twice", *path)
+            raise _error(f"{what} {name!r} is listed twice", *path)
         earlier.add(name)
 
 
 def _error(message: str, *path: str | int) -> ProfileError:
-    return ProfileError(message, json_path(path))
+    return ProfileError(one_line(message, 1000), json_path(path))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Optional, Union
 
+from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import boolean, choice, integer, number
 from dagprofiler.errors import refused
 from dagprofiler.stats import CONFIDENCE, flags, summarize
@@ -92,7 +93,7 @@ class Rounds:
     check_outputs: bool = False
 
     def __post_init__(self) -> None:
-        checked: dict[str, Any] = {}
+        checked: JsonObject = {}
         if not (isinstance(self.n, str) and self.n == "auto"):
             checked["n"] = integer("Rounds: n", self.n, 1, other="'auto'")
         for name, least in (("max_rounds", 1), ("busy_cores", 0)):
@@ -103,18 +104,15 @@ class Rounds:
         checked["warmup"] = integer("Rounds: warmup", warmup)
         for name in ("max_time_s", "precision"):
             checked[name] = float(number(f"Rounds: {name}", getattr(self, name)))
-        checked["collect_garbage"] = choice(
-            "Rounds: collect_garbage", self.collect_garbage, ("rounds", "tasks", None)
-        )
+        when = choice("Rounds: collect_garbage", self.collect_garbage, ("rounds", "tasks", None))
+        checked["collect_garbage"] = when
         for name in ("fresh_process", "check_outputs"):
             boolean(f"Rounds: {name}", getattr(self, name))
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if self.n == "auto" and self.max_rounds < MIN_ROUNDS:
-            raise refused(
-                f"Rounds: max_rounds={self.max_rounds} is too small for the 95 % interval of "
-                f"'auto', which needs at least {MIN_ROUNDS} rounds"
-            )
+            why = f"max_rounds={self.max_rounds} is too small"
+            raise refused(f"Rounds: {why} for 'auto', which needs at least {MIN_ROUNDS} rounds")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the conditions as stored in the profile's ``run.conditions``."""
@@ -139,7 +137,7 @@ def rounded(value: Any) -> Any:
     return round(value, 6) if type(value) is float else value
 
 
-def statistics_of(samples: Mapping[str, Any], differing: Iterable[str] = ()) -> dict[str, Any]:
+def statistics_of(samples: JsonObject, differing: Iterable[str] = ()) -> JsonObject:
     """Return the section ``statistics`` of a section ``samples``.
 
     Parameters
@@ -147,26 +145,21 @@ def statistics_of(samples: Mapping[str, Any], differing: Iterable[str] = ()) -> 
     differing
         Tasks whose outputs differed between rounds.
     """
-    kinds = samples["rounds"]
-    section: dict[str, Any] = {"confidence": CONFIDENCE}
+    kinds, tasks = samples["rounds"], samples["tasks"]
+    section: JsonObject = {"confidence": CONFIDENCE}
     totals = measured_of(kinds, samples["total_ms"])
     if totals:
         section["total_ms"] = _summary("total_ms", totals)
-    section["tasks"] = _summaries(kinds, samples["tasks"])
+    section["tasks"] = _summaries(kinds, tasks)
     section["edges"] = _summaries(kinds, samples["edges"])
     if COLD in kinds:
         first = kinds.index(COLD)
-        section["cold_ms"] = {
-            name: columns["wall_ms"][first] for name, columns in samples["tasks"].items()
-        }
+        section["cold_ms"] = {name: row["wall_ms"][first] for name, row in tasks.items()}
     differ = set(differing)
-    raised = {
-        name: _flags(kinds, columns, outputs_differ=name in differ)
-        for name, columns in samples["tasks"].items()
-    }
-    section["flags"] = {
-        name: flags_of_task for name, flags_of_task in raised.items() if flags_of_task
-    }
+    section["flags"] = {}
+    for name, row in tasks.items():
+        if raised := _flags(kinds, row, outputs_differ=name in differ):
+            section["flags"][name] = raised
     return section
 
 
@@ -175,13 +168,10 @@ def measured_of(kinds: Sequence[str], column: Values) -> list[Any]:
     return [v for kind, v in zip(kinds, column) if kind == MEASURED and v is not None]
 
 
-def _summaries(kinds: Sequence[str], rows: Mapping[str, Mapping[str, Values]]) -> dict[str, Any]:
+def _summaries(kinds: Sequence[str], rows: Mapping[str, Mapping[str, Values]]) -> JsonObject:
     summaries = {}
     for name, columns in rows.items():
-        measured = {
-            column: measured_of(counting(kinds, column), values)
-            for column, values in columns.items()
-        }
+        measured = {key: measured_of(counting(kinds, key), of) for key, of in columns.items()}
         summaries[name] = {column: _summary(column, v) for column, v in measured.items() if v}
     return summaries
 
@@ -193,7 +183,7 @@ def counting(kinds: Sequence[str], column: str) -> Sequence[str]:
     return [MEASURED if kind == ALLOCATION else kind for kind in kinds]
 
 
-def _summary(column: str, values: Sequence[float]) -> dict[str, Any]:
+def _summary(column: str, values: Sequence[float]) -> JsonObject:
     summary = summarize(values)._asdict()
     if not column.endswith("_ms"):
         # The resolution of a user's meter is unknown.
@@ -201,13 +191,11 @@ def _summary(column: str, values: Sequence[float]) -> dict[str, Any]:
     return {name: rounded(value) for name, value in summary.items()}
 
 
-def _flags(
-    kinds: Sequence[str], columns: Mapping[str, Values], *, outputs_differ: bool
-) -> list[str]:
+def _flags(kinds: Sequence[str], row: Mapping[str, Values], *, outputs_differ: bool) -> list[str]:
     wanted = ("wall_ms", "corrected_ms", "delay_ms", "cpu_ms", "process_cpu_ms")
     measured = {
-        name: [v for kind, v in zip(kinds, columns[name]) if kind == MEASURED]
+        name: [v for kind, v in zip(kinds, row[name]) if kind == MEASURED]
         for name in wanted
-        if name in columns
+        if name in row
     }
     return flags(**measured, outputs_differ=outputs_differ)

@@ -8,11 +8,12 @@ unit. Formats of traces read :func:`task_spans`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dagprofiler._document import ProfileData, SpanRow, TimelineRow
+from dagprofiler._util import JsonObject, Values
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import MOST_ROWS, Block, number, printable
 from dagprofiler.errors import FormatError, counted, did_you_mean, needs_extra, short_repr
@@ -77,16 +78,12 @@ _LABELS = {
 _UNITS = ("ms", "bytes", "bits", "instructions")
 
 #: Fields of an entry of ``execution_metrics``.
-_METRICS = (
-    *("compute_time_ms", "deserialize_time_ms", "serialize_time_ms"),
-    *("bytes_in", "bytes_out"),
-)
+_TIMES = ("compute_time_ms", "deserialize_time_ms", "serialize_time_ms")
+_METRICS = (*_TIMES, "bytes_in", "bytes_out")
 
 #: Candidates of ``weight_sources`` that are no other column.
-_CANDIDATES = (
-    *("estimated_instructions", "counted_instructions"),
-    *("cpu_time_ms", "reference_time_ms"),
-)
+_INSTRUCTIONS = ("estimated_instructions", "counted_instructions")
+_CANDIDATES = (*_INSTRUCTIONS, "cpu_time_ms", "reference_time_ms")
 
 #: What ``weight_sources`` says of a task without an entry.
 _DEFAULT = {"node_weight": "default"}
@@ -148,7 +145,7 @@ class ProfileTable(ShownInBlocks):
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())).values)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[JsonObject]:
         columns = [column.values for column in self.columns.values()]
         return (dict(zip(self.columns, row)) for row in zip(*columns))
 
@@ -198,6 +195,9 @@ class TaskTime(NamedTuple):
 
 def medians_ms(profile: ProfileData) -> dict[str, float]:
     """Return the median of :func:`default_times` of each task that has one."""
+    if not profile.samples.tasks and "statistics" not in profile.sections:
+        # A single run may have very many tasks.
+        return {entry.task: entry.compute_time_ms for entry in profile.metrics.task_metrics}
     return {name: time.median_ms for name, time in default_times(profile).items()}
 
 
@@ -246,12 +246,11 @@ def task_table(profile: ProfileData, names: Sequence[str] | None = None) -> Prof
 
 def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column]:
     sections, ended = profile.sections, profile.run.tasks
-    order = profile.dag_structure["execution_order"]
-    places = {name: place for place, name in enumerate(order)}
+    places = {name: i for i, name in enumerate(profile.dag_structure["execution_order"])}
     times = default_times(profile, names)
     entries = entries_of_tasks(profile)
     flags = sections.get("statistics", {}).get("flags", {})
-    sources: Mapping[str, Any] | None = sections.get("weight_sources")
+    sources: JsonObject | None = sections.get("weight_sources")
     weights = profile.metrics.node_weights
     succeeded = "succeeded" if "run" in sections else None
 
@@ -261,10 +260,8 @@ def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column
     for i, key in enumerate(("time_ms", "low_ms", "high_ms")):
         yield _column(key, (times[name][i] if name in times else None for name in names))
     total = sum(time.median_ms for time in times.values())
-    yield _column(
-        "share",
-        (times[name].median_ms / total if name in times and total else None for name in names),
-    )
+    shares = {name: time.median_ms / total for name, time in times.items()} if total else {}
+    yield _column("share", (shares.get(name) for name in names))
     of_tasks = [entries.get(name) for name in names]
     for key in _METRICS:
         yield _column(key, (getattr(entry, key, None) for entry in of_tasks))
@@ -273,10 +270,8 @@ def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column
     else:
         defaults = {n for n in names if sources.get(n, _DEFAULT)["node_weight"] == "default"}
         # A default is 0, and 0 is no estimate.
-        weights = {
-            n: weights[n] for n in names if n in weights and (weights[n] or n not in defaults)
-        }
-        yield _column("node_weight", map(weights.get, names))
+        unknown = {name for name in defaults if not weights.get(name)}
+        yield _column("node_weight", (None if n in unknown else weights.get(n) for n in names))
         for key in _CANDIDATES:
             yield _column(key, (sources.get(name, {}).get(key) for name in names))
     yield _column("flags", (list(flags.get(name, ())) for name in names))
@@ -312,18 +307,11 @@ def _edge_columns(profile: ProfileData, pairs: Sequence[tuple[str, str]]) -> Ite
     yield _column("source", (source for source, _ in pairs))
     yield _column("target", (target for _, target in pairs))
     # Profiles without edge_metrics don't say which fields travel; none is something else.
-    yield _column(
-        "data_fields",
-        (
-            e.data_fields if e and (e.data_fields or e.wire_bytes is not None) else None
-            for e in edges
-        ),
-    )
+    fields = [e and (e.data_fields or (None if e.wire_bytes is None else [])) for e in edges]
+    yield _column("data_fields", fields)
     # Other programs may write bits that are not whole bytes.
-    yield _column(
-        "size_bits",
-        (e and metrics.edge_weights.get(key, e.size_bits) for key, e in zip(keys, edges)),
-    )
+    bits = metrics.edge_weights
+    yield _column("size_bits", (e and bits.get(key, e.size_bits) for key, e in zip(keys, edges)))
     for key in ("size_bytes", "wire_bytes"):
         yield _column(key, (getattr(edge, key, None) for edge in edges))
     samples = profile.samples
@@ -331,15 +319,12 @@ def _edge_columns(profile: ProfileData, pairs: Sequence[tuple[str, str]]) -> Ite
 
 
 def _sampled(
-    rows: Mapping[str, Mapping[str, Any]],
-    values_of: Callable[[str, str], list[Any]],
-    names: Sequence[str],
-    elsewhere: Collection[str],
+    rows: Values, of: Callable[[str, str], list[Any]], names: Sequence[str], others: Collection[str]
 ) -> Iterator[Column]:
-    """Yield the medians of the columns of samples that are not `elsewhere`."""
+    """Yield the medians of the columns of samples that are not among the `others`."""
     for key in dict.fromkeys(key for row in rows.values() for key in row):
-        if key not in elsewhere:
-            measured = (values_of(name, key) for name in names)
+        if key not in others:
+            measured = (of(name, key) for name in names)
             yield _column(key, (median(values) if values else None for values in measured))
 
 
@@ -391,9 +376,9 @@ class ProfiledTask:
     node_weight: int | None
     flags: list[str]
     samples: dict[str, list[Any]] = field(repr=False)
-    statistics: dict[str, dict[str, Any]] = field(repr=False)
-    timeline: list[dict[str, Any]] = field(repr=False)
-    spans: list[dict[str, Any]] = field(repr=False)
+    statistics: dict[str, JsonObject] = field(repr=False)
+    timeline: list[JsonObject] = field(repr=False)
+    spans: list[JsonObject] = field(repr=False)
 
 
 def profiled_task(profile: ProfileData, name: str) -> ProfiledTask:
@@ -471,7 +456,7 @@ def _samples(profile: ProfileData) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of the frame of samples."""
     samples = profile.samples
     pairs = {f"{source}->{target}": (source, target) for source, target in edges_of(profile)}
-    rows: list[tuple[tuple[Any, ...], Mapping[str, Any]]]
+    rows: list[tuple[tuple[Any, ...], Values]]
     rows = [((name, None, None), columns) for name, columns in samples.tasks.items()]
     rows += [((None, *pairs[key]), columns) for key, columns in samples.edges.items()]
     for ends, columns in rows:
@@ -513,7 +498,7 @@ class TaskSpan(NamedTuple):
     phases: tuple[tuple[str, int, int], ...] = ()
     ready_ms: float | None = None
     worker: int | None = None
-    failure: Mapping[str, Any] | None = None
+    failure: JsonObject | None = None
 
 
 def task_spans(profile: ProfileData) -> list[TaskSpan]:
@@ -525,10 +510,7 @@ def task_spans(profile: ProfileData) -> list[TaskSpan]:
         If the profile has no timeline.
     """
     if "timeline" not in profile.sections:
-        raise FormatError(
-            "the profile has no section 'timeline', so the times of its tasks are unknown; runs "
-            "of dagprofiler 0.2 and later write one"
-        )
+        raise FormatError("the profile has no section 'timeline', as runs of 0.1.0 have none")
     failures, spans = profile.run.tasks, []
     for row in profile.timeline.rows():
         # Those that follow the name, the round, the worker and the time at which it was ready.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from dagprofiler._util import JsonObject, Values
 from dagprofiler._util.json import utc_text
 from dagprofiler.config import Config
 from dagprofiler.graph.wiring import kahn_order
@@ -86,10 +87,10 @@ class OwnRun(NamedTuple):
     fields: Mapping[str, str]
     edges: Sequence[tuple[str, str]]
     done: Mapping[str, Observed]
-    states: Mapping[str, Mapping[str, Any]]
-    workers: Sequence[Mapping[str, Any]]
+    states: Mapping[str, Values]
+    workers: Sequence[Values]
     unknown: Mapping[str, str]
-    sections: Mapping[str, Any]
+    sections: Values
 
 
 def profile_of(run: OwnRun) -> Profile:
@@ -100,7 +101,6 @@ def profile_of(run: OwnRun) -> Profile:
 
     order = kahn_order(run.fields, run.edges)
     done = {name: run.done[name] for name in order if name in run.done}
-    took_ms = {name: round((at.end_s - at.start_s) * 1e3, 6) for name, at in done.items()}
     edges = [
         EdgeMetrics(source, target, [run.fields[source]], nbytes)
         for source, target in run.edges
@@ -109,11 +109,12 @@ def profile_of(run: OwnRun) -> Profile:
     arriving = dict.fromkeys(run.fields, 0)
     for edge in edges:
         arriving[edge.target] += edge.size_bytes
-    tasks = [
+    tasks, records = [], []
+    for name, at in done.items():
+        records.append([name, 0, at.worker, ms(at.ready_s), ms(at.start_s), ms(at.end_s)])
+        took_ms = round((at.end_s - at.start_s) * 1e3, 6)
         # A time of None is not known, as in profiles of other programs.
-        TaskMetrics(name, took_ms[name], None, None, arriving[name], at.nbytes or 0)  # type: ignore[arg-type]
-        for name, at in done.items()
-    ]
+        tasks.append(TaskMetrics(name, took_ms, None, None, arriving[name], at.nbytes or 0))  # type: ignore[arg-type]
     bits = {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges}
     total_ms = max((ms(at.end_s) for at in done.values()), default=0.0)
     metrics = DAGMetrics(tasks, edges, dict.fromkeys(run.fields, 0), bits, total_ms)
@@ -122,13 +123,14 @@ def profile_of(run: OwnRun) -> Profile:
         "edges": [{"source": source, "target": target} for source, target in run.edges],
         "execution_order": order,
     }
+    facts: JsonObject = {"state": "complete", "executor": run.executor, "rounds": 1}
+    if run.states:
+        failed = [name for name, entry in run.states.items() if entry["state"] == "failed"]
+        first = f"task {failed[0]!r} failed" if failed else "it had not finished when it was read"
+        facts.update(state="partial", reason=first, tasks=dict(run.states), rounds=0)
     moments = "ready_ms", "compute_start_ms", "compute_end_ms"
-    records = [
-        [name, 0, at.worker, *map(ms, (at.ready_s, at.start_s, at.end_s))]
-        for name, at in done.items()
-    ]
     sections = {
-        "run": _state(run),
+        "run": facts,
         "weight_sources": {},
         "timeline": {
             "workers": list(run.workers),
@@ -140,12 +142,3 @@ def profile_of(run: OwnRun) -> Profile:
     }
     began = utc_text(run.epoch_s)
     return Profile(Config(), structure, metrics, timestamp=began, sections=sections)
-
-
-def _state(run: OwnRun) -> dict[str, Any]:
-    section: dict[str, Any] = {"state": "complete", "executor": run.executor, "rounds": 1}
-    if run.states:
-        failed = [name for name, entry in run.states.items() if entry["state"] == "failed"]
-        first = f"task {failed[0]!r} failed" if failed else "it had not finished when it was read"
-        section.update(state="partial", reason=first, tasks=dict(run.states), rounds=0)
-    return section

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from uuid import uuid4
 
+from dagprofiler._util import JsonObject
 from dagprofiler._util.text import distinct, printable
 from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
@@ -15,13 +16,19 @@ from dagprofiler.errors import (
     DagProfilerError,
     DeclarationError,
     GraphError,
-    counted,
     describe,
+    explained,
     needs_extra,
     short_repr,
 )
 from dagprofiler.profile import Profile
 from dagprofiler.task import Task
+
+#: A key of a graph: text, or a tuple of a name and places in an array.
+Key = Hashable
+
+#: A node of a graph, as Dask computes it.
+Node = Any
 
 #: What Dask's graphs cannot give.
 _UNKNOWN = {
@@ -32,12 +39,17 @@ _UNKNOWN = {
 #: Classes of nodes, or of their functions, whose results are not in their values.
 _SHUFFLES = {"P2PBarrierTask", "maybe_buffered_partd"}
 
+_NO_SHUFFLE = (
+    'make the collection with dask.config.set({"dataframe.shuffle.method": "tasks", '
+    '"array.rechunk.method": "tasks"})'
+)
+
 #: Packages whose iterators only compute their items when asked for; others may be more.
 _LAZY = {"builtins", "itertools", "dask", "toolz", "cytoolz"}
 
 
 def _put_together(
-    parts: Sequence[tuple[Any, Any, Any]], repack: Callable[..., Any], values: Mapping[Any, Any]
+    parts: Sequence[tuple[Any, Any, Any]], repack: Callable[..., Any], values: Mapping[Key, Any]
 ) -> Any:
     """Return the collections' results, as ``compute()`` of Dask does.
 
@@ -54,7 +66,7 @@ def _put_together(
     return repack(done)[0]
 
 
-def _nested(keys: Any, values: Mapping[Any, Any]) -> Any:
+def _nested(keys: list[Any] | Key, values: Mapping[Key, Any]) -> Any:
     return [_nested(key, values) for key in keys] if isinstance(keys, list) else values[keys]
 
 
@@ -69,30 +81,24 @@ def from_dask(collection: Any, *, optimize: bool) -> Converted:
         from dask.core import flatten
     collections, repack = unpack_collections(collection)
     if not collections:
-        raise GraphError(
-            f"from_dask(): expected a Dask collection or delayed value, got "
-            f"{short_repr(collection)}"
-        )
-    try:
-        # Of Dask's ways to shuffle it is the one whose values travel over edges.
-        with dask.config.set({"dataframe.shuffle.method": "tasks"}):
-            if optimize:
-                collections = _optimized(collections)
-            graph: dict[Any, Any] = {}
-            for held in collections:
-                graph.update(held.__dask_graph__())
-            parts = [(held.__dask_keys__(), *held.__dask_postcompute__()) for held in collections]
-    except Exception as error:
-        raise GraphError(f"from_dask(): Dask makes no graph: {describe(error)}") from error
+        given = short_repr(collection)
+        raise GraphError(f"from_dask(): expected a Dask collection, got {given}")
+    # Of Dask's ways to shuffle it is the one whose values travel over edges.
+    shuffling = dask.config.set({"dataframe.shuffle.method": "tasks"})
+    with explained(GraphError, "from_dask(): Dask makes no graph"), shuffling:
+        if optimize:
+            collections = _optimized(collections)
+        graph: dict[Key, Node] = {}
+        for held in collections:
+            graph.update(held.__dask_graph__())
+        parts = [(held.__dask_keys__(), *held.__dask_postcompute__()) for held in collections]
     wanted = list(dict.fromkeys(flatten([keys for keys, *_ in parts])))
     try:
         from dask._task_spec import convert_legacy_graph
     except ImportError as error:
-        raise DagProfilerError(
-            f"DAG.from_dask reads graphs of Dask 2024.12 and newer, not of {dask.__version__}"
-        ) from error
-    nodes = convert_legacy_graph(graph)
-    return _converted(nodes, wanted, partial(_put_together, parts, repack))
+        raise DagProfilerError("DAG.from_dask needs Dask 2024.12 or newer") from error
+    result = partial(_put_together, parts, repack)
+    return _converted(convert_legacy_graph(graph), wanted, result)
 
 
 def _optimized(collections: Sequence[Any]) -> list[Any]:
@@ -114,7 +120,7 @@ def _optimized(collections: Sequence[Any]) -> list[Any]:
 
 
 def _converted(
-    nodes: Mapping[Any, Any], wanted: Sequence[Any], result: Callable[..., Any]
+    nodes: Mapping[Key, Node], wanted: Sequence[Key], result: Callable[..., Any]
 ) -> Converted:
     """Return the tasks and edges of the keys that are wanted, and of those they need."""
     needs, literals = _reached(nodes, wanted)
@@ -140,7 +146,7 @@ def _converted(
     return Converted(tasks, edges, _UNKNOWN)
 
 
-def _behind(key: Any, nodes: Mapping[Any, Any]) -> Any:
+def _behind(key: Key, nodes: Mapping[Key, Node]) -> Key:
     """Return the key that an alias stands for."""
     from dask._task_spec import Alias
 
@@ -150,18 +156,18 @@ def _behind(key: Any, nodes: Mapping[Any, Any]) -> Any:
 
 
 def _reached(
-    nodes: Mapping[Any, Any], wanted: Sequence[Any]
-) -> tuple[dict[Any, list[Any]], dict[Any, Any]]:
+    nodes: Mapping[Key, Node], wanted: Sequence[Key]
+) -> tuple[dict[Key, list[Key]], dict[Key, Any]]:
     """Return each key that has to be computed to those it needs, and the values of the others.
 
     A key comes after those it needs.
     """
     from dask._task_spec import DataNode
 
-    needs: dict[Any, list[Any]] = {}
-    literals: dict[Any, Any] = {}
-    elsewhere: set[Any] = set()
-    finished: dict[Any, list[Any]] = {}
+    needs: dict[Key, list[Key]] = {}
+    literals: dict[Key, Any] = {}
+    elsewhere: set[Key] = set()
+    finished: dict[Key, list[Key]] = {}
     left = [*reversed(wanted)]
     while left:
         key = _behind(left.pop(), nodes)
@@ -172,11 +178,7 @@ def _reached(
         elif type(node := nodes[key]) is DataNode:
             literals[key] = node.value
         elif _shuffles(node):
-            raise GraphError(
-                f"from_dask(): {key!r} shuffles through Dask's workers or its files; make the "
-                'collection with dask.config.set({"dataframe.shuffle.method": "tasks", '
-                '"array.rechunk.method": "tasks"})'
-            )
+            raise GraphError(f"from_dask(): {key!r} shuffles through Dask's workers: {_NO_SHUFFLE}")
         else:
             needs[key] = _needed(node)
             left += [key, *reversed(needs[key])]
@@ -185,7 +187,7 @@ def _reached(
     return finished, literals
 
 
-def _shuffles(node: Any) -> bool:
+def _shuffles(node: Node) -> bool:
     """Tell whether the data of a node, or of a node fused into it, is on no edge."""
     function = getattr(node, "func", None)
     # Of a partial, the function; some of these are classes.
@@ -197,7 +199,7 @@ def _shuffles(node: Any) -> bool:
     return any(_shuffles(inner) for parts in fused for inner in parts.values())
 
 
-def _computed(node: Any, values: Mapping[Any, Any]) -> Any:
+def _computed(node: Node, values: Mapping[Key, Any]) -> Any:
     """Return the value of a key; an iterator, as bags have, computes its items here and now.
 
     It would compute them in each key that needs them, and many cannot be serialized.
@@ -207,30 +209,26 @@ def _computed(node: Any, values: Mapping[Any, Any]) -> Any:
     return [*value] if is_lazy and isinstance(value, Iterator) else value
 
 
-def _fetched(keys: set[Any]) -> dict[Any, Any]:
+def _fetched(keys: set[Key]) -> dict[Key, Any]:
     """Return the values of keys that a graph lacks, since the current client's cluster has them."""
-    try:
+    words = "from_dask(): the graph needs keys that the current client of Dask does not give"
+    with explained(GraphError, words):
         from distributed import Future, default_client
 
         client = default_client()
         if unknown := keys - client.futures.keys():
             raise KeyError(*unknown)
         return dict(client.gather({key: Future(key, client) for key in keys}))
-    except Exception as error:
-        raise GraphError(
-            f"from_dask(): the graph lacks keys that it needs, and the current client of Dask "
-            f"does not give them: {describe(error)}"
-        ) from error
 
 
-def _needed(node: Any) -> list[Any]:
+def _needed(node: Node) -> list[Key]:
     """Return the keys that a node needs, in the order of its arguments.
 
     The set that Dask has of them is in another order in each process.
     """
     from dask._task_spec import Alias, GraphNode, TaskRef
 
-    found: dict[Any, None] = {}
+    found: dict[Key, None] = {}
     left = [node]
     while left:
         item = left.pop()
@@ -247,7 +245,7 @@ def _needed(node: Any) -> list[Any]:
     return [*(key for key in found if key in needed), *sorted(needed - found.keys(), key=str)]
 
 
-def names_of(keys: Iterable[Any]) -> dict[Any, str]:
+def names_of(keys: Iterable[Key]) -> dict[Key, str]:
     """Return a name for each key: without its hash, with its place in the array.
 
     Keys of several layers with one name are numbered from the second on.
@@ -259,7 +257,7 @@ def names_of(keys: Iterable[Any]) -> dict[Any, str]:
     """
     from dask.utils import key_split
 
-    names: dict[Any, str] = {}
+    names: dict[Key, str] = {}
     for key in keys:
         name = str(key_split(key)) or "key"
         if isinstance(key, tuple) and len(key) > 1:
@@ -298,10 +296,8 @@ def profile_dask(client: Any) -> Iterator[Recording]:
     with needs_extra("profile_dask", "dask"):
         from distributed import Client
     if not isinstance(client, Client) or client.asynchronous or client.status != "running":
-        raise DeclarationError(
-            f"profile_dask(): expected a distributed.Client that is connected and not "
-            f"asynchronous, got {short_repr(client)}"
-        )
+        what = "a connected distributed.Client, not asynchronous"
+        raise DeclarationError(f"profile_dask(): expected {what}, got {client!r}")
     recording = Recording()
     name = f"dagprofiler-{uuid4()}"
     client.run_on_scheduler(_begin, name)
@@ -311,8 +307,7 @@ def profile_dask(client: Any) -> Iterator[Recording]:
         try:
             seen = client.run_on_scheduler(_end, name)
         except Exception as error:  # noqa: BLE001  (what the block raises is of more interest)
-            closed = client.status != "running"
-            why = "its client was closed" if closed else describe(error)
+            why = describe(error) if client.status == "running" else "its client was closed"
             recording.unavailable = f"the recording of profile_dask() is lost: {why}"
         else:
             recording.unavailable = "nothing was computed in the block of profile_dask()"
@@ -329,10 +324,10 @@ def _begin(name: str, *, dask_scheduler: Any) -> None:
         """Keeps what the transitions of keys tell."""
 
         def __init__(self) -> None:
-            self.keys: dict[Any, dict[str, Any]] = {}
-            self.workers: dict[str, dict[str, Any]] = {}
+            self.keys: dict[Key, JsonObject] = {}
+            self.workers: dict[str, JsonObject] = {}
 
-        def transition(self, key: Any, start: str, finish: str, *_: Any, **details: Any) -> None:
+        def transition(self, key: Key, start: str, finish: str, *_: Any, **details: Any) -> None:
             state = dask_scheduler.tasks.get(key)
             entry = self.keys.get(key)
             if start == "released" and finish == "waiting" and state is not None:
@@ -365,7 +360,7 @@ def _begin(name: str, *, dask_scheduler: Any) -> None:
     dask_scheduler.add_plugin(Transitions(), name=name)
 
 
-def _end(name: str, *, dask_scheduler: Any) -> dict[str, Any]:
+def _end(name: str, *, dask_scheduler: Any) -> JsonObject:
     """Remove the plug-in, and return what it has seen."""
     from dask import __version__
 
@@ -409,7 +404,7 @@ _NOT_RECORDED = {
 }
 
 
-def _profile(keys: dict[Any, dict[str, Any]], workers: dict[str, Any], version: str) -> Profile:
+def _profile(keys: dict[Key, JsonObject], workers: JsonObject, version: str) -> Profile:
     """Return the profile of what the scheduler saw.
 
     Parameters
@@ -441,10 +436,9 @@ def _profile(keys: dict[Any, dict[str, Any]], workers: dict[str, Any], version: 
     pairs = [(source, target) for target, entry in keys.items() for source in entry["needs"]]
     unknown = dict(_NOT_RECORDED)
     if before := {source for source, _ in pairs if source not in keys}:
-        count = counted(len(before), "key")
-        unknown["dag_structure"] = f"{count} that the graph needs had been computed before"
+        unknown["dag_structure"] = f"left out, since computed before: {len(before):,} keys"
     columns = ["task", "worker", "source", "start_ms", "end_ms"]
-    section: dict[str, Any] = {
+    section: JsonObject = {
         "version": version,
         "keys": {name: str(key) for key, name in names.items()},
         "transfers": {"columns": columns, "records": transfers},
@@ -470,7 +464,7 @@ def _profile(keys: dict[Any, dict[str, Any]], workers: dict[str, Any], version: 
     return profile_of(run)
 
 
-def _state_of(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _state_of(entry: JsonObject) -> JsonObject:
     """Return the state of a key that was not computed."""
     if entry.get("error") is not None:
         return {"state": "failed", "error": entry["error"]}

@@ -8,7 +8,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable
 
 from dagprofiler.adapters import Converted
-from dagprofiler.errors import DeclarationError, GraphError, describe, did_you_mean, short_repr
+from dagprofiler.errors import DeclarationError, GraphError, did_you_mean, explained, short_repr
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.measure.pipeline import signature_of
 from dagprofiler.task import Task
@@ -90,9 +90,8 @@ class GatherTask(Task):
         Where a journal finds the source of the task, if anywhere.
     """
 
-    inputs: list[str] = ["values"]  # noqa: RUF012  (the standard's form)
+    inputs = gathers = ["values"]  # noqa: RUF012  (the standard's form)
     outputs: list[str] = ["value"]  # noqa: RUF012
-    gathers: list[str] = ["values"]  # noqa: RUF012
 
     def __init__(
         self,
@@ -136,10 +135,8 @@ def fields_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     kinds = inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction
     if any(kind(function) for kind in kinds):
         raise DeclarationError(f"{place_of(function)}: expected a function that returns its result")
-    try:
+    with explained(DeclarationError, place_of(function), of=ValueError):
         parameters = signature_of(function).parameters
-    except ValueError as error:
-        raise DeclarationError(f"{place_of(function)}: {describe(error)}") from error
     for name, p in parameters.items():
         if p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY):
             form = f"*{name}" if p.kind is p.VAR_POSITIONAL else f"{name}, /"
@@ -160,17 +157,13 @@ def from_functions(
     The parameters are those of :meth:`dagprofiler.DAG.from_functions`.
     """
     if not isinstance(inputs, Mapping):
-        raise DeclarationError(
-            f"from_functions(): inputs must be {{name: value}}, got {short_repr(inputs)}"
-        )
+        raise DeclarationError(f"from_functions(): inputs must be a dict, got {inputs!r}")
     known: dict[str, Callable[..., Any]] = {}
     for function in _listed(functions):
         other = known.setdefault(function.__name__, function)
         if other is not function:
-            raise GraphError(
-                f"two functions are named {function.__name__!r}: {place_of(other)} and "
-                f"{place_of(function)}"
-            )
+            both = f"{place_of(other)} and {place_of(function)}"
+            raise GraphError(f"two functions are named {function.__name__!r}: {both}")
     names = [*known, *inputs]
     for name in filter(known.__contains__, inputs):
         raise GraphError(f"{name!r} is both {place_of(known[name])} and a value in inputs")
@@ -183,10 +176,10 @@ def from_functions(
             if field in known:
                 edges.append((field, name, {field: field}))
             elif field not in inputs and parameter.default is parameter.empty:
+                hint = f"{', '.join(map(repr, names))}){did_you_mean(field, [*names, 'cfg'])}"
                 raise GraphError(
-                    f"{place_of(function)}: parameter {field!r} has no default and is the name of "
-                    f"no function and of no value in inputs (names: "
-                    f"{', '.join(map(repr, names))}){did_you_mean(field, [*names, 'cfg'])}"
+                    f"{place_of(function)}: parameter {field!r} has no default and is neither a "
+                    f"function nor in inputs (names: {hint}"
                 )
         bound = {field: inputs[field] for field in fields if field in inputs}
         taken.update(fields)
@@ -200,22 +193,16 @@ def from_functions(
 
 def _listed(functions: Any) -> list[Callable[..., Any]]:
     """Return the functions of a list, or the public ones that a module defines."""
-    listed: list[Any] = []
+    listed: list[Any]
     if isinstance(functions, ModuleType):
         public = [value for name, value in vars(functions).items() if not name.startswith("_")]
         own = [value for value in public if isinstance(value, FunctionType)]
         listed = [f for f in own if f.__module__ == functions.__name__]
-    elif isinstance(functions, Iterable) and not isinstance(functions, (str, bytes)):
-        listed = [*functions]
-    if not listed:
-        raise DeclarationError(
-            f"from_functions(): expected functions, or a module with public ones, got "
-            f"{short_repr(functions)}"
-        )
-    for function in listed:
-        if isinstance(function, type) or not hasattr(function, "__name__"):
-            what = short_repr(function)
-            raise DeclarationError(f"from_functions(): expected functions, got {what}")
+    else:
+        listed = [*functions] if isinstance(functions, Iterable) else []
+    if not listed or any(isinstance(f, type) or not hasattr(f, "__name__") for f in listed):
+        what = "functions, or a module with public ones"
+        raise DeclarationError(f"from_functions(): expected {what}, got {short_repr(functions)}")
     return listed
 
 

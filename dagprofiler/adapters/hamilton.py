@@ -20,6 +20,7 @@ from dagprofiler.errors import (
     DeclarationError,
     GraphError,
     describe,
+    explained,
     needs_extra,
     short_repr,
 )
@@ -30,13 +31,9 @@ from dagprofiler.task import Task
 #: What Hamilton's graphs cannot give.
 _UNKNOWN = {"estimated_instructions": "Hamilton's graphs have no cost models"}
 
-_UNKNOWN_OF_RUN = {
-    **_UNKNOWN,
-    **dict.fromkeys(
-        ("size_bytes", "wire_bytes", "bytes_in", "bytes_out"),
-        "Hamilton passes values in one process, and serializes none",
-    ),
-}
+_SIZES = ("size_bytes", "wire_bytes", "bytes_in", "bytes_out")
+
+_UNKNOWN_OF_RUN = {**_UNKNOWN, **dict.fromkeys(_SIZES, "Hamilton serializes none of its values")}
 
 
 def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
@@ -58,15 +55,13 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
         from hamilton.driver import Driver
         from hamilton.execution.graph_functions import combine_config_and_inputs
     if not isinstance(driver, Driver):
-        raise DeclarationError(
-            f"from_hamilton(): expected a hamilton.driver.Driver, got {short_repr(driver)}"
-        )
+        raise DeclarationError(f"from_hamilton(): expected a Driver, got {short_repr(driver)}")
     if isinstance(outputs, str) or not isinstance(outputs, Iterable):
         raise DeclarationError(
-            f"from_hamilton(): outputs must be a list of nodes or functions, got {outputs!r}"
+            f"from_hamilton(): outputs must be a list, got {short_repr(outputs)}"
         )
     graph = driver.graph
-    try:
+    with explained(GraphError, "from_hamilton()"):
         wanted = [
             held if isinstance(held, str) else getattr(held, "name", None) or held.__name__
             for held in outputs
@@ -74,14 +69,10 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
         needed, from_user = graph.get_upstream_nodes(wanted, inputs)
         Driver.validate_inputs(graph, driver.adapter, from_user, inputs, needed)
         given = combine_config_and_inputs(graph.config, inputs)
-    except Exception as error:
-        raise GraphError(f"from_hamilton(): {describe(error)}") from error
     nodes = {node.name: node for node in needed if not node.user_defined}
     _check_nodes(nodes)
     if missing := [name for name in wanted if name not in nodes and name not in given]:
-        raise GraphError(
-            f"from_hamilton(): no function makes {missing[0]!r} with this config or is given"
-        )
+        raise GraphError(f"from_hamilton(): with this config no node makes {missing[0]!r}")
     result = name_of_result(nodes)
     fields = {name: "value" if field_problem(name) else name for name in nodes}
     needs = {name: [n.name for n in nodes[name].dependencies] for name in sorted(nodes)}
@@ -107,10 +98,7 @@ def _check_nodes(nodes: Mapping[str, Any]) -> None:
 
     for name, node in nodes.items():
         if node.node_role in (NodeType.EXPAND, NodeType.COLLECT):
-            raise GraphError(
-                f"from_hamilton(): node {name!r} is Parallelizable or collects one: how many tasks "
-                "it makes is known only when it runs"
-            )
+            raise GraphError(f"from_hamilton(): node {name!r} is Parallelizable, or collects one")
         if any(map(iscoroutinefunction, (node.callable, *(node.originating_functions or ())))):
             raise GraphError(f"from_hamilton(): node {name!r} is asynchronous")
 

@@ -37,10 +37,7 @@ def from_networkx(graph: Any, task: str) -> Converted:
         tasks[name] = _task(attributes[task], name)
     # Before the fields, in which a cycle shows as inputs that arrive twice.
     kahn_order(tasks, [(str(source), str(target)) for source, target in graph.edges])
-    edges = [
-        _edge(tasks, str(source), str(target), fields)
-        for source, target, fields in graph.edges(data=_FIELDS)
-    ]
+    edges = [_edge(tasks, str(a), str(b), fields) for a, b, fields in graph.edges(data=_FIELDS)]
     return Converted(tasks, edges, {})
 
 
@@ -50,9 +47,7 @@ def _task(held: Any, name: str) -> Task:
     if isinstance(held, type) and issubclass(held, Task):
         return instance_of(held, f"node {name!r}", name=name)
     if not callable(held) or isinstance(held, type):
-        raise DeclarationError(
-            f"node {name!r} holds {short_repr(held)}, expected a task or function"
-        )
+        raise DeclarationError(f"node {name!r}: expected task or function, got {short_repr(held)}")
     try:
         return FunctionTask(held, name)
     except DeclarationError as error:
@@ -66,10 +61,9 @@ def _edge(tasks: Mapping[str, Task], source: str, target: str, fields: Any) -> t
     outputs, inputs = tasks[source].outputs, tasks[target].inputs
     if isinstance(tasks[target], FunctionTask) and not {*outputs} & {*inputs}:
         if not len(outputs) == len(inputs) == 1:
+            ends = f"{', '.join(outputs) or 'none'}; parameters: {', '.join(inputs) or 'none'}"
             raise GraphError(
-                f"edge {source!r} -> {target!r}: which output is which parameter? (outputs: "
-                f"{', '.join(outputs) or 'none'}; parameters: {', '.join(inputs) or 'none'}); give "
-                f"the edge the attribute {_FIELDS!r}"
+                f"edge {source!r} -> {target!r} needs the attribute {_FIELDS!r} (outputs: {ends})"
             )
         return source, target, {outputs[0]: inputs[0]}
     return source, target

@@ -6,14 +6,13 @@ import importlib
 import os
 from typing import IO, Any
 
+from dagprofiler._util import JsonObject, PathLike
 from dagprofiler.config import Config
 from dagprofiler.errors import GraphError, needs_extra, short_repr
 from dagprofiler.task import Task
 
 
-def read_dag(
-    path: str | os.PathLike[str] | IO[Any],
-) -> tuple[dict[str, type[Task]], list[Any], Config]:
+def read_dag(path: PathLike | IO[Any]) -> tuple[dict[str, type[Task]], list[Any], Config]:
     """Return tasks, edges and config of the DAG in a YAML file or an open stream.
 
     Raises
@@ -29,12 +28,11 @@ def read_dag(
     return _read(path, getattr(path, "name", "the stream"))
 
 
-def _read(file: IO[Any], path: Any) -> tuple[dict[str, type[Task]], list[Any], Config]:
-    document = _mapping(file, path)
+def _read(file: IO[Any], path: str) -> tuple[dict[str, type[Task]], list[Any], Config]:
+    document = _document(file, path)
     config = _typed(document.get("config"), dict, f"{path}: config")
-    for name in config:
-        if not isinstance(name, str):
-            raise GraphError(f"{path}: config: expected names, got {short_repr(name)}")
+    if not all(isinstance(name, str) for name in config):
+        raise GraphError(f"{path}: config: expected names, got {short_repr([*config])}")
     tasks = _typed(document.get("tasks"), dict, f"{path}: tasks")
     edges = _typed(document.get("edges"), list, f"{path}: edges")
     return (
@@ -44,7 +42,7 @@ def _read(file: IO[Any], path: Any) -> tuple[dict[str, type[Task]], list[Any], C
     )
 
 
-def _mapping(file: IO[Any], name: str) -> dict[str, Any]:
+def _document(file: IO[Any], name: str) -> JsonObject:
     with needs_extra("DAG.from_yaml", "yaml"):
         import yaml
 
@@ -55,8 +53,8 @@ def _mapping(file: IO[Any], name: str) -> dict[str, Any]:
             node = super().compose_mapping_node(anchor)
             keys = set()
             for key, _ in node.value:
-                if isinstance(key.value, str) and key.value in keys:
-                    problem = f"key {short_repr(key.value)} occurs twice"
+                if str(key.value) in keys:
+                    problem = f"key {key.value!r} occurs twice"
                     raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
                 keys.add(str(key.value))
             return node
@@ -65,11 +63,9 @@ def _mapping(file: IO[Any], name: str) -> dict[str, Any]:
         document = yaml.load(file, Loader)  # noqa: S506  (it is a SafeLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise GraphError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
-    except RecursionError:
-        raise GraphError(f"{name}: lists and mappings are too deep in each other") from None
     if document is None:
         raise GraphError(f"{name}: expected a mapping with tasks, edges and config, got nothing")
-    mapping: dict[str, Any] = _typed(document, dict, name)
+    mapping: JsonObject = _typed(document, dict, name)
     return mapping
 
 
@@ -83,14 +79,20 @@ def _typed(value: Any, kind: type[Any], where: str) -> Any:
     return value
 
 
-def _task_class(spec: Any, where: str) -> type[Task]:
-    words = [spec.get("module"), spec.get("class")] if isinstance(spec, dict) else []
-    if not words or not all(isinstance(word, str) and word for word in words):
-        raise GraphError(f"{where}: expected 'module' and 'class', got {short_repr(spec)}")
+def _entries(value: object, keys: tuple[str, str], where: str) -> list[Any]:
+    """Return the values of two keys, which a mapping must have."""
+    if not isinstance(value, dict) or not {*keys} <= value.keys():
+        expected = " and ".join([repr(key) for key in keys])
+        raise GraphError(f"{where}: expected {expected}, got {short_repr(value)}")
+    return [value[key] for key in keys]
+
+
+def _task_class(spec: object, where: str) -> type[Task]:
+    module, name = _entries(spec, ("module", "class"), where)
     try:
-        kind: type[Task] = getattr(importlib.import_module(spec["module"]), spec["class"])
-    except (ImportError, AttributeError, TypeError) as error:
-        # TypeError: a relative module name without a package to resolve it in.
+        kind: type[Task] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        # As of a name that is no text, or empty, or a relative one.
         raise GraphError(f"{where}: {error}") from error
     return kind
 
@@ -98,7 +100,5 @@ def _task_class(spec: Any, where: str) -> type[Task]:
 def _edge(edge: Any, where: str) -> Any:
     if not isinstance(edge, dict):
         return edge
-    if not {"source", "target"} <= edge.keys():
-        raise GraphError(f"{where}: expected 'source' and 'target', got {short_repr(edge)}")
-    ends = (edge["source"], edge["target"])
-    return (*ends, edge["data"]) if "data" in edge else ends
+    ends = _entries(edge, ("source", "target"), where)
+    return (*ends, edge["data"]) if "data" in edge else (*ends,)

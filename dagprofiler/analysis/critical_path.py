@@ -761,7 +761,7 @@ def _share(part_ms: float, whole_ms: float) -> str:
 
 def route(names: Sequence[str]) -> str:
     """Return the tasks of a path; of a long path the first and the last tasks."""
-    shown = [*map(printable, names)]
+    shown = [*names]
     if len(shown) > 12:
         shown[6:-5] = [f"... {len(shown) - 11:,} more ..."]
-    return " -> ".join(shown) or "-"
+    return " -> ".join([printable(name) for name in shown]) or "-"

@@ -113,7 +113,7 @@ def importer_names() -> list[str]:
     return formats(IMPORTERS)
 
 
-def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profile:  # noqa: A002
+def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profile:
     """Return the profile in a file of another tool.
 
     A file that already holds a profile, even of 0.1.0, is read as by :meth:`Profile.load`.
@@ -142,16 +142,13 @@ def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profi
         if format is not None:
             return importer(format).read(document)
         if isinstance(document, dict) and document.keys() >= _OURS:
-            from dagprofiler.profile import Profile
-
             return Profile.from_dict(document)
         fitting = recognizing(document)
         if len(fitting) != 1:
             what = f"could be any of {', '.join(fitting)}" if fitting else "is in no format known"
             hint = f"give format= (known: {', '.join(importer_names()) or 'none'})"
             name = documents.file_name(path)
-            file = repr(name) if name else "the stream"
-            raise FormatError(f"{file} {what}; {hint}")
+            raise FormatError(f"{repr(name) if name else 'the stream'} {what}; {hint}")
         (chosen,) = fitting.values()
         profile: Profile = chosen.read(document)
         return profile

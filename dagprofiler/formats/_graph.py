@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dagprofiler._document.table import default_times, edge_table, task_table
+from dagprofiler._util import JsonObject, Values
 from dagprofiler._util.text import BYTES, quantity, share
 from dagprofiler.analysis.weights import NAMED, STATISTICS, Weights, known_weights
 from dagprofiler.errors import WeightError, counted
@@ -36,9 +37,9 @@ class Graph:
         Sentences on what a graph with attributes cannot hold.
     """
 
-    attributes: dict[str, Any]
-    tasks: dict[str, dict[str, Any]]
-    edges: dict[tuple[str, str], dict[str, Any]]
+    attributes: JsonObject
+    tasks: dict[str, JsonObject]
+    edges: dict[tuple[str, str], JsonObject]
     costs: Weights
     losses: tuple[str, ...]
 
@@ -90,8 +91,7 @@ class GraphExporter:
             If `cost`, `statistic` or `fill` is invalid.
         """
         graph = graph_of(profile, cost, statistic, fill)
-        notes = (self.note,) if self.note else ()
-        return Export(self.text(graph), (*graph.losses, *notes))
+        return Export(self.text(graph), (*graph.losses, *filter(None, [self.note])))
 
     def text(self, graph: Graph) -> str:
         """Return the text of a graph."""
@@ -156,20 +156,20 @@ def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
     """
     cost = cost or ("time" if default_times(profile) else "best")
     try:
-        found = known_weights(profile, cost, statistic, fill)
-        if not found.values:
+        weights = known_weights(profile, cost, statistic, fill)
+        if not weights.values:
             # No task has a value: this raises an error with the reason.
             profile.weights(cost, statistic)
     except WeightError as error:
         if cost not in ("best", *NAMED) or statistic not in STATISTICS or fill is not None:
             raise
         return Weights({}, "", "", statistic, " ".join(error.reason.split()))
-    provenance, lacking = found.provenance, len(found.filled)
-    if lacking:
-        what = "none" if fill is None else f"{fill:.12g} given"
-        tasks = counted(len(profile.dag_structure["nodes"]), "task")
-        provenance += f"; {what} for {lacking:,} of {tasks}"
-    return replace(found, provenance=provenance)
+    if not weights.filled:
+        return weights
+    what = "none" if fill is None else f"{fill:.12g} given"
+    tasks = counted(len(profile.dag_structure["nodes"]), "task")
+    lacking = f"{what} for {len(weights.filled):,} of {tasks}"
+    return replace(weights, provenance=f"{weights.provenance}; {lacking}")
 
 
 def graph_of(profile: Profile, cost: str | None, statistic: str, fill: float | None) -> Graph:
@@ -186,16 +186,13 @@ def graph_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
         "node_weight_provenance": costs.provenance,
         "edge_weight_unit": "bits",
     }
-    tasks = {
-        row["task"]: {"weight": costs.values.get(row["task"]), **{key: row[key] for key in _TASK}}
-        for row in task_table(profile)
-    }
-    edges = {
-        (row["source"], row["target"]): {"weight": row["size_bits"], **{k: row[k] for k in _EDGE}}
-        for row in edge_table(profile)
-    }
-    tasks = {name: _known(values) for name, values in tasks.items()}
-    edges = {ends: _known(values) for ends, values in edges.items()}
+    tasks, edges = {}, {}
+    for row in task_table(profile):
+        weight = costs.values.get(row["task"])
+        tasks[row["task"]] = _known({"weight": weight, **{key: row[key] for key in _TASK}})
+    for row in edge_table(profile):
+        values = {"weight": row["size_bits"], **{key: row[key] for key in _EDGE}}
+        edges[row["source"], row["target"]] = _known(values)
     losses = (*predicted(profile), *left_out(profile, ()))
     return Graph(_known(attributes), tasks, edges, costs, losses)
 
@@ -210,7 +207,7 @@ _TASK = (
 _EDGE = ("size_bytes", "wire_bytes", "data_fields")
 
 
-def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _known(attributes: Values) -> JsonObject:
     return {name: value for name, value in attributes.items() if value is not None}
 
 

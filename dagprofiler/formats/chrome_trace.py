@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any, NamedTuple
 
 from dagprofiler._document import SpanRow
 from dagprofiler._document.table import TaskSpan, edges_of, moment_ns, task_spans
-from dagprofiler._util import grouped
+from dagprofiler._util import JsonObject, grouped
 from dagprofiler._util.json import trace_json
 from dagprofiler.analysis.critical_path import analyze
 from dagprofiler.errors import CycleError, WeightError
@@ -65,18 +66,17 @@ class ChromeTrace:
 
 
 class _Ran(NamedTuple):
-    """A task in the trace: its span, where that is, and when its last phase began."""
+    """A task in the trace: its span, and where that is."""
 
     span: TaskSpan
     place: _Place
-    last_ns: int
 
 
 class _Trace:
     """The events of a trace, and where the tasks are in it."""
 
     def __init__(self, profile: Profile) -> None:
-        self.events: list[dict[str, Any]] = []
+        self.events: list[JsonObject] = []
         self._critical = _critical(profile) if "spans" in profile.sections else frozenset()
         self._kinds = profile.samples.rounds
         self._workers = profile.timeline.workers
@@ -90,8 +90,7 @@ class _Trace:
     def add_rounds(self, spans: Iterable[TaskSpan]) -> None:
         """Add a track with a span for each round."""
         place = self._thread(self._process("run", None), "rounds")
-        rounds = grouped((span.round, span) for span in spans)
-        for number, group in sorted(rounds.items()):
+        for number, group in sorted(grouped((span.round, span) for span in spans).items()):
             kind = f" ({self._kinds[number]})" if number < len(self._kinds) else ""
             start, end = min(span.start for span in group), max(span.end for span in group)
             self._add_span(f"round {number}{kind}", "round", place, start, end)
@@ -115,11 +114,9 @@ class _Trace:
             }
             args = {key: value for key, value in args.items() if value is not None}
             self._add_span(span.task, "task", place, span.start, span.end, args)
-            last_ns = span.start
             for phase, start, end in span.phases:
                 self._add_span(phase, "phase", place, start, end)
-                last_ns = start
-            self._ran.setdefault(span.round, {})[span.task] = _Ran(span, place, last_ns)
+            self._ran.setdefault(span.round, {})[span.task] = _Ran(span, place)
 
     def add_flows(self, edges: Sequence[tuple[str, str]]) -> None:
         """Add an arrow for each edge and round in which both its tasks began."""
@@ -127,10 +124,11 @@ class _Trace:
         for ran in self._ran.values():
             for source, target in edges:
                 if source in ran and target in ran:
-                    first, second, number = ran[source], ran[target], next(numbers)
-                    self._add("s", "edge", "edge", first.place, first.last_ns, id=number)
-                    start = second.span.start
-                    self._add("f", "edge", "edge", second.place, start, id=number, bp="e")
+                    (first, place), number = ran[source], next(numbers)
+                    start = first.phases[-1][1] if first.phases else first.start
+                    self._add("s", "edge", "edge", place, start, id=number)
+                    second, place = ran[target]
+                    self._add("f", "edge", "edge", place, second.start, id=number, bp="e")
 
     def add_traced(self, rows: Iterable[SpanRow]) -> None:
         """Add what tracing saw inside the tasks, and a track for each other thread.
@@ -220,11 +218,10 @@ class _Trace:
         self, phase: str, name: str, category: str, place: _Place, start: int, **more: Any
     ) -> None:
         """Add an event at a moment in ns; empty arguments are left out."""
+        if not more.get("args", True) and phase != "C":
+            del more["args"]
         event = {"ph": phase, "name": name, "cat": category, "pid": place[0], "tid": place[1]}
-        event.update(ts=start / 1000, **more)
-        if not event.get("args", True) and phase != "C":
-            del event["args"]
-        self.events.append(event)
+        self.events.append({**event, "ts": start / 1000, **more})
 
     def _add_span(
         self, name: str, category: str, place: _Place, start: int, end: int, args: Any = ()
@@ -234,11 +231,9 @@ class _Trace:
 
 def _critical(profile: Profile) -> frozenset[str]:
     """Return the tasks on the critical path; none where times do not tell it."""
-    try:
-        found = analyze(profile, cost="wall_time")
-    except (CycleError, WeightError):
-        return frozenset()
-    return frozenset(found.without_communication.critical_path)
+    with suppress(CycleError, WeightError):
+        return frozenset(analyze(profile, cost="wall_time").without_communication.critical_path)
+    return frozenset()
 
 
 EXPORTER = ChromeTrace()

@@ -61,9 +61,8 @@ def _type(of_values: set[type]) -> str:
 
 
 def _data(kind: str, values: Mapping[str, Any]) -> str:
-    return "".join(
-        [f'<data key="{kind}_{name}">{_text(value)}</data>' for name, value in values.items()]
-    )
+    parts = [f'<data key="{kind}_{key}">{_text(value)}</data>' for key, value in values.items()]
+    return "".join(parts)
 
 
 def _text(value: Any) -> str:

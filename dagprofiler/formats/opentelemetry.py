@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from dagprofiler._document import SpanRow
 from dagprofiler._document.table import TaskSpan, edges_of, moment_ns, task_spans
-from dagprofiler._util import grouped
-from dagprofiler.errors import FormatError, needs_extra, short_repr
+from dagprofiler._util import JsonObject, Values, grouped
+from dagprofiler.errors import FormatError, needs_extra
 from dagprofiler.profile import Profile
+
+#: A span of OpenTelemetry.
+_Sent = Any
 
 #: Spans between flushes; processors hold 2048 spans by default, and drop the rest.
 _BATCH = 512
@@ -62,10 +65,7 @@ def to_opentelemetry(profile: Profile, tracer_provider: Any = None) -> int:
     ran = task_spans(profile)
     provider = trace.get_tracer_provider() if tracer_provider is None else tracer_provider
     if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
-        raise FormatError(
-            "there is no tracer provider for the spans; pass one, or call "
-            "opentelemetry.trace.set_tracer_provider() first"
-        )
+        raise FormatError("there is no tracer provider: pass one, or call set_tracer_provider()")
     return _Sender(profile, trace, provider).send(ran)
 
 
@@ -90,7 +90,7 @@ class _Sender:
             (target, (source, carried.get((source, target), {})))
             for source, target in edges_of(profile)
         )
-        self._sent = self._ended = 0
+        self._ended = 0
 
     def send(self, tasks: Sequence[TaskSpan]) -> int:
         """Send the spans of all rounds; return their number."""
@@ -107,17 +107,15 @@ class _Sender:
             self._end(round_span, max(task.end for task in of_round))
         self._end(root, max(task.end for task in tasks))
         self._flush()
-        return self._sent
+        return self._ended
 
-    def _send_tasks(self, tasks: Sequence[TaskSpan], parent: Any) -> None:
+    def _send_tasks(self, tasks: Sequence[TaskSpan], parent: _Sent) -> None:
         """Send the spans of the tasks of one round."""
         by_name = {task.task: task for task in tasks}
-        sent: dict[str, Any] = {}
+        sent: dict[str, _Sent] = {}
         # In execution order, since a link needs an existing span; files may have any times.
-        for name in self._profile.dag_structure["execution_order"]:
-            if name not in by_name:
-                continue
-            task = by_name[name]
+        order = self._profile.dag_structure["execution_order"]
+        for name, task in [(name, by_name[name]) for name in order if name in by_name]:
             links = [
                 self._trace.Link(sent[source].get_span_context(), _attributes(attributes))
                 for source, attributes in self._incoming.get(name, ())
@@ -137,15 +135,13 @@ class _Sender:
                 self._mark(span, task.failure.get("error", ""))
             self._end(span, task.end)
 
-    def _send_inside(self, span: Any, task: TaskSpan, thread: int | None) -> None:
+    def _send_inside(self, span: _Sent, task: TaskSpan, thread: int | None) -> None:
         """Send the phases of a task, and the traced spans in them."""
-        phases = [
-            (start, end, self._span(name, span, start, {})) for name, start, end in task.phases
-        ]
+        phases = [(a, b, self._span(name, span, a, {})) for name, a, b in task.phases]
         rows = self._traced.get((task.task, task.round), ())
         # Spans of different threads are not nested.
         for of_thread in grouped((row.thread_index, row) for row in rows).values():
-            around: list[tuple[int, Any]] = []
+            around: list[tuple[int, _Sent]] = []
             for row in sorted(of_thread, key=lambda row: (row.start_ms, -row.end_ms)):
                 start, end = moment_ns(row.start_ms), moment_ns(row.end_ms)
                 words = _words_of(row, thread)
@@ -169,14 +165,13 @@ class _Sender:
         for _, end, phase in phases:
             self._end(phase, end)
 
-    def _mark(self, span: Any, error: str) -> None:
+    def _mark(self, span: _Sent, error: str) -> None:
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, error))
         span.set_attribute("error.type", error.partition(":")[0])
 
     def _span(
-        self, name: str, parent: Any, start: int, attributes: Mapping[str, Any], links: Any = ()
-    ) -> Any:
-        self._sent += 1
+        self, name: str, parent: _Sent, start: int, attributes: Values, links: Sequence[Any] = ()
+    ) -> _Sent:
         return self._tracer.start_span(
             name,
             context=self._trace.set_span_in_context(parent or self._trace.INVALID_SPAN),
@@ -185,7 +180,7 @@ class _Sender:
             start_time=self._epoch_ns + start,
         )
 
-    def _end(self, span: Any, end: int) -> None:
+    def _end(self, span: _Sent, end: int) -> None:
         span.end(self._epoch_ns + end)
         self._ended += 1
         if self._ended % _BATCH == 0:
@@ -198,13 +193,12 @@ def _epoch_ns(timestamp: str | None) -> int:
         # Before Python 3.11 it does not know the Z.
         moment = datetime.fromisoformat((timestamp or "").replace("Z", "+00:00"))
     except ValueError:
-        problem = f"{short_repr(timestamp)} is not a valid timestamp"
-        raise FormatError(f"metadata.timestamp: {problem}") from None
+        raise FormatError(f"metadata.timestamp: {timestamp!r} is not a valid timestamp") from None
     # The time that 0.1.0 wrote, which names no zone, is that of the host; it has microseconds.
     return round(moment.timestamp() * 1e6) * 1000
 
 
-def _words_of(row: SpanRow, thread: int | None) -> dict[str, Any]:
+def _words_of(row: SpanRow, thread: int | None) -> JsonObject:
     """Return the attributes of what was traced: around what it was, in which thread, its values."""
     name = f"{row.category}.{row.name}"
     is_function = all(part.isidentifier() for part in name.split("."))
@@ -218,7 +212,7 @@ def _words_of(row: SpanRow, thread: int | None) -> dict[str, Any]:
     }
 
 
-def _attributes(values: Mapping[str, Any]) -> dict[str, Any]:
+def _attributes(values: Values) -> JsonObject:
     """Return attributes in OpenTelemetry's types, others as text; without None values."""
     return {name: _attribute(value) for name, value in values.items() if value is not None}
 

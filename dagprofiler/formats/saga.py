@@ -14,9 +14,10 @@ from math import inf
 from typing import Any
 
 from dagprofiler._document.table import edges_of
+from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import plain_number
-from dagprofiler.analysis.weights import Weights, samples_behind, weights_of
+from dagprofiler.analysis.weights import Number, Weights, samples_behind, weights_of
 from dagprofiler.errors import FormatError, listed, needs_extra, short_repr
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import left_out, predicted
@@ -35,7 +36,7 @@ _NETWORK = (
 )
 
 
-def network_of(network: Any) -> dict[str, Any]:
+def network_of(network: Any) -> JsonObject:
     """Return a network in SAGA's JSON format: a full mesh with finite links.
 
     Parameters
@@ -180,9 +181,7 @@ class Saga:
         O(tasks x rounds + edges x rounds + nodes^2) time.
         """
         if network is not None and stochastic:
-            raise FormatError(
-                "SAGA has no file format for a stochastic graph with a network; leave network out"
-            )
+            raise FormatError("SAGA has no file format for a stochastic graph with a network")
         names, pairs = profile.dag_structure["nodes"], edges_of(profile)
         if not names:
             raise FormatError("there are no tasks; SAGA's schedulers need at least one")
@@ -194,10 +193,10 @@ class Saga:
         sizes = _sizes(profile, size, size_unit, fill_size, stochastic=stochastic)
         costs = _costs(profile, weights, stochastic=stochastic)
 
-        def written(samples: Sequence[Any]) -> Any:
+        def written(samples: Sequence[Number]) -> JsonObject | Number:
             return {"samples": samples} if stochastic else samples[0]
 
-        document: dict[str, Any] = {
+        document: JsonObject = {
             "tasks": [{"name": name, "cost": written(costs[name])} for name in names],
             "dependencies": [
                 {"source": source, "target": target, "size": written(sizes[source, target])}
@@ -212,19 +211,16 @@ class Saga:
         if network is None:
             losses.append(_ALONE)
         else:
-            parts = {"task_graph": document, "network": network_of(network)}
-            document = {"name": str(instance_name), **parts}
+            network = network_of(network)
+            document = {"name": str(instance_name), "task_graph": document, "network": network}
         text = json.dumps(document, allow_nan=False, default=plain_number)
         return Export(text + "\n", tuple(losses))
 
 
-def _costs(profile: Profile, weights: Weights, *, stochastic: bool) -> Mapping[str, Sequence[Any]]:
+def _costs(profile: Profile, weights: Weights, *, stochastic: bool) -> dict[str, list[Number]]:
     """Return the cost of each task, for a stochastic graph the samples of it."""
     if not any(weights.values.values()):
-        raise FormatError(
-            f"all costs from {weights.source!r} are 0, which schedulers cannot handle; "
-            "give cost= another source"
-        )
+        raise FormatError(f"all costs from {weights.source!r} are 0: give cost= another source")
     if stochastic:
         return samples_behind(profile, weights)
     return {name: [value] for name, value in weights.values.items()}
@@ -232,35 +228,35 @@ def _costs(profile: Profile, weights: Weights, *, stochastic: bool) -> Mapping[s
 
 def _sizes(
     profile: Profile, size: str, unit: str, fill: float | None, *, stochastic: bool
-) -> dict[Pair, list[Any]]:
+) -> dict[Pair, list[Number]]:
     """Return the size of each edge, for a stochastic graph the samples of it."""
     choice("size", size, ["spec", "wire"], error=FormatError)
     choice("size_unit", unit, ["bits", "bytes"], error=FormatError)
     if fill is not None:
         fill = number("fill_size", fill, zero=True, error=FormatError)
     metrics, column = profile.metrics, "wire_bytes" if size == "wire" else "size_bytes"
-    edges = {(edge.source, edge.target): edge for edge in metrics.edge_metrics}
+    known = metrics.edge_weights
+    if size == "wire":
+        known = {
+            f"{edge.source}->{edge.target}": 8 * edge.wire_bytes
+            for edge in metrics.edge_metrics
+            if edge.wire_bytes is not None
+        }
     sizes, missing = {}, []
     for source, target in edges_of(profile):
-        key, edge = f"{source}->{target}", edges.get((source, target))
-        bits: list[Any] = []
-        if stochastic:
-            bits = [8 * value for value in profile.samples.of_edge(key, column)]
-        if not bits and size == "spec" and key in metrics.edge_weights:
-            # Other programs may write bits that are not whole bytes.
-            bits = [metrics.edge_weights[key]]
-        elif not bits and size == "wire" and edge is not None and edge.wire_bytes is not None:
-            bits = [8 * edge.wire_bytes]
+        key = f"{source}->{target}"
+        samples = profile.samples.of_edge(key, column) if stochastic else []
+        bits = [8 * value for value in samples]
+        if not bits and key in known:
+            bits = [known[key]]
         if not bits:
             missing.append((source, target))
+        # Other programs may write bits that are not whole bytes.
         in_bytes = [value / 8 if value % 8 else value // 8 for value in bits]
-        sizes[source, target] = (bits if unit == "bits" else in_bytes) or [fill]
+        sizes[source, target] = (bits if unit == "bits" else in_bytes) or [fill or 0]
     if missing and fill is None:
-        what = "bytes on the wire" if size == "wire" else "size"
-        raise FormatError(
-            f"the profile holds no {what} of {listed(missing, show=_link)}; "
-            f"give fill_size= a number of {unit}"
-        )
+        edges = listed(missing, show=_link)
+        raise FormatError(f"no {size} size of {edges}: give fill_size= a number of {unit}")
     return sizes
 
 
@@ -278,9 +274,8 @@ def to_task_graph(profile: Profile, **options: Any) -> Any:
     MissingExtraError
         If SAGA, which needs Python 3.12, is not installed.
     """
-    document = json.loads(EXPORTER.render(profile, **options).text)
     kind = "stochastic:StochasticTaskGraph" if options.get("stochastic") else "TaskGraph"
-    return _loaded("to_task_graph", kind, document)
+    return _loaded("to_task_graph", kind, json.loads(EXPORTER.render(profile, **options).text))
 
 
 def to_network(network: Any) -> Any:
@@ -294,7 +289,7 @@ def to_network(network: Any) -> Any:
     return _loaded("to_network", "Network", network_of(network))
 
 
-def _loaded(what: str, kind: str, document: dict[str, Any]) -> Any:
+def _loaded(what: str, kind: str, document: JsonObject) -> Any:
     from pkgutil import resolve_name
 
     with needs_extra(what, "saga"):

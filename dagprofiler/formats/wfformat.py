@@ -9,23 +9,21 @@ from __future__ import annotations
 import copy
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from math import inf
 from typing import Any
 
 from dagprofiler._document.quick import first_problem, inlined
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import edges_of
-from dagprofiler._util import grouped
+from dagprofiler._util import JsonObject, Values, grouped
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import mapping_in, plain_number, text_in, utc_text
 from dagprofiler._util.text import distinct
 from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.analysis.weights import known_weights
-from dagprofiler.errors import CycleError, FormatError, counted, describe, short_repr
+from dagprofiler.errors import CycleError, FormatError, counted, explained
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import left_out, predicted
 from dagprofiler.graph.wiring import kahn_order
@@ -79,10 +77,7 @@ _LOST = (
     "run is partial are left out; names of tasks that are no identifiers stay in name, in 1.4 in "
     "originalName"
 )
-_NO_TOTAL = (
-    "the profile has no total time, which WfFormat requires: makespanInSeconds is the sum of all "
-    "runtimes"
-)
+_NO_TOTAL = "the profile has no total time: makespanInSeconds is the sum of all runtimes"
 _NO_RUNTIME = (
     "tasks without a runtime have none here, or that of fill=: readers may take it for 0; where no "
     "task has one, the file has no execution part, which WRENCH requires"
@@ -92,10 +87,10 @@ _NO_SIZE = "edges without a known size have no file: readers may take it for 0"
 #: Sections that the file holds, or that describe others.
 _HELD = {"run", "samples", "weight_sources", "environment", "imported"}
 
-_SYSTEMS = {"Linux": "linux", "macOS": "macos", "Darwin": "macos", "Windows": "windows"}
+#: Source and target to the files that travel between them.
+_Edges = dict[tuple[str, str], list[str]]
 
-#: A task, a file or a whole instance, as :mod:`json` reads it.
-_Object = dict[str, Any]
+_SYSTEMS = {"Linux": "linux", "macOS": "macos", "Darwin": "macos", "Windows": "windows"}
 
 
 def identifiers(names: Sequence[str]) -> dict[str, str]:
@@ -109,12 +104,12 @@ def identifiers(names: Sequence[str]) -> dict[str, str]:
     return dict(zip(names, distinct(names, "{}_{}", lambda t: _NOT_IN_IDS.sub("_", t) or "task")))
 
 
-def _known(values: Mapping[str, Any]) -> _Object:
+def _known(values: Values) -> JsonObject:
     """Return the values that are neither None nor 0 nor empty."""
     return {key: value for key, value in values.items() if value}
 
 
-def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> _Object:
+def _renamed(values: Values, names: Mapping[str, str]) -> JsonObject:
     return {names.get(key, key): value for key, value in values.items()}
 
 
@@ -208,7 +203,7 @@ class WfFormat:
         return Export(text + "\n", tuple(losses))
 
 
-def _imported(profile: Profile) -> _Object | None:
+def _imported(profile: Profile) -> JsonObject | None:
     """Return the instance that a profile was, with the profile's edges; None if it was none."""
     document = copy.deepcopy(mapping_in(mapping_in(profile.sections, "imported"), "document"))
     if first_problem(document, _schema()) is not None:
@@ -220,7 +215,7 @@ def _imported(profile: Profile) -> _Object | None:
     return document
 
 
-def _link(tasks: Sequence[_Object], profile: Profile) -> dict[str, _Object]:
+def _link(tasks: Sequence[JsonObject], profile: Profile) -> dict[str, JsonObject]:
     """Write the edges of a profile into its tasks; return these by name."""
     by_name = dict(zip(profile.dag_structure["nodes"], tasks))
     for task in tasks:
@@ -231,7 +226,7 @@ def _link(tasks: Sequence[_Object], profile: Profile) -> dict[str, _Object]:
     return by_name
 
 
-def _specified(profile: Profile, size: str) -> _Object:
+def _specified(profile: Profile, size: str) -> JsonObject:
     """Return an instance of the tasks and edges of a profile, without what was executed."""
     metrics = profile.metrics
     ids = identifiers(profile.dag_structure["nodes"])
@@ -245,10 +240,8 @@ def _specified(profile: Profile, size: str) -> _Object:
         # Other programs may write bits that are not whole bytes.
         size_bytes = -(-bits // 8) if size == "spec" else wire.get((source, target))
         if size_bytes is None:
-            raise FormatError(
-                f"size='wire': the profile holds no wire size of the edge {source!r} -> "
-                f"{target!r}; size='spec' takes the payload"
-            )
+            edge = f"{source!r} -> {target!r}"
+            raise FormatError(f"there is no wire size of {edge}: size='spec' takes the payload")
         file = f"{ids[source]}/{ids[target]}"
         files.append({"id": file, "sizeInBytes": size_bytes})
         tasks[source].setdefault("outputFiles", []).append(file)
@@ -267,7 +260,7 @@ def _specified(profile: Profile, size: str) -> _Object:
     }
 
 
-def _execute(document: _Object, profile: Profile, runtimes_ms: Mapping[str, float]) -> None:
+def _execute(document: JsonObject, profile: Profile, runtimes_ms: Mapping[str, float]) -> None:
     """Put runtimes, and what else was measured, into an instance."""
     workflow = document["workflow"]
     specified = workflow["specification"]["tasks"]
@@ -276,18 +269,17 @@ def _execute(document: _Object, profile: Profile, runtimes_ms: Mapping[str, floa
         return
     total_ms = profile.metrics.total_time_ms
     if total_ms is None:
-        total_ms = min(sum(runtimes_ms.values()), sys.float_info.max)
+        total_ms = sum(runtimes_ms.values())
     if old is None:
         machines = _machines(profile)
-        old = {"tasks": [], "machines": machines}
         # WRENCH fails on an empty list of machines.
-        machine = _known({"machines": [machine["nodeName"] for machine in machines]})
-        old["tasks"] = [{"id": task["id"], **machine} for task in specified]
+        used = _known({"machines": [machine["nodeName"] for machine in machines]})
+        old = {"tasks": [{"id": task["id"], **used} for task in specified], "machines": machines}
     executed = {task["id"]: task for task in old["tasks"]}
     tasks = []
-    for name, identifier in zip(profile.dag_structure["nodes"], [task["id"] for task in specified]):
+    for name, entry in zip(profile.dag_structure["nodes"], specified):
         if name in runtimes_ms:
-            task = executed.get(identifier, {"id": identifier})
+            task = executed.get(entry["id"], {"id": entry["id"]})
             task["runtimeInSeconds"] = _seconds(runtimes_ms[name])
             # It is that of another runtime, or 0.
             task.pop("avgCPU", None)
@@ -313,17 +305,15 @@ def _metered(profile: Profile, name: str, runtime_ms: float) -> Iterator[tuple[s
     """
     samples = profile.samples
     cpu_ms = samples.of(name, "process_cpu_ms") or samples.of(name, "cpu_ms")
-    if cpu_ms and runtime_ms:
-        percent = round(100 * median(cpu_ms) / runtime_ms, 6)
-        # WRENCH divides by it, so it must not be 0.
-        if 0 < percent < inf:
-            yield "avgCPU", percent
+    # WRENCH divides by it, so it must not be 0.
+    if cpu_ms and runtime_ms and (percent := round(100 * median(cpu_ms) / runtime_ms, 6)):
+        yield "avgCPU", percent
     for key, column in METERED.items():
         if measured := samples.of(name, column):
             yield key, round(median(measured))
 
 
-def _machines(profile: Profile) -> list[_Object]:
+def _machines(profile: Profile) -> list[JsonObject]:
     """Return the machine that a profile was measured on, if it is known."""
     if profile.hostname is None:
         return []
@@ -341,11 +331,11 @@ def _machines(profile: Profile) -> list[_Object]:
     return [{**_known(machine), "cpu": _known(cpu)}]
 
 
-def _flat(document: _Object, profile: Profile) -> _Object:
+def _flat(document: JsonObject, profile: Profile) -> JsonObject:
     """Return an instance of 1.5 in the words of 1.4, where tasks refer to each other by name."""
     specification = document["workflow"]["specification"]
     # It requires both, even where nothing was executed.
-    workflow: _Object = {
+    workflow: JsonObject = {
         "makespanInSeconds": _seconds(profile.metrics.total_time_ms or 0.0),
         "executedAt": profile.timestamp,
         **document["workflow"].get("execution", {}),
@@ -354,8 +344,7 @@ def _flat(document: _Object, profile: Profile) -> _Object:
     executed = {task["id"]: task for task in workflow.get("tasks", ())}
     tasks = []
     for specified in specification["tasks"]:
-        task: _Object = dict.fromkeys(("name", "id"), specified["id"])
-        task["type"] = "compute"
+        task: JsonObject = {"name": specified["id"], "id": specified["id"], "type": "compute"}
         if specified["name"] != specified["id"]:
             task["originalName"] = specified["name"]
         task.update(parents=specified["parents"], children=specified["children"])
@@ -372,11 +361,8 @@ def _flat(document: _Object, profile: Profile) -> _Object:
         attributes.pop("machines", None)
         tasks.append({**task, **attributes})
     workflow["tasks"] = tasks
-    if "machines" in workflow:
-        workflow["machines"] = [
-            {**machine, "cpu": _renamed(mapping_in(machine, "cpu"), _OLD_CPU_NAMES)}
-            for machine in workflow["machines"]
-        ]
+    for machine in workflow.get("machines", ()):
+        machine["cpu"] = _renamed(mapping_in(machine, "cpu"), _OLD_CPU_NAMES)
     return {**_renamed(document, {"runtimeSystem": "wms"}), "workflow": workflow}
 
 
@@ -384,7 +370,7 @@ def _flat(document: _Object, profile: Profile) -> _Object:
 
 
 @cache
-def _schema() -> _Object:
+def _schema() -> JsonObject:
     """Return what is read of instances in the words of 1.5, as a JSON Schema."""
     text = (resources.files("dagprofiler.formats") / "wfformat.schema.json").read_text("utf-8")
     schema = json.loads(text)
@@ -452,25 +438,19 @@ class WfFormatImporter:
         the order O((tasks + edges) log tasks).
         """
         version = document.get("schemaVersion") if isinstance(document, dict) else None
-        if version not in VERSIONS:
-            known = ", ".join(VERSIONS)
-            raise FormatError(
-                f"$.schemaVersion: expected a version of WfFormat ({known}), got "
-                f"{short_repr(version)}"
-            )
-        instance: _Object = document
+        version = choice("$.schemaVersion", version, VERSIONS, error=FormatError)
+        instance: JsonObject = document
         if version not in NESTED:
-            try:
+            of = AttributeError, KeyError, TypeError, ValueError
+            with explained(FormatError, f"$: not WfFormat {version}", of=of):
                 instance = _modern(document)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise FormatError(f"$: not WfFormat {version}: {describe(error)}") from error
         problem = first_problem(instance, _schema())
         if problem is not None:
             raise FormatError(f"{problem.path}: {problem.message}")
         return Profile.from_dict(_profile_document(instance, version))
 
 
-def _modern(document: _Object) -> _Object:
+def _modern(document: JsonObject) -> JsonObject:
     """Return an instance of 1.3 or 1.4 in the words of 1.5."""
     workflow = document["workflow"]
     system = document.get("runtimeSystem") or document.get("wms") or {}
@@ -509,7 +489,7 @@ def _modern(document: _Object) -> _Object:
     return {**modern, "workflow": {"specification": specification, "execution": execution}}
 
 
-def _linked_files(task: _Object, file_bytes: dict[str, Any]) -> dict[str, list[str]]:
+def _linked_files(task: JsonObject, file_bytes: dict[str, Any]) -> dict[str, list[str]]:
     """Return the files that a task of 1.4 reads and writes, and store their sizes.
 
     It has one list of both: where that names files of one kind only and the task has neighbours
@@ -533,7 +513,7 @@ def _linked_files(task: _Object, file_bytes: dict[str, Any]) -> dict[str, list[s
     }
 
 
-def _modern_machine(old: _Object) -> _Object:
+def _modern_machine(old: JsonObject) -> JsonObject:
     machine = {key: value for key, value in old.items() if key != "memory"}
     if isinstance(machine.get("cpu"), dict):
         machine["cpu"] = _renamed(machine["cpu"], _NEW_CPU_NAMES)
@@ -542,7 +522,7 @@ def _modern_machine(old: _Object) -> _Object:
     return machine
 
 
-def _profile_document(instance: _Object, version: str) -> _Object:
+def _profile_document(instance: JsonObject, version: str) -> JsonObject:
     """Return the document of the profile of an instance in the words of 1.5."""
     specification = instance["workflow"]["specification"]
     execution = instance["workflow"].get("execution") or {"tasks": ()}
@@ -553,7 +533,7 @@ def _profile_document(instance: _Object, version: str) -> _Object:
         raise FormatError("$.workflow: two tasks have one identifier, or before 1.5 one name")
     executed = {task["id"]: task for task in execution["tasks"]}
     for identifier in executed.keys() - by_id.keys():
-        raise FormatError(f"$.workflow.execution: there is no task {short_repr(identifier)}")
+        raise FormatError(f"$.workflow.execution: there is no task {identifier!r}")
     ran = {by_id[i]: executed[i] for i in by_id if i in executed}
     walls_ms = {name: _ms(task["runtimeInSeconds"]) for name, task in ran.items()}
     edges, notes = _edges(tasks, by_id)
@@ -562,7 +542,7 @@ def _profile_document(instance: _Object, version: str) -> _Object:
     except CycleError as error:
         raise FormatError(f"$.workflow: {error}") from error
     imported = {"format": "wfformat", "version": version, "document": instance}
-    document: _Object = {
+    document: JsonObject = {
         "configuration": {},
         "dag_structure": {
             "nodes": names,
@@ -586,13 +566,12 @@ def _profile_document(instance: _Object, version: str) -> _Object:
             "tasks": {name: _sampled(ran[name], wall_ms) for name, wall_ms in walls_ms.items()},
             "edges": {},
         }
-    files = specification.get("files") or ()
-    sizes = {file["id"]: int(file["sizeInBytes"]) for file in files}
+    sizes = {file["id"]: int(file["sizeInBytes"]) for file in specification.get("files") or ()}
     _add_sizes(document, tasks, edges, sizes)
     return document
 
 
-def _run(ran: int, tasks: int, version: str) -> _Object:
+def _run(ran: int, tasks: int, version: str) -> JsonObject:
     if ran == tasks:
         return {"state": "complete", "rounds": 1}
     lacking = f"no runtime of {tasks - ran:,} of {counted(tasks, 'task')}"
@@ -600,14 +579,14 @@ def _run(ran: int, tasks: int, version: str) -> _Object:
     return {"state": "partial", "reason": reason, "rounds": int(ran > 0)}
 
 
-def _weight_source(wall_ms: float | None) -> _Object:
-    source: _Object = {"node_weight": "default", "wall_time_ms": wall_ms}
+def _weight_source(wall_ms: float | None) -> JsonObject:
+    source: JsonObject = {"node_weight": "default", "wall_time_ms": wall_ms}
     if wall_ms is None:
         source["reasons"] = {"wall_time_ms": "the file holds no runtime of the task"}
     return source
 
 
-def _sampled(executed: _Object, wall_ms: float) -> _Object:
+def _sampled(executed: JsonObject, wall_ms: float) -> JsonObject:
     """Return the samples of a task: one round."""
     row = {"wall_ms": [wall_ms]}
     if executed.get("avgCPU") is not None:
@@ -618,7 +597,7 @@ def _sampled(executed: _Object, wall_ms: float) -> _Object:
     return row
 
 
-def _circumstances(instance: _Object, execution: _Object) -> _Object:
+def _circumstances(instance: JsonObject, execution: JsonObject) -> JsonObject:
     """Return the sections ``metadata`` and ``environment``: date, machine, what is unknown."""
     not_measured = dict(_NOT_IN_WFFORMAT)
     if execution.get("makespanInSeconds") is None:
@@ -634,29 +613,24 @@ def _circumstances(instance: _Object, execution: _Object) -> _Object:
         "schema_version": SCHEMA_VERSION,
         "seed": None,
     }
-    environment: _Object = {"not_measured": not_measured}
+    environment: JsonObject = {"not_measured": not_measured}
     machines = execution.get("machines") or []
     if len(machines) == 1:
         machine = machines[0]
         metadata["hostname"] = machine["nodeName"]
         cpu = mapping_in(machine, "cpu")
-        known = {
+        facts = {
             "os": "-".join(filter(None, (text_in(machine, "system"), text_in(machine, "release")))),
             "machine": text_in(machine, "architecture"),
             "cores": _whole(cpu.get("coreCount")),
             "cpu_mhz": _whole(cpu.get("speedInMHz")),
             "memory_bytes": _whole(machine.get("memoryInBytes")),
         }
-        environment.update(_known(known))
+        environment.update(_known(facts))
     return {"metadata": metadata, "environment": environment}
 
 
-def _add_sizes(
-    document: _Object,
-    tasks: Mapping[str, _Object],
-    edges: Mapping[tuple[str, str], list[str]],
-    sizes: Mapping[str, int],
-) -> None:
+def _add_sizes(document: JsonObject, tasks: Values, edges: _Edges, sizes: dict[str, int]) -> None:
     """Add the sizes of edges, inputs and outputs, which are those of files, to a profile."""
 
     def total(files: Sequence[str] | None) -> int | None:
@@ -677,32 +651,26 @@ def _add_sizes(
         fields = {file: {"size_bytes": sizes[file], "wire_bytes": sizes[file]} for file in files}
         records.append([files, size, size, fields if len(files) > 1 else None])
     document["edge_metrics"] = {"columns": [*EDGE_COLUMNS], "records": records}
-    entries = document["execution_metrics"]
-    for entry in entries:
-        task = tasks[entry["task"]]
-        entry.update(
-            bytes_in=total(task.get("inputFiles")), bytes_out=total(task.get("outputFiles"))
-        )
-    if None in records or any(None in entry.values() for entry in entries):
+    all_known = None not in records
+    for entry in document["execution_metrics"]:
+        for key, files_key in (("bytes_in", "inputFiles"), ("bytes_out", "outputFiles")):
+            size = total(tasks[entry["task"]].get(files_key))
+            entry[key] = size or 0
+            all_known = all_known and size is not None
+    if not all_known:
         not_measured = document["environment"]["not_measured"]
         not_measured.update(dict.fromkeys(("size_bytes", "bytes_in", "bytes_out"), _FILES_UNKNOWN))
-    for entry in entries:
-        entry.update({key: 0 for key, value in entry.items() if value is None})
 
 
-def _edges(
-    tasks: Mapping[str, _Object], by_id: Mapping[str, str]
-) -> tuple[dict[tuple[str, str], list[str]], list[str]]:
+def _edges(tasks: Values, by_id: Mapping[str, str]) -> tuple[_Edges, list[str]]:
     """Return the edges with the files that travel on each, and notes on where they come from."""
     pairs: dict[tuple[str, str], None] = {}
     for key in ("parents", "children"):
         for name, task in tasks.items():
             for reference in task.get(key) or ():
                 if reference not in by_id:
-                    raise FormatError(
-                        f"$.workflow: there is no task {short_repr(reference)}, one of the {key} "
-                        f"of {short_repr(task['id'])}"
-                    )
+                    what = f"no task {reference!r}, one of the {key} of {task['id']!r}"
+                    raise FormatError(f"$.workflow: there is {what}")
                 other = by_id[reference]
                 pairs[(other, name) if key == "parents" else (name, other)] = None
     outputs = {name: set(task.get("outputFiles") or ()) for name, task in tasks.items()}
@@ -725,7 +693,7 @@ def _edges(
     return edges, notes
 
 
-def _names(tasks: Sequence[_Object]) -> list[str]:
+def _names(tasks: Sequence[JsonObject]) -> list[str]:
     """Return the names of tasks in the profile: their identifiers if names are not distinct."""
     names = [task["name"] for task in tasks]
     return names if len(set(names)) == len(names) else [task["id"] for task in tasks]
@@ -738,8 +706,7 @@ def _ms(seconds: float) -> float:
 
 def _whole(value: Any) -> int | None:
     """Return a number of at least 1 as an integer, or None."""
-    is_number = isinstance(value, (int, float)) and 1 <= value <= _MAX_INT
-    return round(value) if is_number else None
+    return round(value) if isinstance(value, (int, float)) and 1 <= value <= _MAX_INT else None
 
 
 EXPORTER = WfFormat()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dagprofiler.errors import ProfileError, describe, short_repr
+from dagprofiler._util import JsonObject
+from dagprofiler.errors import ProfileError, explained, short_repr
 from dagprofiler.graph.replay import Overhead
 
 
@@ -86,7 +87,7 @@ class Engine:
     arrays: float = 1.0
     error_elsewhere: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the engine as stored in a profile's section ``engine``."""
         return {
             name: list(value) if isinstance(value, tuple) else value
@@ -94,7 +95,7 @@ class Engine:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Engine:
+    def from_dict(cls, data: JsonObject) -> Engine:
         """Return the engine that a profile's section ``engine`` holds.
 
         Raises
@@ -102,13 +103,11 @@ class Engine:
         ProfileError
             If a field is missing or unknown.
         """
-        values: dict[str, Any] = {
+        values: JsonObject = {
             name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
         }
-        try:
+        with explained(ProfileError, f"engine {short_repr(data)}", of=TypeError):
             return cls(**values)
-        except TypeError as error:
-            raise ProfileError(f"engine {short_repr(data)}: {describe(error)}") from error
 
     @property
     def overhead(self) -> Overhead:

@@ -10,6 +10,7 @@ from math import hypot, log2
 from typing import Any
 
 from dagprofiler._document.table import entries_of_tasks
+from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import number, plain_number
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import Block, class_of, printable, some
@@ -514,7 +515,7 @@ def _collected(runs: Sequence[Profile]) -> list[_Values]:
     return [values for values in collected.values() if not values.is_of_nothing]
 
 
-def _of_tasks(run: Profile) -> Iterator[tuple[str, str, str, Sequence[Any]]]:
+def _of_tasks(run: Profile) -> Iterator[tuple[str, str, str, Sequence[float]]]:
     """Yield name, quantity, unit and samples of each quantity of each task."""
     samples, sources = run.samples, run.sections.get("weight_sources", {})
     for name, entry in entries_of_tasks(run).items():
@@ -527,7 +528,7 @@ def _of_tasks(run: Profile) -> Iterator[tuple[str, str, str, Sequence[Any]]]:
                     break
 
 
-def _of_edges(run: Profile) -> Iterator[tuple[str, str, str, Sequence[Any]]]:
+def _of_edges(run: Profile) -> Iterator[tuple[str, str, str, Sequence[float]]]:
     """Yield the same of each edge."""
     for edge in run.metrics.edge_metrics:
         name = f"{edge.source}->{edge.target}"
@@ -629,7 +630,7 @@ class _Prediction:
             },
         )
 
-    def section(self, intervals: Mapping[str, Any]) -> dict[str, Any]:
+    def section(self, intervals: JsonObject) -> JsonObject:
         """Return the section ``prediction``."""
         return {
             "kind": "cost_models",
@@ -691,8 +692,8 @@ class _Prediction:
             high += _TOUCH_MS * size
         return [round(low, 6), round(high, 6)]
 
-    def sources(self, name: str, estimated: int | None) -> dict[str, Any]:
-        sources: dict[str, Any] = {
+    def sources(self, name: str, estimated: int | None) -> JsonObject:
+        sources: JsonObject = {
             "node_weight": "default" if estimated is None else "estimated_instructions",
             "estimated_instructions": estimated,
         }

@@ -8,7 +8,11 @@ from functools import cache
 from itertools import combinations, product
 from math import exp, log, log2, prod
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
 
 
 class Power(NamedTuple):
@@ -182,7 +186,7 @@ class Candidate(NamedTuple):
     score: float
     form: NormalForm
     error: float
-    covariance: Any
+    covariance: NDArray[float64] | Sequence[Sequence[float]]
     variance: float
 
 
@@ -321,9 +325,9 @@ class _Search:
         self.relative = 1.0 / numpy.maximum(self.values, 1e-3 * self.values.max())
         self.parameters = len(points[0])
         self.constant: Term = (_NONE,) * self.parameters
-        self.columns: dict[Term, Any] = {}
+        self.columns: dict[Term, NDArray[float64]] = {}
 
-    def column(self, term: Term) -> Any:
+    def column(self, term: Term) -> NDArray[float64]:
         """Return the values of a term at all points, relative to the measured ones."""
         import numpy
 
@@ -441,7 +445,7 @@ class _Search:
         return forms
 
 
-def _shape(form: NormalForm) -> tuple[Any, ...]:
+def _shape(form: NormalForm) -> tuple[Term, ...]:
     """Return the terms of a form without where they saturate."""
     return tuple(
         tuple(power._replace(scale=float(power.scale > 0)) for power in term) for term in form.terms

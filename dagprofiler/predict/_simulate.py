@@ -14,6 +14,7 @@ import numpy as np
 
 from dagprofiler._document.rounds import MOMENTS
 from dagprofiler._document.table import entries_of_tasks
+from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import integer, names, number
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import Block, class_of, is_of, printable, quantity, shortened, some
@@ -100,7 +101,7 @@ class Simulation(ShownInBlocks):
         """Return the predicted run as a profile, marked by its section ``prediction``."""
         return self._case.profile_of(self._found, self)
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> JsonObject:
         """Return makespan, interval and curve as JSON has them; null for an unknown interval."""
         points = {}
         for workers, one in self.curve.items():
@@ -797,12 +798,12 @@ class _Case:
             )
         return rows, metrics
 
-    def _sections(self, rows: list[list[Any]], simulation: Simulation) -> dict[str, Any]:
+    def _sections(self, rows: list[list[Any]], simulation: Simulation) -> JsonObject:
         source, engine = self.source, self.engine
         workers = [
             {"host": node, "pid": number, "thread": 0} for number, node in enumerate(self.nodes)
         ]
-        sections: dict[str, Any] = {
+        sections: JsonObject = {
             "run": {
                 "state": "complete",
                 "executor": "simulated" if engine is None else engine.executor,
@@ -838,7 +839,7 @@ class _Case:
         return sections
 
 
-def sources_of(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
+def sources_of(profiles: Sequence[Profile]) -> list[JsonObject]:
     """Return what the section ``prediction`` says of the profiles behind it."""
     return [{"timestamp": profile.timestamp, "hostname": profile.hostname} for profile in profiles]
 
@@ -861,7 +862,7 @@ def graph_of(profile: Profile) -> NumberedGraph:
 def _nodes(
     workers: int | None,
     speeds: Mapping[str, float] | None,
-    schedule: Mapping[str, Any] | None,
+    schedule: Mapping[str, Sequence[str]] | None,
     engine: Engine | None,
 ) -> dict[str, float]:
     """Return each worker's name and speed."""
@@ -997,7 +998,7 @@ def _around(profile: Profile) -> dict[str, tuple[float, float]]:
     return {name: (typical[0][name] - least[0], typical[1][name] - least[1]) for name in leaves}
 
 
-def _time_in(columns: Mapping[str, Any]) -> str:
+def _time_in(columns: Iterable[str]) -> str:
     """Return the column of the time in compute(), if known without waiting for a core."""
     return "corrected_ms" if "corrected_ms" in columns else "wall_ms"
 

@@ -72,7 +72,7 @@ def gantt(
     ax: Axes | None = None,
     *,
     by: str = "task",
-    round: int | None = None,  # noqa: A002  (the library's term)
+    round: int | None = None,
 ) -> Axes:
     """Draw when each task deserialized its inputs, computed, and serialized its outputs.
 

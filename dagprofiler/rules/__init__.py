@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Callable
 
+from dagprofiler._util import Values
 from dagprofiler._util.checks import boolean, integer
 from dagprofiler.engine.contracts import check_task
 from dagprofiler.errors import DeclarationError, short_repr
 from dagprofiler.rules.views import (
     SUCCEEDED,
+    AnyTask,
     GraphEditor,
     GraphView,
+    Sources,
     TaskView,
     check_rule,
     edges_of,
@@ -98,8 +101,7 @@ class Rule:
             raise DeclarationError(f"Rule: name must be a non-empty string, got {short_repr(name)}")
         for what, function in ("when", when), ("then", then):
             if not callable(function):
-                problem = f"{what} must be callable, got {short_repr(function)}"
-                raise DeclarationError(f"rule {name!r}: {problem}")
+                raise DeclarationError(f"rule {name!r}: {what} must be callable, got {function!r}")
         self.when = when
         self.then = then
         self.name = name
@@ -272,7 +274,7 @@ def map_over(
     return _map(source, field, task, name, into=into, after=edges_of(after, name), tags=tags)
 
 
-def _map(source: str, field: str, task: Any, name: str, **options: Any) -> Rule:
+def _map(source: str, field: str, task: AnyTask, name: str, **options: Any) -> Rule:
     """Return the rule of a map over one task, or over each with a tag; see :func:`map_over`."""
     after = options["after"]
     return Rule(
@@ -283,13 +285,13 @@ def _map(source: str, field: str, task: Any, name: str, **options: Any) -> Rule:
     )
 
 
-def _can_map(graph: GraphView, source: str, after: list[tuple[str, Any]]) -> bool:
+def _can_map(graph: GraphView, source: str, after: Sources) -> bool:
     _see(after, graph)
     return not graph.can_come(source) if graph.is_tag(source) else graph[source].succeeded
 
 
 def _add_map(
-    source: str, field: str, task: Any, name: str, options: dict[str, Any], graph: GraphEditor
+    source: str, field: str, task: AnyTask, name: str, options: Values, graph: GraphEditor
 ) -> None:
     if not graph.is_tag(source):
         graph.map(source, field, task, name, **options)
@@ -301,7 +303,7 @@ def _add_map(
         graph.add_rule(_map(mapped.name, field, task, f"{name}{place}", **options))
 
 
-def _see(after: list[tuple[str, Any]], graph: GraphView) -> None:
+def _see(after: Sources, graph: GraphView) -> None:
     """Keep a predicate from holding until all sources of edges exist."""
     for name, _ in after:
         graph[name]
@@ -350,21 +352,19 @@ def reduce(
     )
 
 
-def _can_reduce(graph: GraphView, source: str, after: list[tuple[str, Any]]) -> bool:
+def _can_reduce(graph: GraphView, source: str, after: Sources) -> bool:
     _see(after, graph)
     return not graph.can_come(source)
 
 
 def _reduce(
-    source: str, name: str, task: Any, fields: Any, after: list[Any], tags: Any, graph: GraphEditor
+    tag: str, name: str, task: AnyTask, fields: Any, after: Sources, tags: Any, graph: GraphEditor
 ) -> None:
-    sources: list[Any] = graph.tasks(source)
-    if fields is not None:
-        sources = [(view, fields) for view in sources]
+    sources = [(view.name, fields) for view in graph.tasks(tag)]
     graph.add_task(name, task, after=[*after, *sources], tags=tags)
 
 
-def _name_of(task: Task | type[Task]) -> str:
+def _name_of(task: AnyTask) -> str:
     if isinstance(task, type) and issubclass(task, Task):
         return task.__name__
     return check_task("", task).name

@@ -88,18 +88,13 @@ class RuleQueue:
         del self.open[rule.number]
         for word in rule.reads:
             self.readers[word].remove(rule.number)
-            if not self.readers[word]:
-                del self.readers[word]
         if len(self.open) == 1:
             (last,) = self.open.values()
             self.wake(last.words)
 
     def count_readers(self, words: Iterable[str]) -> int:
         """Return how many open rules may read outputs of a task with this name and these tags."""
-        readers: set[int] = set()
-        for word in words:
-            readers.update(self.readers.get(word, ()))
-        return len(readers)
+        return len(set().union(*[self.readers.get(word, ()) for word in words]))
 
     def wait(self, rule: OpenRule) -> None:
         """Let a rule wait for a change of what it looked at."""
@@ -134,7 +129,7 @@ class GrowingGraph:
     ----------
     given
         The initial graph.
-    settings, reader, config
+    rules, reader, config
         The rules of the graph, the reader of contracts, and the parameters of the run.
 
     Attributes
@@ -143,11 +138,9 @@ class GrowingGraph:
         The graph, which grows.
     """
 
-    def __init__(
-        self, given: Wiring, settings: Rules, reader: ContractReader, config: Config
-    ) -> None:
+    def __init__(self, given: Wiring, rules: Rules, reader: ContractReader, config: Config) -> None:
         self.wiring = given.growing()
-        self._settings = settings
+        self._settings = rules
         self._reader = reader
         self._config = config
         self._growth = Growth({}, [0.0] * len(self.wiring.names))
@@ -231,8 +224,7 @@ class GrowingGraph:
         if not (results.errors or results.rule_failures):
             # What still waits now waits for each other.
             for name, why in (unfired if self._settings.strict else waiting).items():
-                error = GraphError(f"rule {name!r} never fired: {why}")
-                self._round.rule_failed(name, error)
+                self._round.rule_failed(name, GraphError(f"rule {name!r} never fired: {why}"))
 
     def _goes_on(self) -> bool:
         """Tell whether more tasks become ready, with none ready and none running.
@@ -279,9 +271,8 @@ class GrowingGraph:
         except NotYet:
             return False
         if not isinstance(answer, (bool, np.bool_)):
-            raise DeclarationError(
-                f"its predicate returned {short_repr(answer)}, expected True or False"
-            )
+            given = short_repr(answer)
+            raise DeclarationError(f"its predicate returned {given}, expected True or False")
         return bool(answer)
 
     def _is_settled(self, rule: OpenRule) -> bool:
@@ -300,11 +291,10 @@ class GrowingGraph:
     def _fire(self, rule: OpenRule) -> None:
         """Call the body of a rule, and apply what it appends: all of it, or nothing."""
         growth, current = self._growth, self._round
-        if len(growth.firings) >= self._settings.max_firings:
-            raise GraphError(
-                f"rules have fired {self._settings.max_firings} times, which is the limit "
-                "(Rules(max_firings=...)); does the rule trigger itself?"
-            )
+        most = self._settings.max_firings
+        if len(growth.firings) >= most:
+            why = f"rules have fired {most} times, which is the limit (Rules(max_firings=...))"
+            raise GraphError(f"{why}; does the rule trigger itself?")
         draft = GraphEditor(self._graph, rule)
         rule.rule.then(draft)
         draft.ended = True

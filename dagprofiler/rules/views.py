@@ -19,6 +19,15 @@ from dagprofiler.task import Task, check_tags, grows
 #: A task by its name, or as a view of it.
 Named = Union[str, "TaskView"]
 
+#: A task, or a class to make one of.
+AnyTask = Union[Task, type[Task]]
+
+#: Source and fields of each edge to a task.
+Sources = list[tuple[str, Any]]
+
+#: Handle, payload and length of each item of an output.
+Encoded = list[tuple[Any, int, int]]
+
 PENDING, SUCCEEDED, FAILED, SKIPPED = range(4)
 #: Names of the states, by number.
 STATES = ("pending", "succeeded", "failed", "skipped")
@@ -124,10 +133,9 @@ class GraphSoFar:
         """
         outputs = self.wiring.outputs[number]
         if field not in outputs:
-            raise GraphError(
-                f"{field!r} is not an output of task {self.names[number]!r} "
-                f"(outputs: {listed(outputs)}){did_you_mean(field, outputs)}"
-            )
+            hint = f"(outputs: {listed(outputs)}){did_you_mean(field, outputs)}"
+            name = self.names[number]
+            raise GraphError(f"{field!r} is not an output of task {name!r} {hint}")
         slot = self.wiring.first_slot[number] + outputs.index(field)
         self.check_kept(rule, number, slot)
         return self.value(number, slot)
@@ -149,11 +157,10 @@ class GraphSoFar:
         return current.executor.value(current.slots.handles[slot], current.contracts[number].decode)
 
 
-def natural(name: str) -> list[Any]:
+def natural(name: str) -> list[tuple[int, str]]:
     """Return a sort key for a name: numbers in brackets count by their value."""
-    parts: list[Any] = _NUMBER.split(name)
-    parts[1::2] = [int(digits) for digits in parts[1::2]]
-    return parts
+    parts = _NUMBER.split(name)
+    return [(int(part) if i % 2 else 0, part) for i, part in enumerate(parts)]
 
 
 class TaskView:
@@ -323,7 +330,7 @@ class Items(NamedTuple):
 
     source: str
     field: str
-    encoded: list[tuple[Any, int, int]]
+    encoded: Encoded
     names: list[str]
     into: str
 
@@ -340,7 +347,7 @@ class GraphEditor(GraphView):
         self.new_tasks: dict[str, Task] = {}
         #: New tasks to their tags, and to the sources and fields of their edges.
         self.new_tags: dict[str, tuple[str, ...]] = {}
-        self.new_edges: dict[str, list[tuple[str, Any]]] = {}
+        self.new_edges: dict[str, Sources] = {}
         self.new_rules: list[Any] = []
         self.maps: list[Items] = []
         #: Whether the body has returned.
@@ -388,9 +395,7 @@ class GraphEditor(GraphView):
         self._add(name, check_task(name, task), edges_of(after, name), tags)
         return TaskView(self, name)
 
-    def _add(
-        self, name: str, task: Task, edges: list[tuple[str, Any]], tags: tuple[str, ...]
-    ) -> None:
+    def _add(self, name: str, task: Task, edges: Sources, tags: tuple[str, ...]) -> None:
         if name in self._graph.index or name in self.new_tasks:
             raise GraphError(f"task {name!r} exists already")
         task.config = self._graph.config
@@ -410,9 +415,8 @@ class GraphEditor(GraphView):
         """
         source, target = _name_of(source), _name_of(target)
         if target not in self.new_tasks:
-            raise GraphError(
-                f"{edge_text(source, target)}: the target must be a task that the same body adds"
-            )
+            why = "the target must be a task that the same body adds"
+            raise GraphError(f"{edge_text(source, target)}: {why}")
         # The tasks of a map share one list.
         self.new_edges[target] = [*self.new_edges[target], (source, fields)]
 
@@ -458,8 +462,7 @@ class GraphEditor(GraphView):
         source, edges = _name_of(source), edges_of(after, name)
         tags = check_tags(tags, f"map {name!r}: tags")
         check_names([name])
-        first = check_task(name, task)
-        into = _item_input(first, field, name) if into is None else into
+        into = _item_input(check_task(name, task), field, name) if into is None else into
         encoded = self._encoded_items(source, field)
         names = [f"{name}[{i}]" for i in range(len(encoded))]
         for item_name in names:
@@ -468,18 +471,16 @@ class GraphEditor(GraphView):
         self.maps.append(Items(source, field, encoded, names, into))
         return names
 
-    def _encoded_items(self, source: str, field: str) -> list[tuple[Any, int, int]]:
-        """Encode each item of an output apart; return for each its handle, payload and length."""
+    def _encoded_items(self, source: str, field: str) -> Encoded:
+        """Encode each item of an output apart."""
         value = self[source].output(field)
         is_ordered = not isinstance(value, (str, bytes, bytearray, Mapping, AbstractSet))
         if not (is_ordered and isinstance(value, Iterable)):
-            raise GraphError(
-                f"output {field!r} of task {source!r} is {type(value).__name__}, expected a list "
-                "or another iterable of items"
-            )
+            what = f"output {field!r} of task {source!r} is {type(value).__name__}"
+            raise GraphError(f"{what}, expected a list or another iterable of items")
         current = self._graph.current
         contract = current.contracts[self._graph.index[source]]
-        encoded: list[tuple[Any, int, int]] = []
+        encoded: Encoded = []
         for item in value:
             frames = contract.encode(item)
             handle = current.executor.put(frames)
@@ -489,14 +490,10 @@ class GraphEditor(GraphView):
     def _check_open(self, tags: Iterable[str]) -> None:
         """Refuse what comes after the body has returned, and tags that the rule may not add."""
         if self.ended:
-            raise GraphError(
-                f"rule {self._rule.name!r}: its body has returned and can add nothing any more"
-            )
+            raise GraphError(f"rule {self._rule.name!r}: its body has returned, it adds no more")
         for tag in tags:
             if tag not in self._rule.adds:
-                raise GraphError(
-                    f"tag {tag!r} is not one that the rule may add: declare adds=[{tag!r}]"
-                )
+                raise GraphError(f"the rule may not add tag {tag!r}: declare adds=[{tag!r}]")
 
     def __getitem__(self, name: Named) -> TaskView:
         """Return the task `name`."""
@@ -547,7 +544,7 @@ def check_rule(rule: Any) -> None:
         raise DeclarationError(f"rules: expected a Rule, got {short_repr(rule)}")
 
 
-def edges_of(after: Any, target: str) -> list[tuple[str, Any]]:
+def edges_of(after: Iterable[Any] | Named, target: str) -> Sources:
     """Return source and fields of each edge in the argument `after`, or raise a GraphError."""
     if isinstance(after, (str, TaskView)):
         return [(_name_of(after), None)]
@@ -555,10 +552,8 @@ def edges_of(after: Any, target: str) -> list[tuple[str, Any]]:
         pairs = [(entry, None) if isinstance(entry, (str, TaskView)) else entry for entry in after]
         return [(_name_of(source), fields) for source, fields in pairs]
     except (TypeError, ValueError) as error:
-        raise GraphError(
-            f"task {target!r}: after must be a list of tasks and pairs of (task, fields), got "
-            f"{short_repr(after)}"
-        ) from error
+        what = "after must be a list of tasks and pairs of (task, fields)"
+        raise GraphError(f"task {target!r}: {what}, got {short_repr(after)}") from error
 
 
 def names_of(tasks: Any) -> Any:
@@ -568,7 +563,7 @@ def names_of(tasks: Any) -> Any:
     return [task.name if isinstance(task, TaskView) else task for task in tasks]
 
 
-def _name_of(task: Any) -> str:
+def _name_of(task: object) -> str:
     if isinstance(task, TaskView):
         return task.name
     if isinstance(task, str):
@@ -582,7 +577,5 @@ def _item_input(task: Task, field: str, name: str) -> str:
         return field
     if len(task.inputs) == 1:
         return task.inputs[0]
-    raise GraphError(
-        f"tasks {name!r}: into=... must name the input that receives an item of {field!r} "
-        f"(inputs: {listed(task.inputs)})"
-    )
+    what = f"into=... must name the input that receives an item of {field!r}"
+    raise GraphError(f"tasks {name!r}: {what} (inputs: {listed(task.inputs)})")

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
+from dagprofiler._util import JsonObject, PathLike
 from dagprofiler._util.files import write
 from dagprofiler._util.json import mapping_in, trace_events, trace_json
 from dagprofiler.errors import TraceError
@@ -27,7 +28,7 @@ def name_event(kind: str, place: str, name: str) -> str:
 
 
 def span_events(
-    spans: Iterable[Any], pid: int, thread: int, zero_s: float, *, verbose: bool
+    spans: Iterable[tuple[Any, ...]], pid: int, thread: int, zero_s: float, *, verbose: bool
 ) -> list[str]:
     """Return the events of what one thread recorded.
 
@@ -97,12 +98,11 @@ class _Source:
         document = self._read()
         if not isinstance(document, dict):
             document = {"traceEvents": document}
-        events = document.get("traceEvents")
-        if not isinstance(events, list) or not all(
-            isinstance(event, dict) and "ph" in event for event in events
-        ):
+        events: Any = document.get("traceEvents")
+        is_list = isinstance(events, list)
+        if not is_list or not all(isinstance(e, dict) and "ph" in e for e in events):
             raise TraceError(f"{path!r} is no trace: expected a list of events")
-        self.events: list[dict[str, Any]] = events
+        self.events: list[JsonObject] = events
         if mapping_in(document, SECTION).get("closed") is False:
             self.notes.append("it is not closed: the process was killed, or still runs")
         self.about = mapping_in(document, "otherData")
@@ -110,7 +110,7 @@ class _Source:
         self.boot = clock.get("boot")
         self.zero_s: Any = clock.get("zero_s")
         self.epoch_s: Any = clock.get("epoch_s")
-        self.has_clock = _is_time(self.zero_s) and _is_time(self.epoch_s)
+        self.has_clock = all(isinstance(s, (int, float)) for s in (self.zero_s, self.epoch_s))
 
     def _read(self) -> Any:
         text = Path(self.path).read_text("utf-8", errors="replace")
@@ -132,11 +132,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"it holds {constant}, which is not JSON")
 
 
-def _is_time(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def merge(paths: Any, output: Any = "merged.pfw") -> Merged:
+def merge(paths: Any, output: PathLike | IO[Any] = "merged.pfw") -> Merged:
     """Join the traces of several processes into one that viewers load.
 
     Parameters
@@ -211,7 +207,7 @@ def _move(source: _Source, taken: set[int]) -> None:
     """Shift the times of the events, and replace process ids that are taken; extend `taken`."""
     pids: dict[int, int] = {}
     for event in source.events:
-        if source.shift_us and _is_time(event.get("ts")):
+        if source.shift_us and isinstance(event.get("ts"), (int, float)):
             event["ts"] = round(event["ts"] + source.shift_us, 3)
         pid = event.get("pid")
         if not isinstance(pid, int):

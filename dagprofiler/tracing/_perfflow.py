@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Callable, NamedTuple, overload
 
+from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import choice
 from dagprofiler._util.interpreter import recording
 from dagprofiler.errors import TraceError
 from dagprofiler.tracing._recorder import recorder
 from dagprofiler.tracing._spans import (
     Function,
+    Traced,
     clock,
     decorated,
     in_event_loop,
@@ -26,8 +28,6 @@ from dagprofiler.tracing._spans import (
 )
 
 _POINTCUTS = ("around", "before", "after", "around_async", "before_async", "after_async")
-_SYNC = ("before", "after")
-_ASYNC = ("before", "instant", "after")
 
 
 @overload
@@ -69,13 +69,13 @@ def critical_path(pointcut: Any = "around", scope: str = "") -> Any:
         return decorated(pointcut, "critical_path", wrapped)
     choice("pointcut", pointcut, _POINTCUTS, error=TraceError)
     if pointcut in ("around", "around_async"):
-        wrap: Callable[[Any], Any] = partial(wrapped, apart=pointcut == "around_async")
+        wrap: Callable[[Traced], Traced] = partial(wrapped, apart=pointcut == "around_async")
     else:
         wrap = partial(_marking, pointcut=pointcut, scope=scope)
     return partial(decorated, what="critical_path", wrap=wrap)
 
 
-def sync_event(pointcut: str, name: Any, category: Any) -> None:
+def sync_event(pointcut: str, name: object, category: object) -> None:
     """Begin or end a span of this thread by hand.
 
     Parameters
@@ -92,7 +92,7 @@ def sync_event(pointcut: str, name: Any, category: Any) -> None:
     TraceError
         If there is no such pointcut.
     """
-    choice("pointcut", pointcut, _SYNC, error=TraceError)
+    choice("pointcut", pointcut, ("before", "after"), error=TraceError)
     if recording.off:
         return
     place = str(category)
@@ -100,7 +100,7 @@ def sync_event(pointcut: str, name: Any, category: Any) -> None:
     _take(pointcut, work)
 
 
-def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: Any = None) -> None:  # noqa: A002  (PerfFlowAspect's)
+def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: Any = None) -> None:
     """Begin or end asynchronous work by hand, or record an instant in it.
 
     Parameters
@@ -121,7 +121,7 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     In the trace each work has a unique id. Work without a begin or an end
     is treated as in :func:`sync_event`.
     """
-    choice("pointcut", pointcut, _ASYNC, error=TraceError)
+    choice("pointcut", pointcut, ("before", "instant", "after"), error=TraceError)
     if recording.off:
         return
     scope = str(scope or "")
@@ -132,7 +132,7 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     _take(pointcut, work, exact=id is not None)
 
 
-def _marking(function: Any, *, pointcut: str, scope: str) -> Any:
+def _marking(function: Traced, *, pointcut: str, scope: str) -> Traced:
     """Return a function whose calls begin, or end, a span."""
     name, category = label_of(function)
     when, _, kind = pointcut.partition("_")
@@ -163,10 +163,10 @@ class _Work(NamedTuple):
     category: str
     #: An end matches a begin of its group: in its thread, or of its category and scope. It
     #: matches best if name and place are those of the begin, then if the place is.
-    group: Any
-    place: Any
+    group: int | tuple[str, str]
+    place: int | str
     start: float
-    args: dict[str, Any] | None = None
+    args: JsonObject | None = None
     id: int | None = None
 
 
@@ -202,13 +202,11 @@ def _take(pointcut: str, work: _Work, *, exact: bool = False) -> None:
 
 def _ended(work: _Work, *, exact: bool) -> _Work | None:
     """Remove and return the open work that matches best."""
-    begun = _matching(work, exact=exact)
-    try:
-        if begun is not None:
+    while (begun := _matching(work, exact=exact)) is not None:
+        # Another thread may just have ended it.
+        with suppress(ValueError):
             _open.remove(begun)
-    except ValueError:
-        # Another thread has just ended it.
-        return _ended(work, exact=exact)
+            break
     return begun
 
 

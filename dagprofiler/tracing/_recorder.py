@@ -130,8 +130,7 @@ class Usage:
         begin, self._last, self._cpu_s = self._last, now, cpu_s
         samples = [("counter", "cpu_usage", "usage", begin, begin, {"percent": percent}, None)]
         with suppress(OSError), open("/proc/self/statm", "rb") as file:
-            resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-            words = {"kB": resident / 1000}
+            words = {"kB": int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1000}
             samples.append(("counter", "memory_usage", "usage", now, now, words, None))
         return samples
 
@@ -300,12 +299,10 @@ def _boot() -> str | None:
 
     Processes with the same id share a clock.
     """
-    try:
-        # UTF-8 is loaded: a signal handler that flushes cannot interrupt the import of a codec.
-        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
-            return file.read().strip()
-    except OSError:
-        return None
+    # UTF-8 is loaded: a signal handler that flushes cannot interrupt the import of a codec.
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+        return file.read().strip()
+    return None
 
 
 def switch(collections: int = 0) -> None:
@@ -318,7 +315,7 @@ def switch(collections: int = 0) -> None:
 
 _options, _problems = from_environment(os.environ.get("PERFFLOW_OPTIONS"))
 for _problem in _problems:
-    print(f"PERFFLOW_OPTIONS: {_problem}", file=sys.stderr)  # noqa: T201
+    sys.stderr.write(f"PERFFLOW_OPTIONS: {_problem}\n")
 recorder = Recorder(_options)
 recording.process = recorder
 atexit.register(recorder.close)

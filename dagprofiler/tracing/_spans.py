@@ -13,12 +13,13 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator
 from functools import partial, wraps
 from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, TypeVar, overload
 
+from dagprofiler._util import JsonObject, Values
 from dagprofiler._util.interpreter import (
     Collection,
     ThreadSpans,
@@ -32,6 +33,12 @@ from dagprofiler.errors import TraceError, describe, short_repr, shorten
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+#: A function that is traced: what it takes and returns passes through.
+Traced = Callable[..., Any]
+
+#: Returns the context in which one call runs.
+Context = Callable[[], Any]
 
 #: Seconds of the clock of all spans.
 clock = perf_counter
@@ -80,8 +87,8 @@ def record(
     category: str,
     start: float,
     end: float,
-    args: dict[str, Any] | None = None,
-    id: int | str | None = None,  # noqa: A002  (as in Chrome's format)
+    args: JsonObject | None = None,
+    id: int | str | None = None,
 ) -> None:
     """Keep one span of this thread; the parameters are the fields of a ``Span``."""
     collection = collection_here()
@@ -94,7 +101,7 @@ def record(
         collection.make_room(spans)
 
 
-def with_error(args: Mapping[str, Any] | None, error: BaseException | None) -> Any:
+def with_error(args: JsonObject | None, error: BaseException | None) -> JsonObject | None:
     """Return the arguments of a span that has ended, with what ended it."""
     # Closing a generator is no error.
     if error is None or isinstance(error, GeneratorExit):
@@ -110,7 +117,7 @@ def in_event_loop() -> bool:
     return running_loop is not None and running_loop() is not None
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, Any] | None:
+def plain(values: Values) -> JsonObject | None:
     """Return arguments as JSON values, as they are now; others as text. None for none."""
     return jsonable(values)[0] if values else None
 
@@ -202,7 +209,7 @@ class async_span(span):  # noqa: N801  (as span)
             self._record("async", now, error)
 
 
-def instant(name: Any, /, **args: Any) -> None:
+def instant(name: object, /, **args: object) -> None:
     """Record that something happened.
 
     Parameters
@@ -219,7 +226,7 @@ def instant(name: Any, /, **args: Any) -> None:
         record("instant", str(name), "instant", now, now, plain(args))
 
 
-def counter(name: Any, value: Any = None, /, **values: Any) -> None:
+def counter(name: object, value: object = None, /, **values: object) -> None:
     """Record a value that changes over time, or a group of values.
 
     Parameters
@@ -244,11 +251,7 @@ def counter(name: Any, value: Any = None, /, **values: Any) -> None:
         return
     now = clock()
     values = plain(values if value is None else {"value": value, **values}) or {}
-    numbers = {
-        key: number
-        for key, number in values.items()
-        if isinstance(number, (int, float)) and not isinstance(number, bool)
-    }
+    numbers = {key: number for key, number in values.items() if type(number) in (int, float)}
     if numbers:
         record("counter", str(name), "counter", now, now, numbers)
     if not numbers or numbers != values:
@@ -315,26 +318,24 @@ def trace(function: Any = None, /, *, name: str | None = None, category: str | N
     return decorated(function, "trace", wrap)
 
 
-def decorated(function: Any, what: str, wrap: Callable[[Any], Any]) -> Any:
+def decorated(function: Any, what: str, wrap: Callable[[Traced], Traced]) -> Any:
     """Return `function` wrapped, inside its ``classmethod`` or ``staticmethod`` if it has one."""
     if isinstance(function, (classmethod, staticmethod)):
         return type(function)(decorated(function.__func__, what, wrap))
     if isinstance(function, type) or not callable(function):
-        raise TraceError(
-            f"@{what} of {short_repr(function)}: expected a function; of a class decorate methods"
-        )
+        raise TraceError(f"@{what} of {short_repr(function)}: expected a function, or a method")
     return wrap(function)
 
 
-def label_of(function: Any) -> tuple[str, str]:
+def label_of(function: Traced) -> tuple[str, str]:
     """Return the name and the category of a function's spans."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return name, getattr(function, "__module__", None) or "function"
 
 
 def wrapped(
-    function: Any, *, name: str | None = None, category: str | None = None, apart: bool = False
-) -> Any:
+    function: Traced, *, name: str | None = None, category: str | None = None, apart: bool = False
+) -> Traced:
     """Return a function that records a span for each call; asynchronous ones if `apart`."""
     own_name, module = label_of(function)
     label = str(name or own_name), str(category or module)
@@ -343,7 +344,7 @@ def wrapped(
     return _function(function, *label)
 
 
-def within(function: Any, context: Callable[[], Any]) -> Any:
+def within(function: Traced, context: Context) -> Traced:
     """Return a function of the same kind, each of whose calls runs in a context of its own."""
     for is_kind, wrap in _SUSPENDED:
         if is_kind(function):
@@ -351,9 +352,9 @@ def within(function: Any, context: Callable[[], Any]) -> Any:
     return _in_context(function, context)
 
 
-def _function(function: Any, name: str, category: str) -> Any:
+def _function(function: Traced, name: str, category: str) -> Traced:
     @wraps(function)
-    def traced(*args: Any, **kwargs: Any) -> Any:
+    def traced(*args: object, **kwargs: object) -> object:
         if recording.off:
             return function(*args, **kwargs)
         start = clock()
@@ -368,36 +369,36 @@ def _function(function: Any, name: str, category: str) -> Any:
     return traced
 
 
-def _in_context(function: Any, context: Callable[[], Any]) -> Any:
+def _in_context(function: Traced, context: Context) -> Traced:
     @wraps(function)
-    def traced(*args: Any, **kwargs: Any) -> Any:
+    def traced(*args: object, **kwargs: object) -> object:
         with context():
             return function(*args, **kwargs)
 
     return traced
 
 
-def _coroutine(function: Any, context: Callable[[], Any]) -> Any:
+def _coroutine(function: Traced, context: Context) -> Traced:
     @wraps(function)
-    async def traced(*args: Any, **kwargs: Any) -> Any:
+    async def traced(*args: object, **kwargs: object) -> object:
         with context():
             return await function(*args, **kwargs)
 
     return traced
 
 
-def _generator(function: Any, context: Callable[[], Any]) -> Any:
+def _generator(function: Traced, context: Context) -> Traced:
     @wraps(function)
-    def traced(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+    def traced(*args: object, **kwargs: object) -> Generator[object, object, object]:
         with context():
             return (yield from function(*args, **kwargs))
 
     return traced
 
 
-def _async_generator(function: Any, context: Callable[[], Any]) -> Any:
+def _async_generator(function: Traced, context: Context) -> Traced:
     @wraps(function)
-    async def traced(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+    async def traced(*args: object, **kwargs: object) -> AsyncGenerator[object, object]:
         with context():
             generator = function(*args, **kwargs)
             step = generator.__anext__()
@@ -420,7 +421,7 @@ def _async_generator(function: Any, context: Callable[[], Any]) -> Any:
 
 
 #: How to tell the functions whose calls may be suspended, and what wraps them.
-_SUSPENDED: list[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]]] = [
+_SUSPENDED: list[tuple[Callable[[Any], bool], Callable[[Traced, Context], Traced]]] = [
     (inspect.isasyncgenfunction, _async_generator),
     (inspect.iscoroutinefunction, _coroutine),
     (inspect.isgeneratorfunction, _generator),

@@ -287,7 +287,7 @@ class Listing(Number):
         ([("add_rule", 3)], "expected a Rule, got 3"),
         (
             [("add_rule", Rule(after("a"), print, "s", adds=["t"]))],
-            "tag 't' is not one that the rule may add: declare adds=['t']",
+            "the rule may not add tag 't': declare adds=['t']",
         ),
         ([("map", "nn", "n", process, "p")], "there is no task 'nn'"),
     ],
