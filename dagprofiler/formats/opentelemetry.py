@@ -86,10 +86,7 @@ class _Sender:
             for edge in profile.metrics.edge_metrics
         }
         #: Task to its predecessors, with fields and sizes of the edges.
-        self._incoming = grouped(
-            (target, (source, carried.get((source, target), {})))
-            for source, target in edges_of(profile)
-        )
+        self._incoming = grouped((b, (a, carried.get((a, b), {}))) for a, b in edges_of(profile))
         self._ended = 0
 
     def send(self, tasks: Sequence[TaskSpan]) -> int:

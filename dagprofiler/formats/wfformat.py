@@ -543,13 +543,10 @@ def _profile_document(instance: JsonObject, version: str) -> JsonObject:
     except CycleError as error:
         raise FormatError(f"$.workflow: {error}") from error
     imported = {"format": "wfformat", "version": version, "document": instance}
+    pairs = [{"source": source, "target": target} for source, target in edges]
     document: JsonObject = {
         "configuration": {},
-        "dag_structure": {
-            "nodes": names,
-            "edges": [{"source": source, "target": target} for source, target in edges],
-            "execution_order": order,
-        },
+        "dag_structure": {"nodes": names, "edges": pairs, "execution_order": order},
         "node_weights": dict.fromkeys(names, 0),
         "edge_weights": {},
         "execution_metrics": [{"task": n, "compute_time_ms": ms} for n, ms in walls_ms.items()],
@@ -608,12 +605,8 @@ def _circumstances(instance: JsonObject, execution: JsonObject) -> JsonObject:
     if timestamp is None:
         not_measured["timestamp"] = "the file has no date in ISO 8601: it is that of the import"
         timestamp = utc_text()
-    metadata = {
-        "timestamp": timestamp,
-        "dagprofiler_version": __version__,
-        "schema_version": SCHEMA_VERSION,
-        "seed": None,
-    }
+    versions = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VERSION}
+    metadata = {"timestamp": timestamp, **versions, "seed": None}
     environment: JsonObject = {"not_measured": not_measured}
     machines = execution.get("machines") or []
     if len(machines) == 1:
