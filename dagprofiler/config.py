@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from dagprofiler._util import Values
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import DeclarationError, did_you_mean, short_repr
 
@@ -36,7 +37,7 @@ class Config(Mapping[str, Any]):
 
     __slots__ = ("_params",)
 
-    _params: dict[str, Any]
+    _params: Values
 
     def __init__(self, /, *positional: Any, **parameters: Any) -> None:
         if positional:
@@ -55,7 +56,7 @@ class Config(Mapping[str, Any]):
             raise AttributeError(name)
         raise AttributeError(f"Config has {no_parameter(name, self._params)}")
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(
             f"cannot set {name!r}: a Config never changes; use config.copy({name}=...)"
         )
@@ -86,7 +87,7 @@ class Config(Mapping[str, Any]):
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *(n for n in self._params if n.isidentifier())]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), dict(self._params))
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -102,13 +103,13 @@ class Config(Mapping[str, Any]):
         return _rebuild(type(self), {**self._params, **overrides})
 
 
-def _rebuild(kind: type[Config], parameters: dict[str, Any]) -> Config:
+def _rebuild(kind: type[Config], parameters: Values) -> Config:
     config = kind.__new__(kind)
     object.__setattr__(config, "_params", parameters)
     return config
 
 
-def no_parameter(name: Any, names: Iterable[str]) -> str:
+def no_parameter(name: object, names: Iterable[str]) -> str:
     """Return the words of errors for a name that is none of the parameters."""
     known = [*names]
     return (

@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property, partial
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, Union
 
 from dagprofiler._document.rounds import Rounds
-from dagprofiler._util import grouped
+from dagprofiler._util import Values, grouped
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config, no_parameter
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from dagprofiler.engine.setup import Workflow
     from dagprofiler.rules import Rules
 
-Inputs = Mapping[str, Mapping[str, Any]]
+Inputs = Mapping[str, Values]
 Edge = Union[tuple[str, str], tuple[str, str, Any], Sequence[Any]]
 
 #: The fields of an edge that carries none: its target only runs after its source.
@@ -346,8 +347,7 @@ class DAG(Shown):
         from dagprofiler.engine.run import HookCalls, Run
         from dagprofiler.engine.setup import RunOptions, prepare
 
-        calls = HookCalls([] if hooks == () else hooks_of(hooks))
-        try:
+        with closing(HookCalls(hooks_of(hooks))) as calls:
             workflow = self._workflow()
             options = RunOptions.of(
                 seed=seed,
@@ -362,8 +362,6 @@ class DAG(Shown):
                 schedule=schedule,
             )
             return Run(prepare(workflow, options), calls).execute()
-        finally:
-            calls.close()
 
     def resume(
         self,
@@ -416,8 +414,7 @@ class DAG(Shown):
         from dagprofiler.engine.setup import RunOptions, as_seed, check_inputs, prepare
         from dagprofiler.journal import Journal
 
-        calls = HookCalls([] if hooks == () else hooks_of(hooks))
-        try:
+        with closing(HookCalls(hooks_of(hooks))) as calls:
             journal = Journal(path)
             calls.hooks.insert(0, journal)
             past, workflow = journal.reopen(), self._workflow()
@@ -429,8 +426,6 @@ class DAG(Shown):
             asked = {"executor": executor, "priorities": priorities, "timeout": timeout}
             options = RunOptions.of(**{**vars(past.options), **asked})
             return Run(prepare(workflow, options, encoded=True), calls, past).execute()
-        finally:
-            calls.close()
 
     def _workflow(self) -> Workflow:
         """Return what a run takes of this DAG."""
@@ -659,9 +654,7 @@ class DAG(Shown):
         return cls._converted(from_networkx(graph, task), config)
 
     @classmethod
-    def _converted(
-        cls, converted: Converted, config: Config | Mapping[str, Any] | None = None
-    ) -> DAG:
+    def _converted(cls, converted: Converted, config: Config | Values | None = None) -> DAG:
         dag = cls(converted.tasks, converted.edges, config)
         dag._unknown = converted.unknown
         return dag

@@ -61,7 +61,7 @@ def task(
         if outputs is None:
             needs = "@task needs the names of the outputs: @task(outputs=[...])"
             raise DeclarationError(f"task {function.__name__!r}: {needs}")
-        body: dict[str, Any] = {
+        body: dict[str, object] = {
             "__module__": function.__module__,
             "__qualname__": function.__qualname__,
             "__doc__": function.__doc__,
@@ -85,7 +85,7 @@ def task(
     return decorate(inputs) if callable(inputs) else decorate
 
 
-def _listed(names: Sequence[str]) -> Any:
+def _listed(names: Sequence[str]) -> Sequence[str]:
     # check_declarations() refuses a bare string, with a better message.
     return list(names) if isinstance(names, (list, tuple)) else names
 

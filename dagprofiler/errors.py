@@ -8,10 +8,10 @@ worker process arrives complete.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, Union
 
 #: Most characters of a quoted value, of an error's message, of a traceback.
 _MAX_QUOTE = 300
@@ -24,6 +24,11 @@ _MAX_FRAMES = 20
 _OWN_CODE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 #: Tasks that a message names.
 _MOST_NAMES = 20
+
+#: One frame of a traceback: its file, line, function and text, by these names.
+Frame = dict[str, Union[str, int]]
+
+Item = TypeVar("Item")
 
 
 class DagProfilerError(Exception):
@@ -75,7 +80,7 @@ class ValidationError(GraphError):
         return _itemized(self.problems)
 
 
-def _itemized(problems: Sequence[Any]) -> str:
+def _itemized(problems: Sequence[object]) -> str:
     """Return one problem as it is, several as a list of the first ten."""
     if len(problems) == 1:
         return str(problems[0])
@@ -129,7 +134,7 @@ class RunError(DagProfilerError, RuntimeError):
         self.profile = profile
         self.profiles, self.of = [profile], ""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         failures = {name: portable(error) for name, error in self.failures.items()}
         cause = next(iter(failures.values()), None)
         state = {"profiles": self.profiles, "of": self.of, "__cause__": cause}
@@ -160,22 +165,22 @@ def _pickled(error: BaseException) -> bytes | None:
     pickler = pickle.Pickler(data, pickle.HIGHEST_PROTOCOL)
     # Not as tblib does, which Dask installs: that loses what C code holds, such as an exit code.
     pickler.dispatch_table = {}
-    try:
+    # Its own __reduce__ may raise anything.
+    with suppress(Exception):
         pickler.dump(error)
         pickle.loads(data.getvalue())
-    except Exception:  # noqa: BLE001  (an error's own __reduce__ may do anything)
-        return None
-    return data.getvalue()
+        return data.getvalue()
+    return None
 
 
 def _unpickled(data: bytes | None, text: str) -> BaseException:
     """Return an unpickled error, or a substitute with its text if it cannot be unpickled."""
     import pickle
 
-    try:
-        error: BaseException = pickle.loads(data) if data else DagProfilerError(text)
-    except Exception:  # noqa: BLE001  (its module may be missing here, or another version)
-        return DagProfilerError(text)
+    error: BaseException = DagProfilerError(text)
+    # Its module may be missing here, or another version.
+    with suppress(Exception):
+        error = pickle.loads(data) if data else error
     return error
 
 
@@ -192,7 +197,7 @@ class RemoteTraceback(Exception):  # noqa: N818  (not an error: the text of a tr
     """The traceback of an error from another process, as the last of its causes."""
 
     #: As :func:`frames_of` returned it there.
-    frames: list[dict[str, Any]]
+    frames: list[Frame]
 
 
 class PackedError:
@@ -364,13 +369,49 @@ class MissingExtraError(DagProfilerError, ImportError):
         )
 
 
-@contextmanager
-def needs_extra(feature: str, extra: str) -> Iterator[None]:
+class explained:  # noqa: N801  (reads as a word of the language)
+    """Turn what the code of a user or of another package raises into one of our errors.
+
+    Parameters
+    ----------
+    kind
+        Makes our error of its message; what was raised in the block is its cause.
+    words
+        What failed; the cause follows in the message.
+    hint
+        The end of the message.
+    of
+        What is turned into our error; other errors pass, as Ctrl-C does by default.
+
+    Examples
+    --------
+    >>> with explained(GraphError, "no config"):
+    ...     {}["n"]
+    Traceback (most recent call last):
+    dagprofiler.errors.GraphError: no config: KeyError: 'n'
+    """
+
+    def __init__(
+        self,
+        kind: Callable[[str], DagProfilerError],
+        words: str,
+        hint: str = "",
+        *,
+        of: type[Exception] | tuple[type[Exception], ...] = Exception,
+    ) -> None:
+        self._kind, self._words, self._hint, self._of = kind, words, hint, of
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, self._of):
+            raise self._kind(f"{self._words}: {describe(error)}{self._hint}") from error
+
+
+def needs_extra(feature: str, extra: str) -> explained:
     """Raise a MissingExtraError where what is imported in the block is not installed."""
-    try:
-        yield
-    except ImportError as error:
-        raise MissingExtraError(feature, extra) from error
+    return explained(lambda _: MissingExtraError(feature, extra), feature, of=ImportError)
 
 
 def describe(error: BaseException) -> str:
@@ -386,7 +427,7 @@ def describe(error: BaseException) -> str:
     return f"{name}: {text}" if text else name
 
 
-def frames_of(error: BaseException) -> list[dict[str, Any]]:
+def frames_of(error: BaseException) -> list[Frame]:
     """Return where `error` was raised: the frames of its traceback, the outermost first.
 
     Returns
@@ -398,7 +439,7 @@ def frames_of(error: BaseException) -> list[dict[str, Any]]:
     """
     from traceback import extract_tb
 
-    frames = [
+    frames: list[Frame] = [
         {
             "file": frame.filename,
             "line": frame.lineno or 1,
@@ -414,7 +455,7 @@ def frames_of(error: BaseException) -> list[dict[str, Any]]:
     return frames if len(frames) <= _MAX_FRAMES else [frames[0], *frames[1 - _MAX_FRAMES :]]
 
 
-def short_repr(value: Any) -> str:
+def short_repr(value: object) -> str:
     """Return the repr of any value for a message: short, on one line, even if ``repr`` fails.
 
     Examples
@@ -430,7 +471,7 @@ def short_repr(value: Any) -> str:
     return one_line(_shown(repr, value))
 
 
-def _shown(show: Callable[[Any], str], value: Any) -> str:
+def _shown(show: Callable[[object], str], value: object) -> str:
     try:
         return show(value)
     except Exception as error:  # noqa: BLE001  (a failure is reported even if its message fails)
@@ -449,7 +490,7 @@ def one_line(text: str, limit: int = _MAX_QUOTE) -> str:
     return shorten("".join(escaped), limit)
 
 
-def did_you_mean(word: Any, known: Sequence[str]) -> str:
+def did_you_mean(word: object, known: Sequence[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest of `known`, or nothing.
 
     Examples
@@ -478,7 +519,7 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def listed(names: Sequence[Any], most: int = 5, show: Callable[[Any], str] = repr) -> str:
+def listed(names: Sequence[Item], most: int = 5, show: Callable[[Item], str] = repr) -> str:
     """Return the first names, and how many more there are.
 
     Examples
@@ -490,7 +531,7 @@ def listed(names: Sequence[Any], most: int = 5, show: Callable[[Any], str] = rep
     return ", ".join([show(name) for name in names[:most]]) + more
 
 
-def json_path(parts: Iterable[Any]) -> str:
+def json_path(parts: Iterable[object]) -> str:
     """Return keys and indices as a JSON path, long keys shortened.
 
     Examples

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from dagprofiler._util import JsonObject
+
 #: Columns of the profile's section ``edge_metrics``: the fields of :class:`EdgeMetrics` after its
 #: ends. The last one is there only if an edge carries several fields.
 EDGE_COLUMNS = ("data_fields", "size_bytes", "wire_bytes", "fields")
@@ -101,7 +103,7 @@ class EdgeMetrics:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain dicts and lists."""
-        entry: dict[str, Any] = {
+        entry: JsonObject = {
             "source": self.source,
             "target": self.target,
             "data_fields": self.data_fields,

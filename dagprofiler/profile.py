@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 from warnings import warn
 
 from dagprofiler._document import ProfileData
-from dagprofiler._util import PathLike, plugins
+from dagprofiler._util import JsonObject, PathLike, plugins
 from dagprofiler._util.files import FOREIGN, write
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.interpreter import HOSTNAME
@@ -208,7 +208,7 @@ class Profile(ProfileData, Shown):
         with collector_paused():
             return plain_document(self._document())
 
-    def _document(self) -> dict[str, Any]:
+    def _document(self) -> JsonObject:
         """Return the document; parts of it are those of the profile, not copies."""
         configuration, as_text = jsonable(self.config)
         as_text += self.metadata.get("configuration_as_text", ())
@@ -220,7 +220,7 @@ class Profile(ProfileData, Shown):
         if as_text:
             metadata["configuration_as_text"] = as_text
         metrics = self.metrics
-        document: dict[str, Any] = {
+        document: JsonObject = {
             "metadata": metadata,
             "configuration": configuration,
             "dag_structure": self.dag_structure,
@@ -234,12 +234,12 @@ class Profile(ProfileData, Shown):
             document["edge_metrics"] = self._edge_metrics()
         return {**document, **self.sections}
 
-    def _edge_metrics(self) -> dict[str, Any]:
+    def _edge_metrics(self) -> JsonObject:
         """Return the section of that name: records in the order of the edges."""
         edges = {(edge.source, edge.target): edge for edge in self.metrics.edge_metrics}
         several = any(edge.several is not None for edge in edges.values())
         columns = EDGE_COLUMNS if several else EDGE_COLUMNS[:-1]
-        records: list[list[Any] | None] = []
+        records: list[list[object] | None] = []
         for ends in self.dag_structure["edges"]:
             edge = edges.pop((ends["source"], ends["target"]), None)
             record = None
@@ -269,7 +269,7 @@ class Profile(ProfileData, Shown):
             return cls._of_document(plain_document(data))
 
     @classmethod
-    def _of_document(cls, data: Any) -> Profile:
+    def _of_document(cls, data: JsonObject) -> Profile:
         """Return the profile of a document, which is emptied to release its memory."""
         # A program that only runs reads no documents.
         from dagprofiler._document.references import check_references
@@ -381,7 +381,7 @@ class Profile(ProfileData, Shown):
         with collector_paused():
             return cls._of_document(load(path, max_unpacked_bytes))
 
-    def dag_structure_at(self, moment_ms: float, *, round: int = 0) -> dict[str, Any]:  # noqa: A002
+    def dag_structure_at(self, moment_ms: float, *, round: int = 0) -> dict[str, Any]:
         """Return the graph at a moment: ``nodes``, ``edges`` and ``execution_order``.
 
         Parameters
@@ -418,10 +418,7 @@ class Profile(ProfileData, Shown):
         }
 
     def export(
-        self,
-        path: PathLike | IO[Any],
-        format: str | None = None,  # noqa: A002  (the word of json, pandas and networkx)
-        **options: Any,
+        self, path: PathLike | IO[Any], format: str | None = None, **options: Any
     ) -> tuple[str, ...]:
         """Write the profile in another tool's format.
 
@@ -448,7 +445,7 @@ class Profile(ProfileData, Shown):
             If the format needs a weight for each task and some have none.
         """
         if format is None:
-            format = plugins.format_of(file_name(path))  # noqa: A001
+            format = plugins.format_of(file_name(path))
         exporter = plugins.load(plugins.EXPORTERS, format)
         plugins.check_options(format, exporter, options)
         with collector_paused():
@@ -617,7 +614,7 @@ class Profile(ProfileData, Shown):
         return summary(self)
 
 
-def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
+def _pointing_to_import(error: ProfileError, data: object) -> ProfileError:
     """Return the error for an invalid document; it names import_profile() for other formats."""
     # Most invalid documents are profiles; trying all importers takes a while.
     if not isinstance(data, dict) or "dag_structure" in data:
@@ -628,7 +625,7 @@ def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
     return ProfileError(f"not a profile but {' or '.join(formats)}, which import_profile() reads")
 
 
-def _edges_of(data: dict[str, Any]) -> list[EdgeMetrics]:
+def _edges_of(data: JsonObject) -> list[EdgeMetrics]:
     """Take the edge metrics out of a document, or derive them from its edge weights."""
     edges = data["dag_structure"]["edges"]
     if "edge_metrics" in data:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Protocol, Union, runtime_checkable
+from typing import TYPE_CHECKING, Any, Callable, Protocol, Union, runtime_checkable
 
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import DeclarationError, needs_extra, short_repr
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 #: What a serializer returns: bytes, or a list of buffers.
-Frames = Union[bytes, list[Any]]
+Frames = Union[bytes, list["Buffer"]]
+
+#: One half of a serializer: value to frames, or frames to value.
+Codec = Callable[[Any], Any]
 
 
-class FrameList(list[Any]):
+class FrameList(list["Buffer"]):
     """The frames of one value, where a plain list could be a value itself."""
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
         return FrameList, ([picklable(frame, protocol) for frame in self],)
 
 
-def picklable(frame: Any, protocol: int) -> Any:
+def picklable(frame: Buffer, protocol: int) -> Buffer:
     """Return a frame in a form that pickle accepts; it refuses memoryviews."""
     if isinstance(frame, (bytes, bytearray)):
         return frame
@@ -58,7 +65,7 @@ class PickleSerializer:
     loads = staticmethod(pickle.loads)
 
     @staticmethod
-    def dumps(obj: Any) -> bytes:
+    def dumps(obj: object) -> bytes:
         # A third faster than functools.partial with a keyword.
         return pickle.dumps(obj, pickle.HIGHEST_PROTOCOL)
 
@@ -78,20 +85,20 @@ class OutOfBandPickle:
     name = "pickle-oob"
 
     @staticmethod
-    def dumps(obj: Any) -> Frames:
+    def dumps(obj: object) -> Frames:
         buffers: list[pickle.PickleBuffer] = []
         data = pickle.dumps(obj, protocol=5, buffer_callback=buffers.append)
         return [data, *(buffer.raw().toreadonly() for buffer in buffers)]
 
     @staticmethod
-    def loads(frames: Any) -> Any:
+    def loads(frames: Sequence[Buffer]) -> Any:
         return pickle.loads(frames[0], buffers=frames[1:])
 
 
 class _OfExtra:
     """Base class of serializers whose functions, of an extra, need not pickle."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), ()
 
 
@@ -106,7 +113,7 @@ class CloudpickleSerializer(_OfExtra):
         self.dumps = partial(cloudpickle.dumps, protocol=pickle.HIGHEST_PROTOCOL)
 
     @staticmethod
-    def loads(frames: Any) -> Any:
+    def loads(frames: bytes) -> Any:
         return pickle.loads(frames)
 
 
@@ -159,7 +166,7 @@ class ArrowSerializer(_OfExtra):
             writer.write(table)
         return [kind.encode(), sink.getvalue()]
 
-    def loads(self, frames: Any) -> Any:
+    def loads(self, frames: Sequence[Buffer]) -> Any:
         kind = bytes(frames[0])
         with self._arrow.ipc.open_stream(self._arrow.py_buffer(frames[1])) as reader:
             if kind == b"RecordBatch":
@@ -174,7 +181,7 @@ class ArrowSerializer(_OfExtra):
         return table
 
 
-def _table_kind(obj: Any) -> str:
+def _table_kind(obj: object) -> str:
     """Return ``"pandas"`` or ``"polars"`` for their data frames, else an empty string."""
     for kind in ("pandas", "polars"):
         module = imported(kind)
@@ -183,7 +190,7 @@ def _table_kind(obj: Any) -> str:
     return ""
 
 
-def check_serializer(serializer: Any, owner: str) -> None:
+def check_serializer(serializer: object, owner: str) -> None:
     """Raise a DeclarationError that names `owner` if `serializer` is not a serializer."""
     if isinstance(serializer, type):
         raise DeclarationError(
@@ -196,7 +203,7 @@ def check_serializer(serializer: Any, owner: str) -> None:
         )
 
 
-def frames_bytes(frames: Any) -> int:
+def frames_bytes(frames: object) -> int:
     """Return the length in bytes of a serialized value.
 
     Raises
@@ -246,7 +253,7 @@ def payload_bytes(value: Any, wire_bytes: int) -> int:
     return wire_bytes
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: object) -> bool:
     """Tell whether `value` is a numpy array, without importing numpy."""
     numpy = imported("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)

@@ -10,12 +10,14 @@ from functools import wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Callable, SupportsFloat
 
+from dagprofiler._util import Values
 from dagprofiler.config import Config
 from dagprofiler.errors import DeclarationError, describe, did_you_mean, listed, short_repr
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.measure.pipeline import Contract, Parameters, Record, Work, perform, signature_of
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.serializers import (
+    Codec,
     FrameList,
     PickleSerializer,
     Serializer,
@@ -27,6 +29,9 @@ from dagprofiler.serializers import (
 if TYPE_CHECKING:
     from inspect import Signature
 
+
+#: The function of a task.
+_Compute = Callable[..., Values]
 
 #: What a task declares in lists of names, and all that is checked.
 _LISTS = ("inputs", "outputs", "config_deps", "gathers")
@@ -53,7 +58,7 @@ class _OfInstance:
             return MethodType(method, task)
 
         @wraps(method)
-        def of_new(*args: Any, **kwargs: Any) -> Task:
+        def of_new(*args: object, **kwargs: object) -> Task:
             return method(instance_of(owner, f"{method.__name__}()"), *args, **kwargs)
 
         return of_new
@@ -70,19 +75,19 @@ class _Bound:
         The ``compute()`` that the instance had instead of that method, if any.
     """
 
-    def __init__(self, task: Task, own: Callable[..., Any] | None) -> None:
+    def __init__(self, task: Task, own: _Compute | None) -> None:
         self._task = task
         self.own = own
 
     @property
-    def _compute(self) -> Callable[..., Mapping[str, Any]]:
+    def _compute(self) -> _Compute:
         if self.own is not None:
             return self.own
         from inspect import getattr_static
 
         # Looked up each time, since a function of a class made by @task does not pickle.
         kind = type(self._task)
-        compute: Callable[..., Any] = getattr_static(kind, "compute").__get__(self._task, kind)
+        compute: _Compute = getattr_static(kind, "compute").__get__(self._task, kind)
         return compute
 
     @property
@@ -91,7 +96,7 @@ class _Bound:
         left = [p for name, p in signature.parameters.items() if name not in self._task.bound]
         return signature.replace(parameters=left)
 
-    def __call__(self, **inputs: Any) -> Mapping[str, Any]:
+    def __call__(self, **inputs: object) -> Values:
         return self._compute(**self._task.bound, **inputs)
 
 
@@ -168,11 +173,11 @@ class Task(ABC):
     tags: Sequence[str] = ()
     adds: Sequence[str] = ()
     timeout: float | None = None
-    bound: Mapping[str, Any] = {}
+    bound: Values = {}
     config: Config | None = None
     name: str = _ClassName()  # type: ignore[assignment]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         check_declarations(cls, f"task class {cls.__name__!r}")
 
@@ -294,7 +299,7 @@ class Task(ABC):
             If a value cannot be encoded or decoded.
         """
         # A gathered input is passed as one list; without one it is empty, as in a DAG.
-        empty: dict[str, Any] = {field: [] for field in self.gathers if field not in inputs}
+        empty: dict[str, list[object]] = {name: [] for name in self.gathers if name not in inputs}
         contract = contract_of(self, Parameters.of(self.compute))
         work = Work(
             name=self.name,
@@ -331,7 +336,7 @@ class Task(ABC):
         }
 
     @staticmethod
-    def _count_bytes(data: Mapping[str, Any]) -> int:
+    def _count_bytes(data: Values) -> int:
         """Return the bytes of all values that are bytes or arrays (specification, 6.3)."""
         total = 0
         for value in data.values():
@@ -347,13 +352,13 @@ def grows(kind: type[Task]) -> bool:
     return hasattr(kind, "grow")
 
 
-def check_tags(words: Any, where: str) -> tuple[str, ...]:
+def check_tags(words: object, where: str) -> tuple[str, ...]:
     """Return tags as a tuple, or raise a DeclarationError unless they are words."""
     return _checked(words, where, (list, tuple, set, frozenset))
 
 
 def _checked(
-    words: Any, where: str, kinds: tuple[type[Collection[Any]], ...] = (list, tuple)
+    words: object, where: str, kinds: tuple[type[Collection[str]], ...] = (list, tuple)
 ) -> tuple[str, ...]:
     if not isinstance(words, kinds):
         hint = f"; write [{short_repr(words)}]" if isinstance(words, str) else ""
@@ -370,7 +375,7 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
     A property has no value until there is an instance, so on a class it is
     not checked.
     """
-    is_class, declared = isinstance(task, type), dict[str, Any]()
+    is_class, declared = isinstance(task, type), dict[str, object]()
     for attribute in _DECLARED:
         value = getattr(task, attribute)
         # What Task itself declares needs no check.
@@ -388,7 +393,7 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
         _add_gathered(task, owner)
 
 
-def _check_fields(names: Any, where: str, *, any_text: bool) -> None:
+def _check_fields(names: object, where: str, *, any_text: bool) -> None:
     seen: set[str] = set()
     for name in _checked(names, where):
         if name in seen:
@@ -436,8 +441,8 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
     Its own ``serialize`` and ``deserialize`` come first, then its
     ``serializer``, then `default`, then pickle.
     """
-    encode: Callable[[Any], Any] = PickleSerializer.dumps
-    decode: Callable[[Any], Any] = PickleSerializer.loads
+    encode: Codec = PickleSerializer.dumps
+    decode: Codec = PickleSerializer.loads
     name = PickleSerializer.name
     # An overridden run() encodes and decodes itself, without the DAG's serializer.
     overrides_run = getattr(task.run, "__func__", None) is not Task.run
@@ -455,5 +460,5 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
     return Contract(parameters, *fields, encode, decode, name, counts, overrides_run, task.bound)
 
 
-def _unchanged(value: Any) -> Any:
+def _unchanged(value: object) -> object:
     return value

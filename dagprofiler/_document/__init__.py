@@ -168,7 +168,7 @@ class Timeline:
     columns: Sequence[str] = ()
     records: Sequence[Sequence[Any]] = ()
 
-    def rows(self, round: int | None = None) -> list[TimelineRow]:  # noqa: A002  (the section's word)
+    def rows(self, round: int | None = None) -> list[TimelineRow]:
         """Return the rows of one round, or of all.
 
         Examples

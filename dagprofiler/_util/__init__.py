@@ -9,7 +9,7 @@ from typing import Any, TypeVar, Union
 #: A path, as functions of Python take it.
 PathLike = Union[str, os.PathLike[str]]
 
-#: An object of a JSON document: what it holds is told by the schema of its section.
+#: An object of a JSON document: the schema of its section says what it holds.
 JsonObject = dict[str, Any]
 
 #: Name to value: a task's inputs or outputs, or parameters; values are whatever users made.

@@ -5,19 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 from dagprofiler.errors import did_you_mean, refused, short_repr
 
 Refuse = Callable[[str], Exception]
+Value = TypeVar("Value")
 
 #: Integers have at most 64 bits, so that every reader of a file can hold them.
 _INTEGERS = 2**63
 
 
-def plain_number(value: Any) -> float | int | None:
+def plain_number(value: object) -> float | int | None:
     """Return a finite number of numpy or another library as a plain one; None for others.
 
     Examples
@@ -38,7 +39,7 @@ def plain_number(value: Any) -> float | int | None:
 
 def integer(
     name: str,
-    value: Any,
+    value: object,
     least: int = 0,
     most: int | None = None,
     *,
@@ -64,8 +65,8 @@ def integer(
     """
     from numbers import Integral
 
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    number = int(value) if is_integer else None
+    is_bool = isinstance(value, bool)
+    number = int(value) if isinstance(value, Integral) and not is_bool else None
     if number is None or not least <= number <= (_INTEGERS - 1 if most is None else most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         also = f" or {other}" if other else ""
@@ -74,7 +75,7 @@ def integer(
 
 
 def number(
-    name: str, value: Any, *, zero: bool = False, unit: str = "", error: Refuse = refused
+    name: str, value: object, *, zero: bool = False, unit: str = "", error: Refuse = refused
 ) -> float | int:
     """Return a finite number above 0, or of at least 0 if `zero` is true.
 
@@ -94,7 +95,9 @@ def number(
     return plain
 
 
-def choice(name: str, value: Any, choices: Sequence[Any], *, error: Refuse = refused) -> Any:
+def choice(
+    name: str, value: object, choices: Sequence[str | None], *, error: Refuse = refused
+) -> Any:
     """Return a value that is one of `choices`, which are strings, or None.
 
     Examples
@@ -111,14 +114,23 @@ def choice(name: str, value: Any, choices: Sequence[Any], *, error: Refuse = ref
     raise error(f"{name} must be {', '.join(others)} or {last}, got {short_repr(value)}{hint}")
 
 
-def boolean(name: str, value: Any, *, error: Refuse = refused) -> bool:
+def instance(
+    name: str, value: Value, kinds: type | tuple[type, ...], what: str, *, error: Refuse = refused
+) -> Value:
+    """Return an instance of a class, or of one of several; `what` says which in the message."""
+    if not isinstance(value, kinds):
+        raise error(f"{name} must be {what}, got {short_repr(value)}")
+    return value
+
+
+def boolean(name: str, value: object, *, error: Refuse = refused) -> bool:
     """Return True or False, as given."""
-    if value is not True and value is not False:
+    if not isinstance(value, bool):
         raise error(f"{name} must be True or False, got {short_repr(value)}")
     return value
 
 
-def names(name: str, values: Any, what: str = "names") -> list[str]:
+def names(name: str, values: object, what: str = "names") -> list[str]:
     """Return an iterable of non-empty strings as a list; one string alone is none.
 
     Examples
@@ -129,13 +141,10 @@ def names(name: str, values: Any, what: str = "names") -> list[str]:
     Traceback (most recent call last):
     dagprofiler.errors.ValidationError: keep must be names of tasks, got 'a'; write ['a']
     """
-    hint = f"; write [{short_repr(values)}]" if isinstance(values, str) else ""
-    try:
-        listed = None if hint else [*values]
-    except TypeError:
-        listed = None
-    if listed is None:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        hint = f"; write [{short_repr(values)}]" if isinstance(values, str) else ""
         raise refused(f"{name} must be {what}, got {short_repr(values)}{hint}")
+    listed = [*values]
     for value in listed:
         if not isinstance(value, str) or not value:
             raise refused(f"{name} holds {short_repr(value)}, expected a non-empty string")

@@ -84,20 +84,18 @@ def replacing(name: str) -> Iterator[IO[bytes]]:
     with _naming(name):
         if os.path.exists(target) and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
-        file = open(path, "xb")  # noqa: SIM115  (closed before it is renamed)
-    try:
-        with file:
-            if os.path.exists(target):
-                os.chmod(path, stat.S_IMODE(os.stat(target).st_mode))
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        with _naming(name):
+        try:
+            with open(path, "xb") as file:
+                if os.path.exists(target):
+                    os.chmod(path, stat.S_IMODE(os.stat(target).st_mode))
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(path, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(path)
-        raise
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(path)
+            raise
 
 
 def check_writable(name: str) -> None:
@@ -121,7 +119,7 @@ def occupy_standard_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003
 
 
-def second_place(save: Callable[[IO[bytes]], Any]) -> str:
+def second_place(save: Callable[[IO[bytes]], object]) -> str:
     """Write a result to a new file in the folder for temporary files; return its path.
 
     Parameters
@@ -129,16 +127,16 @@ def second_place(save: Callable[[IO[bytes]], Any]) -> str:
     save
         Writes the result to a stream.
     """
-    from tempfile import NamedTemporaryFile
+    from tempfile import mkstemp
 
-    file = NamedTemporaryFile(prefix="dagprofiler-", suffix=".json", delete=False)  # noqa: SIM115
+    descriptor, path = mkstemp(prefix="dagprofiler-", suffix=".json")
     try:
-        with file:
+        with open(descriptor, "wb") as file:
             save(file)
     except BaseException:
-        os.unlink(file.name)
+        os.unlink(path)
         raise
-    return file.name
+    return path
 
 
 @contextmanager

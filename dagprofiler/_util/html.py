@@ -4,45 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import IO, Any
 
 from dagprofiler._util import PathLike
 from dagprofiler._util.files import write
 from dagprofiler._util.text import Block, printable, render
 
+#: The cells of a row of a table, which are shown as text.
+Cells = Sequence[object]
+
 #: Maximum rows of a table: notebooks store what they show.
 _ROWS = 20
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
-
-#: Text and lines inherit their colour, so that they are legible in light and dark themes.
-_STYLE = (
-    ".dagprofiler{font:13px/1.5 system-ui,sans-serif;overflow-x:auto}"
-    ".dagprofiler p{margin:4px 0}"
-    # Lines of a traceback are indented.
-    ".dagprofiler .quiet{opacity:.75;white-space:pre-wrap}"
-    ".dagprofiler table{border-collapse:collapse;margin:6px 0;font-size:inherit;"
-    "font-variant-numeric:tabular-nums}"
-    ".dagprofiler th,.dagprofiler td{padding:2px 14px 2px 0;text-align:right;"
-    "border-bottom:1px solid rgba(128,128,128,.35)}"
-    ".dagprofiler td{vertical-align:top}.dagprofiler th{vertical-align:bottom}"
-    ".dagprofiler td:not(:last-child){white-space:nowrap}"
-    ".dagprofiler .left{text-align:left}"
-    ".dagprofiler summary{cursor:pointer}"
-    ".dagprofiler .slower{color:#d9480f}"
-    ".dagprofiler .faster{color:#2b8a3e}"
-    # On a narrow screen a row is a card, and edges of a picture lead down.
-    "@media(max-width:600px){"
-    ".dagprofiler thead,.dagprofiler .wide{display:none}"
-    ".dagprofiler .narrow{display:block!important}"
-    ".dagprofiler tr{display:flex;flex-wrap:wrap;gap:0 16px;padding:4px 0;"
-    "border-bottom:1px solid rgba(128,128,128,.35)}"
-    ".dagprofiler table,.dagprofiler tbody{display:block}"
-    ".dagprofiler td{border:0;padding:0;text-align:left;overflow-wrap:anywhere}"
-    ".dagprofiler td:first-child{flex:1 0 100%;font-weight:600}"
-    ".dagprofiler td:not(:first-child)::before{content:attr(data-of) ' ';opacity:.75}}"
-)
 
 
 class Markup(str):
@@ -57,7 +32,7 @@ class Shown:
     def _repr_html_(self) -> str:
         raise NotImplementedError
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """Return the object in all its forms; IPython selects among them."""
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
@@ -76,7 +51,7 @@ class ShownInBlocks(Shown):
         return view(*map(markup, self.blocks()))
 
 
-def text(value: Any) -> Markup:
+def text(value: object) -> Markup:
     r"""Return any text as HTML that shows it; unprintable characters become escapes.
 
     Examples
@@ -91,22 +66,30 @@ def text(value: Any) -> Markup:
 
 def view(*parts: str) -> str:
     """Return parts of HTML in a styled frame."""
-    return f'<div class="dagprofiler"><style>{_STYLE}</style>{"".join(parts)}</div>'
+    return f'<div class="dagprofiler"><style>{_style()}</style>{"".join(parts)}</div>'
 
 
-def paragraph(*words: Any, quiet: bool = False) -> Markup:
+@cache
+def _style() -> str:
+    from importlib.resources import files
+
+    lines = files("dagprofiler._util").joinpath("notebook.css").read_text("utf-8").splitlines()
+    return "".join(line for line in lines if not line.startswith("/*"))
+
+
+def paragraph(*words: object, quiet: bool = False) -> Markup:
     """Return a paragraph of words, with a space between them."""
     look = ' class="quiet"' if quiet else ""
     return Markup(f"<p{look}>{' '.join(map(text, words))}</p>")
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]], left: Sequence[int] = (0,)) -> Markup:
+def table(head: Cells, rows: Iterable[Cells], left: Sequence[int] = (0,)) -> Markup:
     """Return a table; columns whose numbers are in `left` are left-aligned."""
     lines = [_row("th", head, left), *(_row("td", row, left, head) for row in rows)]
     return Markup(f"<table><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>")
 
 
-def _row(kind: str, cells: Sequence[Any], left: Sequence[int], head: Sequence[str] = ()) -> str:
+def _row(kind: str, cells: Cells, left: Sequence[int], head: Cells = ()) -> str:
     """Return a row; cells below a head also have it as an attribute, for cards."""
     of = [f' data-of="{text(label)}"' if i and label else "" for i, label in enumerate(head)]
     made = (
@@ -117,7 +100,7 @@ def _row(kind: str, cells: Sequence[Any], left: Sequence[int], head: Sequence[st
 
 
 def cut_table(
-    rows: Sequence[Sequence[Any]], what: str, left: Sequence[int] = (0,), more: int = 0
+    rows: Sequence[Cells], what: str, left: Sequence[int] = (0,), more: int = 0
 ) -> Markup:
     """Return a table whose first row is its head; a long one is cut and says how many are left.
 

@@ -10,7 +10,9 @@ import os
 import sys
 import threading
 from contextvars import ContextVar
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple
+
+from dagprofiler._util import JsonObject
 
 if hasattr(os, "uname"):
     _hostname = os.uname().nodename
@@ -52,8 +54,8 @@ class Span(NamedTuple):
     category: str
     start: float
     end: float
-    args: Optional[dict[str, Any]] = None  # noqa: UP045  (evaluated in Python 3.9)
-    id: Union[int, str, None] = None  # noqa: UP007
+    args: JsonObject | None = None
+    id: int | str | None = None
 
 
 class TaskSpans(NamedTuple):

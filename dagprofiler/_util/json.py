@@ -6,11 +6,12 @@ import gc
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from time import gmtime, strftime, time
 from typing import Any
 
+from dagprofiler._util import JsonObject
 from dagprofiler._util.files import COMPRESSED
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import ProfileError, json_path
@@ -46,11 +47,7 @@ def collector_paused() -> Iterator[None]:
         gc.enable()
 
 
-class _NotJson(Exception):  # noqa: N818  (a signal, not an error of the library)
-    """A value has no JSON form; never leaves this module."""
-
-
-def jsonable(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def jsonable(parameters: Mapping[str, object]) -> tuple[JsonObject, list[str]]:
     """Return `parameters` as plain JSON, and the names of those stored as text.
 
     Arrays and tuples become lists, numpy scalars numbers. Values without a JSON
@@ -61,7 +58,7 @@ def jsonable(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     >>> jsonable({"n": 3, "shape": (2, 2), "model": complex(1, 2)})
     ({'n': 3, 'shape': [2, 2], 'model': '(1+2j)'}, ['model'])
     """
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     as_text = []
     for name, value in parameters.items():
         try:
@@ -72,12 +69,12 @@ def jsonable(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return values, as_text
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return the text of any value, also of one whose ``str`` fails, as of very long integers."""
-    try:
+    # A parameter must not lose the profile.
+    with suppress(Exception):
         return str(value)
-    except Exception:  # noqa: BLE001  (a parameter must not lose the profile)
-        return object.__repr__(value)
+    return object.__repr__(value)
 
 
 def _plain(value: Any) -> Any:
@@ -91,7 +88,7 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
-            raise _NotJson
+            raise TypeError("keys must be text")
         return {str.__str__(key): _plain(item) for key, item in value.items()}
     numpy = imported("numpy")
     if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
@@ -101,7 +98,7 @@ def _plain(value: Any) -> Any:
             return _plain(python)
     if hasattr(value, "to_dict") and not isinstance(value, type):
         return _plain(value.to_dict())
-    raise _NotJson
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def parse(text: str | bytes | bytearray) -> Any:
@@ -122,7 +119,7 @@ def parse(text: str | bytes | bytearray) -> Any:
         raise ProfileError(f"not JSON: {error}") from error
 
 
-def check_plain(document: Mapping[str, Any]) -> None:
+def check_plain(document: Mapping[str, object]) -> None:
     """Raise a ProfileError if a section is not JSON; ``configuration`` may hold NaN.
 
     Version 0.1.0 wrote NaN and infinity there.
@@ -131,7 +128,7 @@ def check_plain(document: Mapping[str, Any]) -> None:
         _plain_text(name, section)
 
 
-def plain_document(document: Mapping[str, Any]) -> dict[str, Any]:
+def plain_document(document: Mapping[str, object]) -> JsonObject:
     """Return a deep copy of a document that is plain JSON; errors as :func:`check_plain`.
 
     Keys that are numbers become text, as :mod:`json` writes them.
@@ -139,7 +136,7 @@ def plain_document(document: Mapping[str, Any]) -> dict[str, Any]:
     return {name: json.loads(_plain_text(name, part)) for name, part in document.items()}
 
 
-def _plain_text(name: str, section: Any) -> str:
+def _plain_text(name: str, section: object) -> str:
     try:
         return json.dumps(section, allow_nan=name == "configuration", default=plain_number)
     except (TypeError, ValueError) as error:
@@ -165,7 +162,7 @@ def load(path: Any, max_unpacked_bytes: int | None = MAX_UNPACKED_BYTES) -> Any:
         raise ProfileError(f"{error.message} (in {name!r})", error.path) from error.__cause__
 
 
-def file_name(path: Any) -> str:
+def file_name(path: object) -> str:
     """Return the name of a file or an open stream; "" if it has none."""
     name = path if isinstance(path, (str, bytes, os.PathLike)) else getattr(path, "name", "")
     # A file that was opened by its descriptor has that number as its name.
@@ -207,13 +204,13 @@ def _decompressed(path: Any, max_bytes: float) -> bytearray:
     return content
 
 
-def mapping_in(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+def mapping_in(mapping: Mapping[str, object], key: str) -> JsonObject:
     """Return the object under a key; an empty one if it is missing or of another type."""
     value = mapping.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def text_in(mapping: Mapping[str, Any], key: str) -> str:
+def text_in(mapping: Mapping[str, object], key: str) -> str:
     """Return the text under a key; "" if it is missing or of another type."""
     value = mapping.get(key)
     return value if isinstance(value, str) else ""
@@ -228,7 +225,7 @@ _TABLES = frozenset(
 )
 
 
-def plain_number(value: Any) -> Any:
+def plain_number(value: object) -> Any:
     """Return a numpy scalar as the number it is."""
     numpy = imported("numpy")
     if numpy is not None and isinstance(value, numpy.generic):
@@ -247,7 +244,7 @@ _SCALARS = frozenset((str, int, float, bool, type(None)))
 _encode_event = json.JSONEncoder(ensure_ascii=False, **_STRICT).encode
 
 
-def trace_json(value: Any) -> str:
+def trace_json(value: object) -> str:
     """Return a value as JSON that Perfetto reads correctly.
 
     Perfetto takes a quote for escaped after every backslash, an escaped one included, and shows
@@ -279,7 +276,7 @@ def trace_events(kind: str, what: str, begin: str, end: str, args: str) -> list[
     return [f'{{"ph": {phase}, {first}']
 
 
-def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
+def render(document: Iterable[tuple[str, object]]) -> Iterator[str]:
     """Yield the JSON text of a document, piece by piece, one record a line.
 
     Raises
@@ -298,7 +295,7 @@ def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
     yield "\n}\n"
 
 
-def _lines(value: Any, *, nested: bool = False) -> Iterator[str]:
+def _lines(value: object, *, nested: bool = False) -> Iterator[str]:
     """Yield the text of a list or a dict with each item on a line of its own."""
     if isinstance(value, dict) and value:
         yield "{\n"
@@ -324,7 +321,7 @@ def _lines(value: Any, *, nested: bool = False) -> Iterator[str]:
         yield _encode(value)
 
 
-def _separated(rows: list[Any], opening: str = "", closing: str = "") -> Iterator[str]:
+def _separated(rows: Sequence[object], opening: str = "", closing: str = "") -> Iterator[str]:
     """Yield the text of rows, each on a line, without the brackets around each.
 
     One call of the encoder, which is in C, encodes a few thousand of them. A random mark, which
@@ -335,7 +332,7 @@ def _separated(rows: list[Any], opening: str = "", closing: str = "") -> Iterato
     lead = ""
     for first in range(0, len(rows), _BATCH):
         batch = rows[first : first + _BATCH]
-        flat = [mark] * (2 * len(batch) - 1)
+        flat: list[object] = [mark] * (2 * len(batch) - 1)
         flat[::2] = batch
         text = _encode(flat)[1 + len(opening) : -1 - len(closing)]
         yield lead + text.replace(between, ",\n")

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError, describe, did_you_mean, short_repr
+from dagprofiler.errors import FormatError, did_you_mean, explained, short_repr
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 EXPORTERS, IMPORTERS = "dagprofiler.exporters", "dagprofiler.importers"
 
@@ -37,12 +40,9 @@ def load(group: str, name: str) -> Any:
             f"there is no format {short_repr(name)} among the {what} (known: "
             f"{', '.join(known) or 'none'}){did_you_mean(name, known)}"
         )
-    try:
+    words = f"format {name!r} cannot be loaded from {points[name].value!r}"
+    with explained(FormatError, words):
         return points[name].load()
-    except Exception as error:  # third-party modules may raise anything
-        raise FormatError(
-            f"format {name!r} cannot be loaded from {points[name].value!r}: {describe(error)}"
-        ) from error
 
 
 def loadable(group: str) -> dict[str, Any]:
@@ -54,13 +54,13 @@ def loadable(group: str) -> dict[str, Any]:
     return plugins
 
 
-def recognizing(document: Any) -> dict[str, Any]:
+def recognizing(document: object) -> dict[str, Any]:
     """Return the importers that recognize a document, by name."""
     importers = loadable(IMPORTERS).items()
     return {name: importer for name, importer in importers if importer.recognizes(document)}
 
 
-def check_options(name: str, exporter: Any, options: Mapping[str, Any]) -> None:
+def check_options(name: str, exporter: Any, options: Mapping[str, object]) -> None:
     """Refuse options that the exporter of a format does not take; FormatError."""
     from inspect import signature
 
@@ -97,7 +97,7 @@ def format_of(path: str) -> str:
     return best[0]
 
 
-def _points(group: str) -> dict[str, Any]:
+def _points(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name."""
     from importlib.metadata import entry_points
 

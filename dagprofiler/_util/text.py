@@ -16,7 +16,7 @@ BYTES = "B"
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 
-def quantity(value: Any, unit: str | None) -> str:
+def quantity(value: float | None, unit: str | None) -> str:
     """Return a number with four digits and its unit; ``-`` for None.
 
     Examples
@@ -57,7 +57,7 @@ _DIGITS = re.compile(r"[0-9]+")
 MOST_ROWS = 40
 
 
-def printable(text: Any) -> str:
+def printable(text: object) -> str:
     """Return `text` with unprintable characters and line breaks as escapes."""
     words = str(text)
     if words.isprintable():
@@ -88,7 +88,7 @@ def is_of(name: str, wanted: str) -> bool:
     return wanted in (name, kind, kind.rstrip("*_-.:[]() "))
 
 
-def number(value: Any) -> str:
+def number(value: float | None) -> str:
     """Return a number with three decimals, or three digits below 0.1; ``-`` for None.
 
     Examples
@@ -115,7 +115,7 @@ def table_of(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> list[Sequenc
     return [head, *cells]
 
 
-def some(names: Sequence[Any], most: int = 5) -> str:
+def some(names: Sequence[object], most: int = 5) -> str:
     """Return the first names, and how many more there are.
 
     Examples

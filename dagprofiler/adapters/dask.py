@@ -12,7 +12,15 @@ from dagprofiler._util import JsonObject
 from dagprofiler._util.text import distinct, printable
 from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
-from dagprofiler.errors import DagProfilerError, DeclarationError, GraphError, describe, needs_extra
+from dagprofiler.errors import (
+    DagProfilerError,
+    DeclarationError,
+    GraphError,
+    describe,
+    explained,
+    needs_extra,
+    short_repr,
+)
 from dagprofiler.profile import Profile
 from dagprofiler.task import Task
 
@@ -73,18 +81,17 @@ def from_dask(collection: Any, *, optimize: bool) -> Converted:
         from dask.core import flatten
     collections, repack = unpack_collections(collection)
     if not collections:
-        raise GraphError(f"from_dask(): expected a Dask collection, got {collection!r}")
-    try:
-        # Of Dask's ways to shuffle it is the one whose values travel over edges.
-        with dask.config.set({"dataframe.shuffle.method": "tasks"}):
-            if optimize:
-                collections = _optimized(collections)
-            graph: dict[Key, Node] = {}
-            for held in collections:
-                graph.update(held.__dask_graph__())
-            parts = [(held.__dask_keys__(), *held.__dask_postcompute__()) for held in collections]
-    except Exception as error:
-        raise GraphError(f"from_dask(): Dask makes no graph: {describe(error)}") from error
+        given = short_repr(collection)
+        raise GraphError(f"from_dask(): expected a Dask collection, got {given}")
+    # Of Dask's ways to shuffle it is the one whose values travel over edges.
+    shuffling = dask.config.set({"dataframe.shuffle.method": "tasks"})
+    with explained(GraphError, "from_dask(): Dask makes no graph"), shuffling:
+        if optimize:
+            collections = _optimized(collections)
+        graph: dict[Key, Node] = {}
+        for held in collections:
+            graph.update(held.__dask_graph__())
+        parts = [(held.__dask_keys__(), *held.__dask_postcompute__()) for held in collections]
     wanted = list(dict.fromkeys(flatten([keys for keys, *_ in parts])))
     try:
         from dask._task_spec import convert_legacy_graph
@@ -200,16 +207,14 @@ def _computed(node: Node, values: Mapping[Key, Any]) -> Any:
 
 def _fetched(keys: set[Key]) -> dict[Key, Any]:
     """Return the values of keys that a graph lacks, since the current client's cluster has them."""
-    try:
+    words = "from_dask(): the graph needs keys that the current client of Dask does not give"
+    with explained(GraphError, words):
         from distributed import Future, default_client
 
         client = default_client()
         if unknown := keys - client.futures.keys():
             raise KeyError(*unknown)
         return dict(client.gather({key: Future(key, client) for key in keys}))
-    except Exception as error:
-        what = "keys that the current client of Dask does not give"
-        raise GraphError(f"from_dask(): the graph needs {what}: {describe(error)}") from error
 
 
 def _needed(node: Node) -> list[Key]:

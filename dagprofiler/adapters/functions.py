@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from dagprofiler._util import Values
 from dagprofiler.adapters import Converted
-from dagprofiler.errors import DeclarationError, GraphError, describe, did_you_mean, short_repr
+from dagprofiler.errors import DeclarationError, GraphError, did_you_mean, explained, short_repr
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.measure.pipeline import signature_of
 from dagprofiler.task import Task
@@ -140,10 +140,8 @@ def fields_of(function: Function) -> Mapping[str, inspect.Parameter]:
     kinds = inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction
     if any(kind(function) for kind in kinds):
         raise DeclarationError(f"{place_of(function)}: expected a function that returns its result")
-    try:
+    with explained(DeclarationError, place_of(function), of=ValueError):
         parameters = signature_of(function).parameters
-    except ValueError as error:
-        raise DeclarationError(f"{place_of(function)}: {describe(error)}") from error
     for name, p in parameters.items():
         if p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY):
             form = f"*{name}" if p.kind is p.VAR_POSITIONAL else f"{name}, /"

@@ -15,7 +15,15 @@ from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.text import some
 from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
-from dagprofiler.errors import DagProfilerError, DeclarationError, GraphError, describe, needs_extra
+from dagprofiler.errors import (
+    DagProfilerError,
+    DeclarationError,
+    GraphError,
+    describe,
+    explained,
+    needs_extra,
+    short_repr,
+)
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.profile import Profile
 from dagprofiler.task import Task
@@ -47,11 +55,13 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
         from hamilton.driver import Driver
         from hamilton.execution.graph_functions import combine_config_and_inputs
     if not isinstance(driver, Driver):
-        raise DeclarationError(f"from_hamilton(): expected a Driver, got {driver!r}")
+        raise DeclarationError(f"from_hamilton(): expected a Driver, got {short_repr(driver)}")
     if isinstance(outputs, str) or not isinstance(outputs, Iterable):
-        raise DeclarationError(f"from_hamilton(): outputs must be a list, got {outputs!r}")
+        raise DeclarationError(
+            f"from_hamilton(): outputs must be a list, got {short_repr(outputs)}"
+        )
     graph = driver.graph
-    try:
+    with explained(GraphError, "from_hamilton()"):
         wanted = [
             held if isinstance(held, str) else getattr(held, "name", None) or held.__name__
             for held in outputs
@@ -59,8 +69,6 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
         needed, from_user = graph.get_upstream_nodes(wanted, inputs)
         Driver.validate_inputs(graph, driver.adapter, from_user, inputs, needed)
         given = combine_config_and_inputs(graph.config, inputs)
-    except Exception as error:
-        raise GraphError(f"from_hamilton(): {describe(error)}") from error
     nodes = {node.name: node for node in needed if not node.user_defined}
     _check_nodes(nodes)
     if missing := [name for name in wanted if name not in nodes and name not in given]:

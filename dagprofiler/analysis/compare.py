@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import inf
-from operator import add, sub
-from typing import Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from dagprofiler._document import ProfileData
 from dagprofiler._document.table import TaskTime, default_times, entries_of_tasks
+from dagprofiler._util import JsonObject
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, printable, some, table_of
 from dagprofiler._util.text import quantity as with_unit
 from dagprofiler.analysis.makespan import PARTS, parts_of
 from dagprofiler.config import same_value
-from dagprofiler.errors import counted, short_repr
-from dagprofiler.stats import DIFFERENCE, FEWEST_ROUNDS, median
-from dagprofiler.stats.ranktests import (
-    FASTER,
-    GATE_APART,
-    INCONCLUSIVE,
-    SLOWER,
-    RankResult,
-    Verdict,
-    compare_apart,
-    compare_interleaved,
-    verdicts,
-)
+from dagprofiler.errors import counted, listed, short_repr
+from dagprofiler.stats import DIFFERENCE, FEWEST_ROUNDS, Column, ranktests
+from dagprofiler.stats.ranktests import FASTER, INCONCLUSIVE, SLOWER, RankResult, Verdict
 
-#: The values of one quantity in the measured rounds; None where it was not measured.
-Column = Sequence[Optional[float]]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-#: Entries of a comparison, with their names.
-Rows = list[tuple[str, Mapping[str, Any]]]
+    #: The values of one quantity in the measured rounds; NaN where it was not measured.
+    Array = NDArray[np.float64]
+
+#: Entries of a comparison by name, and with their names.
+Entries = Mapping[str, JsonObject]
+Rows = list[tuple[str, JsonObject]]
 
 #: Code of what keeps two profiles from being judged, to the words for it.
 OBSTACLES = {
@@ -142,26 +138,24 @@ def compare_profiles(
     judge = _Judge("; ".join(obstacles.values()), difference, paired=paired)
     unjudged = judge.obstacles or OBSTACLES["no_samples"]
     tasks = {
-        **{
-            name: _entry(sides[1].times[name], time, unjudged)
-            for name, time in sides[0].times.items()
-            if name in sides[1].times
-        },
-        **judge.judged(dict(_task_pairs(*sides))),
+        name: _entry(sides[1].times[name], time, unjudged)
+        for name, time in sides[0].times.items()
+        if name in sides[1].times
     }
+    tasks.update(judge.judged(dict(_task_pairs(*sides))))
     edges = judge.judged(dict(_edge_pairs(*sides)))
-    totals: Any = new.metrics.total_time_ms, base.metrics.total_time_ms
+    new_ms, base_ms = new.metrics.total_time_ms, base.metrics.total_time_ms
     total = judge.judged({"": _whole(*sides)}).get("")
     if total is None:
-        total = _row(totals[1], totals[0], "total_ms", unjudged)
+        total = _row(base_ms, new_ms, "total_ms", unjudged)
     rows = [*tasks.values(), *edges.values()]
     if total["verdict"] in CHANGED and rows and all(row["verdict"] == INCONCLUSIVE for row in rows):
         total.update(verdict=INCONCLUSIVE, comparable=False, reason=_UNEXPLAINED)
-    nodes = [profile.dag_structure["nodes"] for profile in (new, base)]
-    common, called = {*nodes[0]} & {*nodes[1]}, names or _called(base, new)
+    nodes, of_base = new.dag_structure["nodes"], base.dag_structure["nodes"]
+    common, called = {*nodes} & {*of_base}, names or _called(base, new)
     alone = {
-        key: [name for name in side if name not in common]
-        for key, side in zip(("only_in_self", "only_in_other"), nodes)
+        "only_in_self": [name for name in nodes if name not in common],
+        "only_in_other": [name for name in of_base if name not in common],
     }
     return ProfileComparison(
         base=called[0],
@@ -173,9 +167,9 @@ def compare_profiles(
         },
         node_weight_diff=_weight_diff(new.metrics.node_weights, base.metrics.node_weights),
         edge_weight_diff=_weight_diff(new.metrics.edge_weights, base.metrics.edge_weights),
-        time_diff_ms=None if None in totals else totals[0] - totals[1],
+        time_diff_ms=None if new_ms is None or base_ms is None else new_ms - base_ms,
         total_time=total,
-        task_times={name: tasks[name] for name in nodes[0] if name in tasks},
+        task_times={name: tasks[name] for name in nodes if name in tasks},
         edge_times=edges,
         obstacles=obstacles,
         **{key: names for key, names in alone.items() if names},
@@ -183,9 +177,7 @@ def compare_profiles(
     )
 
 
-def _prediction(
-    mine: ProfileData, theirs: ProfileData, tasks: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
+def _prediction(mine: ProfileData, theirs: ProfileData, tasks: Entries) -> JsonObject:
     """Return how far off one profile is if it predicts what the other has measured."""
     if ("prediction" in mine.sections) == ("prediction" in theirs.sections):
         return {}
@@ -201,10 +193,10 @@ def _prediction(
             "deserialize_intervals_ms": entries[name].deserialize_time_ms or 0.0,
         }
         least = _PHASE_SHARE * sum(phases.values())
-        ends = {key: section[key][name] for key in phases if name in section.get(key, ())}
-        held.append(
-            all(low <= phases[k] <= high or phases[k] <= least for k, (low, high) in ends.items())
-        )
+        known = [
+            (ms, section[key][name]) for key, ms in phases.items() if name in section.get(key, ())
+        ]
+        held.append(all(low <= ms <= high or ms <= least for ms, (low, high) in known))
     if held:
         found["in_intervals"] = {"tasks": sum(held), "of": len(held)}
     error = prediction_error(real, predicted)
@@ -215,18 +207,17 @@ def _prediction(
 
 def _called(base: ProfileData, new: ProfileData) -> tuple[str, str]:
     """Return what two profiles are called; the two names differ."""
-    if base.name is None or new.name is None or base.name == new.name:
-        about = f" ({base.name})" if base.name is not None and base.name == new.name else ""
-        return f"base{about}", "new"
-    return base.name, new.name
+    if base.name is None or new.name is None:
+        return "base", "new"
+    return (base.name, new.name) if base.name != new.name else (f"base ({base.name})", "new")
 
 
-def same_parameter(mine: Any, theirs: Any) -> bool:
+def same_parameter(mine: object, theirs: object) -> bool:
     """Tell whether two values, or their JSON forms, are equal."""
     return same_value(mine, theirs) or jsonable({"": mine})[0] == jsonable({"": theirs})[0]
 
 
-def _weight_diff(mine: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, Any]:
+def _weight_diff(mine: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, JsonObject]:
     differences = {}
     for name in dict.fromkeys([*mine, *theirs]):
         left, right = mine.get(name, 0), theirs.get(name, 0)
@@ -240,24 +231,19 @@ class _Pair(NamedTuple):
     """The samples of one task, of one edge or of the whole DAG, and the kernels next to them."""
 
     quantity: str
-    mine: Column
-    theirs: Column
-    kernels: tuple[Column, Column]
+    mine: Array
+    theirs: Array
+    kernels: tuple[Array, Array]
     #: Why a difference is none that can be relied on, or "".
     doubt: str = ""
 
 
-def _combined(function: Callable[..., float], *columns: Column) -> Column:
-    """Return a function of several columns; None in rounds in which one of them is unknown."""
-    return [None if None in values else function(*values) for values in zip(*columns)]
-
-
-def _is_known(column: Column) -> bool:
-    return any(value is not None for value in column)
+def _is_known(column: Array) -> bool:
+    return bool(np.isfinite(column).any())
 
 
 class _Side:
-    """One of two profiles, and columns of its samples in the measured rounds."""
+    """One of two profiles, and columns of its samples in the measured rounds; NaN is unknown."""
 
     def __init__(self, profile: ProfileData) -> None:
         samples = profile.samples
@@ -268,57 +254,51 @@ class _Side:
         environment = profile.environment
         self.machine = profile.hostname, environment.cpu, environment.machine, environment.cores
 
-    def column(self, row: Mapping[str, Column], quantity: str) -> Column:
+    def column(self, row: Mapping[str, Column], quantity: str) -> Array:
         """Return a quantity of a task or an edge."""
         values = row.get(quantity)
-        return [values[i] if values else None for i in self.rounds]
+        return np.array([values[i] if values else None for i in self.rounds], float)
 
-    def delays_ms(self, row: Mapping[str, Column]) -> Column:
+    def delays_ms(self, row: Mapping[str, Column]) -> Array:
         """Return how long a task waited for a core."""
-        return _combined(sub, self.column(row, "wall_ms"), self.column(row, "corrected_ms"))
+        return self.column(row, "wall_ms") - self.column(row, "corrected_ms")
 
-    def corrected_total_ms(self) -> Column:
+    def corrected_total_ms(self) -> Array:
         """Return the times of the rounds without the run-queue delays of the tasks.
 
         Unknown if tasks ran concurrently, where not all delays add up.
         """
         if self.profile.run.executor != "serial":
-            return []
-        delays = [self.delays_ms(row) for row in self.tasks.values()]
-        return _combined(lambda total, *waits: total - sum(waits), self.total_ms, *delays)
+            return self.total_ms * np.nan
+        return self.total_ms - sum([self.delays_ms(row) for row in self.tasks.values()])
 
-    def transfer_ms(self, edge: str) -> Column:
+    def transfer_ms(self, edge: str) -> Array:
         """Return the times to serialize and deserialize what an edge carries."""
         row = self.edges.get(edge, {})
-        return _combined(add, self.column(row, "serialize_ms"), self.column(row, "deserialize_ms"))
+        return self.column(row, "serialize_ms") + self.column(row, "deserialize_ms")
 
     @cached_property
-    def kernel_ms(self) -> Column:
+    def kernel_ms(self) -> Array:
         """For each round the mean of the kernels next to its tasks, weighted by time."""
-        by_task = []
+        weights, weighted_ms = np.zeros(len(self.rounds)), np.zeros(len(self.rounds))
         for row in self.tasks.values():
-            times = self.column(row, "corrected_ms")
+            times, kernels = self.column(row, "corrected_ms"), self.column(row, "kernel_ms")
             times = times if _is_known(times) else self.column(row, "wall_ms")
-            by_task.append([*zip(times, self.column(row, "kernel_ms"))])
-        means: list[float | None] = []
-        for of_round in zip(*by_task):
-            pairs = [(time, kernel) for time, kernel in of_round if time and kernel]
-            weight = sum(time for time, _ in pairs)
-            means.append(sum(time * kernel for time, kernel in pairs) / weight if pairs else None)
-        # A DAG may have no tasks.
-        return means or [None] * len(self.rounds)
+            known = (times > 0) & (kernels > 0)
+            weights[known] += times[known]
+            weighted_ms[known] += (times * kernels)[known]
+        with np.errstate(invalid="ignore"):
+            return weighted_ms / weights
 
     @cached_property
     def waited(self) -> float | None:
         """Share of the tasks' wall time that they waited for a core; None if it is not known."""
-        times = [
-            (wall_ms, delay_ms)
-            for row in self.tasks.values()
-            for wall_ms, delay_ms in zip(self.column(row, "wall_ms"), self.delays_ms(row))
-            if wall_ms is not None and delay_ms is not None
-        ]
-        whole_ms = sum(wall_ms for wall_ms, _ in times)
-        return sum(delay_ms for _, delay_ms in times) / whole_ms if whole_ms else None
+        whole_ms = delay_ms = 0.0
+        for row in self.tasks.values():
+            delays = self.delays_ms(row)
+            whole_ms += self.column(row, "wall_ms")[np.isfinite(delays)].sum()
+            delay_ms += np.nansum(delays)
+        return float(delay_ms / whole_ms) if whole_ms else None
 
 
 def _whole(mine: _Side, theirs: _Side) -> _Pair:
@@ -331,7 +311,7 @@ def _whole(mine: _Side, theirs: _Side) -> _Pair:
 def _waits_differ(mine: _Side, theirs: _Side) -> str:
     """Return why waits may account for a difference of what lies between the tasks, or ""."""
     here, there = mine.waited, theirs.waited
-    if here is None or there is None or abs(here - there) <= GATE_APART:
+    if here is None or there is None or abs(here - there) <= ranktests.GATE_APART:
         return ""
     return (
         f"tasks waited for a core in {there:.0%} of their time in the base and in {here:.0%} now, "
@@ -365,17 +345,15 @@ def _obstacles(mine: _Side, theirs: _Side, *, paired: bool) -> dict[str, str]:
         predicted = any("prediction" in side.profile.sections for side in sides)
         code = "predicted" if predicted else "no_samples"
         return {code: OBSTACLES[code]}
-    values: dict[str, tuple[Any, ...]] = {}
+    values: dict[str, tuple[object, ...]] = {}
     hosts = [side.profile.hostname for side in sides]
     if None in hosts or mine.machine != theirs.machine:
         values["other_machine"] = (*hosts,)
-    differing = []
-    for name, default in _CONDITIONS.items():
-        here, there = (side.conditions.get(name, default) for side in sides)
-        if here != there:
-            differing.append(f"{name} is {short_repr(here)} here, {short_repr(there)} there")
+    here, there = ({**_CONDITIONS, **side.conditions} for side in sides)
+    differing = [name for name in _CONDITIONS if here[name] != there[name]]
     if differing:
-        values["other_conditions"] = ("; ".join(differing),)
+        words = (f"{name} is {here[name]!r} here, {there[name]!r} there" for name in differing)
+        values["other_conditions"] = ("; ".join(words),)
     if not paired and not all(side.conditions.get("fresh_process") for side in sides):
         values["one_process"] = ()
     elif not paired and fewest < FEWEST_ROUNDS:
@@ -390,36 +368,32 @@ class _Judge(NamedTuple):
     difference: float
     paired: bool
 
-    def judged(self, pairs: Mapping[str, _Pair]) -> dict[str, Any]:
+    def judged(self, pairs: Mapping[str, _Pair]) -> dict[str, JsonObject]:
         """Return an entry for each pair that has samples on both sides."""
-        pairs = {n: pair for n, pair in pairs.items() if _is_known(pair.mine)}
-        pairs = {n: pair for n, pair in pairs.items() if _is_known(pair.theirs)}
+        pairs = {n: p for n, p in pairs.items() if _is_known(p.mine) and _is_known(p.theirs)}
         results = {name: self._compared(pair) for name, pair in pairs.items()}
         judged = dict.fromkeys(pairs, Verdict(INCONCLUSIVE, self.obstacles, comparable=False))
         if not self.obstacles:
-            judged = verdicts(results, difference=self.difference)
-        return {
-            name: _judged_row(pair, results[name], judged[name]) for name, pair in pairs.items()
-        }
+            judged = ranktests.verdicts(results, difference=self.difference)
+        return {n: _judged_row(pair, results[n], judged[n]) for n, pair in pairs.items()}
 
     def _compared(self, pair: _Pair) -> RankResult:
         """Compare the samples of a pair; without kernels if one is not known."""
-        sides: Any = ([*zip(pair.mine, pair.kernels[0])], [*zip(pair.theirs, pair.kernels[1])])
+        here, there = (np.flatnonzero(np.isfinite(side)) for side in (pair.mine, pair.theirs))
         if self.paired:
-            both = [(a, b) for a, b in zip(*sides) if a[0] is not None and b[0] is not None]
-            sides = [a for a, _ in both], [b for _, b in both]
-        sides = [[row for row in side if row[0] is not None] for side in sides]
-        mine, theirs = ([time for time, _ in side] for side in sides)
-        kernels: Any = tuple([kernel for _, kernel in side] for side in sides)
-        compare = compare_interleaved if self.paired else compare_apart
-        result = compare(mine, theirs, kernels if all(all(side) for side in kernels) else None)
+            here = there = np.intersect1d(here, there)
+        mine, theirs = pair.mine[here].tolist(), pair.theirs[there].tolist()
+        kernels = pair.kernels[0][here].tolist(), pair.kernels[1][there].tolist()
+        is_metered = all(kernel_ms > 0 for kernel_ms in kernels[0] + kernels[1])
+        compare = ranktests.compare_interleaved if self.paired else ranktests.compare_apart
+        result = compare(mine, theirs, kernels if is_metered else None)
         if pair.doubt and not self.paired:
             # Rounds in turns wait alike.
             return result._replace(p=1.0, doubt=pair.doubt)
         return result
 
 
-def _row(base_ms: float | None, new_ms: float | None, quantity: str, reason: str) -> dict[str, Any]:
+def _row(base_ms: float | None, new_ms: float | None, quantity: str, reason: str) -> JsonObject:
     """Return what is said of times without samples; `reason` may be empty."""
     return {
         "quantity": quantity,
@@ -434,17 +408,15 @@ def _row(base_ms: float | None, new_ms: float | None, quantity: str, reason: str
     }
 
 
-def _entry(base: TaskTime, new: TaskTime, reason: str) -> dict[str, Any]:
+def _entry(base: TaskTime, new: TaskTime, reason: str) -> JsonObject:
     """Return what is said of a task without samples."""
     quantity = "wall_ms" if "wall_ms" in (new.column, base.column) else "corrected_ms"
     return _row(base.median_ms, new.median_ms, quantity, reason)
 
 
-def _judged_row(pair: _Pair, result: RankResult, verdict: Verdict) -> dict[str, Any]:
+def _judged_row(pair: _Pair, result: RankResult, verdict: Verdict) -> JsonObject:
     """Return what is said of samples."""
-    base_ms, new_ms = (
-        median([ms for ms in side if ms is not None]) for side in (pair.theirs, pair.mine)
-    )
+    base_ms, new_ms = float(np.nanmedian(pair.theirs)), float(np.nanmedian(pair.mine))
     row = _row(base_ms, new_ms, pair.quantity, verdict.reason)
     row.update(ratio=result.ratio, rounds=min(result.n))
     row.update(verdict=verdict.verdict, comparable=verdict.comparable)
@@ -453,7 +425,7 @@ def _judged_row(pair: _Pair, result: RankResult, verdict: Verdict) -> dict[str, 
     return row
 
 
-class ProfileComparison(ShownInBlocks, dict[str, Any]):
+class ProfileComparison(ShownInBlocks, JsonObject):
     """How a profile differs from a base: the result of `Profile.compare`.
 
     A dict with the keys that :meth:`Profile.compare <dagprofiler.Profile.compare>` describes;
@@ -470,7 +442,7 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
 
         `way_out` is what to do for verdicts if rounds are missing.
         """
-        head = f"{self['new']} against {self['base']}: {self.headline()}"
+        new, base = printable(self["new"]), printable(self["base"])
         makespan = _makespan(self["prediction"]) if "prediction" in self else [()]
         times = {**self["task_times"], **self["edge_times"]}
         marks: dict[str, int] = {}
@@ -484,37 +456,33 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
             verdict, reason = row["verdict"], row.get("reason")
             if verdict == INCONCLUSIVE and reason:
                 verdict += f" [{marks.setdefault(reason, len(marks) + 1)}]"
-            rows.append([name, row["base_ms"], row["new_ms"], row["ratio"], interval, verdict])
+            cells = [name, row["base_ms"], row["new_ms"], row["ratio"], interval, verdict]
+            rows.append(cells[: len(columns)])
         notes = [f"[{mark}] {reason}" for reason, mark in marks.items()] if is_judged else []
-        notes += [way_out] if way_out and is_judged and self.needs_rounds else []
+        notes += [way_out] if is_judged and self.needs_rounds else []
         measured = any(row["rounds"] > 1 for row in times.values())
+        alone = [
+            f"only in {side}, so not compared: {some(self[key], 10)}"
+            for key, side in (("only_in_other", base), ("only_in_self", new))
+            if key in self
+        ]
         return [
-            Block(head),
+            Block(f"{new} against {base}: {self.headline()}"),
             Block("makespan, predicted against real", makespan, (0, 4)),
-            Block(
-                rows=table_of(columns, [r[: len(columns)] for r in rows]),
-                left=(0, 5),
-                what="tasks and edges",
-            ),
+            Block(rows=table_of(columns, rows), left=(0, 5), what="tasks and edges"),
             Block(notes=notes),
             Block(notes=[MEANING] if measured else []),
             Block("parameters", _values(self["config_diff"]), (0, 1, 2)),
             Block("bytes of edges", _weights(self["edge_weight_diff"], 8), what="edges"),
             Block("instructions", _weights(self["node_weight_diff"], 1), what="tasks"),
-            Block(
-                notes=[
-                    f"only in {self[where]}, so not compared: {some(self[key], 10)}"
-                    for key, where in (("only_in_other", "base"), ("only_in_self", "new"))
-                    if key in self
-                ]
-            ),
+            Block(notes=alone),
         ]
 
     def headline(self) -> str:
         """Return what was found, as the command, the page and notebooks show it.
 
         The verdict on the total time, then how many tasks, and edges, of at least 1 % of it are
-        slower or faster, the three with the largest changes by name, as in "no significant
+        slower or faster, three of each with the largest changes by name, as in "no significant
         difference in all (252 ms -> 261 ms a round); 1 of 8 tasks slower: peaks 1.25 x
         (+13.8 ms)". A change in ms is that of the ratio, from the base's median.
 
@@ -536,7 +504,7 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
         times = {**self["task_times"], **self["edge_times"]}
         return [("the whole", self["total_time"]), *self._weighty(times, least_share)]
 
-    def _weighty(self, times: Mapping[str, Mapping[str, Any]], least_share: float) -> Rows:
+    def _weighty(self, times: Entries, least_share: float) -> Rows:
         sides, whole = ("base_ms", "new_ms"), self["total_time"]
         return [
             (printable(name), row)
@@ -545,7 +513,7 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
         ]
 
 
-def _in_all(total: Mapping[str, Any]) -> str:
+def _in_all(total: JsonObject) -> str:
     """Return the verdict on the total time, as in "12 % faster in all (1.31 s -> 1.15 s)"."""
     base_ms, new_ms, verdict = total["base_ms"], total["new_ms"], total["verdict"]
     if base_ms is None or new_ms is None:
@@ -553,10 +521,8 @@ def _in_all(total: Mapping[str, Any]) -> str:
     unit, per_ms = ("s", 1e3) if max(base_ms, new_ms) >= 1000 else ("ms", 1.0)
     times = " -> ".join(f"{_three_digits(ms / per_ms)} {unit}" for ms in (base_ms, new_ms))
     times += "" if total["coverage"] is None else " a round"
-    if verdict not in CHANGED:
-        return f"{verdict} in all ({times})"
-    change, of_medians = _change(total["ratio"]), _change(new_ms / base_ms)
-    if change == of_medians:
+    change = _change(total["ratio"]) if verdict in CHANGED else verdict
+    if verdict not in CHANGED or change == _change(new_ms / base_ms):
         return f"{change} in all ({times})"
     return f"{change} in all, {total['low']:.2f} to {total['high']:.2f} x (medians {times})"
 
@@ -564,28 +530,24 @@ def _in_all(total: Mapping[str, Any]) -> str:
 def _changes(of_all: str, rows: Rows) -> Iterator[str]:
     """Yield how many are slower, and faster, as in "1 of 8 tasks slower: peaks 1.25 x (+13.8 ms)".
 
-    The three with the largest changes are named.
+    Of each the three with the largest changes are named.
     """
-    changed = [(name, row) for name, row in rows if row["verdict"] in CHANGED]
-    changed.sort(key=lambda named: abs(_change_ms(named[1])), reverse=True)
     for verdict in CHANGED:
+        changed = [(name, row) for name, row in rows if row["verdict"] == verdict]
+        changed.sort(key=lambda named: abs(_change_ms(named[1])), reverse=True)
         names = [
             f"{name} {row['ratio']:.3g} x ({_three_digits(_change_ms(row), '+')} ms)"
-            for name, row in changed[:_NAMED]
-            if row["verdict"] == verdict
+            for name, row in changed
         ]
-        number = sum(row["verdict"] == verdict for _, row in changed)
-        more = f" and {number - len(names)} more" if number > len(names) else ""
-        named = f": {', '.join(names)}{more}" if names else ""
-        if number:
-            yield f"{number} of {of_all} {verdict}{named}"
+        if names:
+            yield f"{len(names)} of {of_all} {verdict}: {listed(names, _NAMED, str)}"
 
 
 #: Tasks, and edges, that a headline names.
 _NAMED = 3
 
 
-def _change_ms(entry: Mapping[str, Any]) -> float:
+def _change_ms(entry: JsonObject) -> float:
     """Return by how much longer a row takes, by its ratio."""
     change_ms: float = entry["base_ms"] * (entry["ratio"] - 1)
     return change_ms
@@ -602,7 +564,7 @@ def _three_digits(value: float, sign: str = "") -> str:
     return f"{value:{sign},.0f}" if abs(value) >= 100 else f"{value:{sign}.3g}"
 
 
-def _makespan(error: Mapping[str, Any]) -> list[Sequence[str]]:
+def _makespan(error: JsonObject) -> list[Sequence[str]]:
     rows = [
         (
             name,
@@ -616,7 +578,7 @@ def _makespan(error: Mapping[str, Any]) -> list[Sequence[str]]:
     return table_of(("", "predicted ms", "real ms", "error", ""), rows)
 
 
-def _accuracy(error: Mapping[str, Any]) -> str:
+def _accuracy(error: JsonObject) -> str:
     """Return how far off a makespan was, as in "predicted 7 ms, real 8 ms: 12.5% too short"."""
     times = [f"{name} {with_unit(error[f'{name}_ms'], 'ms')}" for name in ("predicted", "real")]
     way = "long" if error["error"] > 0 else "short"
@@ -628,12 +590,12 @@ def _accuracy(error: Mapping[str, Any]) -> str:
     return f"{words}, {where} its interval of {with_unit(low, 'ms')} to {with_unit(high, 'ms')}"
 
 
-def _values(differing: Mapping[str, Mapping[str, Any]]) -> list[Sequence[str]]:
+def _values(differing: Entries) -> list[Sequence[str]]:
     rows = [(n, short_repr(row["other"]), short_repr(row["self"])) for n, row in differing.items()]
     return table_of(("", "base", "new"), rows)
 
 
-def _weights(differing: Mapping[str, Mapping[str, Any]], divisor: int) -> list[Sequence[str]]:
+def _weights(differing: Entries, divisor: int) -> list[Sequence[str]]:
     rows = [
         (
             name,
@@ -646,7 +608,7 @@ def _weights(differing: Mapping[str, Mapping[str, Any]], divisor: int) -> list[S
     return table_of(("", "base", "new", "difference"), rows)
 
 
-def prediction_error(real: ProfileData, predicted: ProfileData) -> dict[str, Any] | None:
+def prediction_error(real: ProfileData, predicted: ProfileData) -> JsonObject | None:
     """Return how far a predicted makespan is from the real one, and which parts differ.
 
     Returns
@@ -667,7 +629,7 @@ def prediction_error(real: ProfileData, predicted: ProfileData) -> dict[str, Any
         return None
     whole_ms = sum(there.values())
 
-    def compared(real_ms: float, predicted_ms: float) -> dict[str, Any]:
+    def compared(real_ms: float, predicted_ms: float) -> JsonObject:
         error = (predicted_ms - real_ms) / whole_ms if whole_ms else 0.0
         times = {"real_ms": round(real_ms, 6), "predicted_ms": round(predicted_ms, 6)}
         return {**times, "error": error}

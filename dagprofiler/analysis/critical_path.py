@@ -10,19 +10,19 @@ from functools import cached_property, partial
 from heapq import nlargest
 from math import inf
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dagprofiler._document import ProfileData, SpanRow
 from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import edges_of
-from dagprofiler._util import grouped
-from dagprofiler._util.checks import choice, integer
+from dagprofiler._util import JsonObject, grouped
+from dagprofiler._util.checks import choice, instance, integer
 from dagprofiler._util.checks import number as positive
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import collector_paused
 from dagprofiler._util.text import Block, number, printable, some, table_of
 from dagprofiler.analysis.weights import STATISTICS, Number, Weights, weights_of
-from dagprofiler.errors import WeightError, counted, refused, short_repr
+from dagprofiler.errors import WeightError, counted
 from dagprofiler.graph.wiring import kahn_order
 
 _workers = partial(integer, "workers", least=1, error=ValueError)
@@ -34,6 +34,10 @@ _LESS = 1 - _NEAR
 
 #: Source and target of an edge.
 Pair = tuple[str, str]
+
+#: Of tasks and of edges, in the unit of the analysis.
+Costs = Mapping[str, Number]
+Delays = Mapping[Pair, Number]
 
 #: Tasks and edges of the critical path whose gains are computed.
 _COSTLIEST = 10
@@ -155,7 +159,7 @@ class Analysis(ShownInBlocks):
         if self.unknown_edges:
             edges = counted(len(self.unknown_edges), "edge")
             notes.append(f"unknown, counted as 0, on {edges}: {some(self.unknown_edges)}")
-        figures: list[tuple[str, Any]] = [("work", self.work), ("span", self.span)]
+        figures: list[tuple[str, Number | None]] = [("work", self.work), ("span", self.span)]
         paths = [f"critical path: {route(alone.critical_path)}"]
         if communicating is not None:
             figures.append(("span with communication", communicating.span))
@@ -168,13 +172,13 @@ class Analysis(ShownInBlocks):
             Block(f"{tasks} in {levels} of up to {widest:,}, in {unit}", notes=notes),
             Block(rows=table_of(("", unit), figures)),
             Block(notes=paths),
-            Block(_BOUNDS[0], table_of(_BOUNDS[1:], bounds_of(self)), ()),
+            Block("equal workers, communication free", table_of(_BOUNDS, bounds_of(self)), ()),
             Block("bottlenecks", table_of(_BOTTLENECKS, self.bottlenecks), (0, 1), "bottlenecks"),
             *spans,
             Block("tasks", table_of(_TASKS, self._tasks()), what="tasks"),
         ]
 
-    def _tasks(self) -> Iterator[tuple[Any, ...]]:
+    def _tasks(self) -> Iterator[tuple[str | Number, ...]]:
         """Yield the rows of the tasks by their earliest start."""
         paths, levels = self.with_communication or self.without_communication, self.levels
         starts, slack = paths.earliest_start, paths.slack
@@ -183,11 +187,8 @@ class Analysis(ShownInBlocks):
             yield name, levels[name], self.weights.values[name], *times
 
 
-#: Assumptions of the bounds, and the heads of tables.
-_BOUNDS = (
-    "equal workers, communication free",
-    *("workers", "makespan at least", "at most, if greedy", "speed-up at most"),
-)
+#: Heads of tables.
+_BOUNDS = ("workers", "makespan at least", "at most, if greedy", "speed-up at most")
 _BOTTLENECKS = ("bottleneck", "", "cost", "gain if free")
 _TASKS = ("task", "level", "cost", "earliest start", "latest start", "slack")
 
@@ -264,8 +265,7 @@ def analyze(
     >>> found.span, found.without_communication.critical_path, found.average_parallelism
     (50, ('source', 'sink'), 1.0)
     """
-    if not hasattr(profile, "dag_structure"):
-        raise refused(f"analyze: profile must be a Profile, got {short_repr(profile)}")
+    instance("analyze: profile", profile, ProfileData, "a Profile")
     error = partial(WeightError, cost, [])
     if instructions_per_s is not None:
         positive("instructions_per_s", instructions_per_s, error=error)
@@ -379,9 +379,7 @@ class _Graph:
         self.entries = [name for name in place if name not in targets]
         self.exits = [name for name in place if name not in sources]
 
-    def starts(
-        self, costs: Mapping[str, Number], delays: Mapping[Pair, Number]
-    ) -> dict[str, Number]:
+    def starts(self, costs: Costs, delays: Delays) -> dict[str, Number]:
         """Return for each task the longest path to it, without its own cost."""
         # Zeros of the type of the costs.
         starts = {name: 0 * cost for name, cost in costs.items()}
@@ -417,11 +415,11 @@ class Paths:
     bottom_level: dict[str, Number]
     graph: _Graph = field(repr=False, compare=False)
     #: Of the tasks, and of all edges; empty if none costs anything.
-    _costs: Mapping[str, Number] = field(repr=False)
-    _delays: Mapping[Pair, Number] = field(repr=False)
+    _costs: Costs = field(repr=False)
+    _delays: Delays = field(repr=False)
 
     @classmethod
-    def of(cls, graph: _Graph, costs: Mapping[str, Number], delays: Mapping[Pair, Number]) -> Paths:
+    def of(cls, graph: _Graph, costs: Costs, delays: Delays) -> Paths:
         """Return the paths of a graph with these costs of tasks and edges."""
         bottom = dict(costs)
         #: The next task of the longest path from each; on a tie the first name.
@@ -447,18 +445,19 @@ class Paths:
 
         By `gain`, then by `cost`, largest first, then tasks before edges.
         """
-        costs, delays, path = self._costs, self._delays, self.critical_path
-        pairs = zip(path, path[1:]) if delays else ()
-        items: list[tuple[Number, Any]]
-        items = [(costs[n], n) for n in nlargest(_COSTLIEST, path, key=costs.__getitem__)]
-        items += [(delays[k], k) for k in nlargest(_COSTLIEST, pairs, key=delays.__getitem__)]
+        path = self.critical_path
+        pairs = zip(path, path[1:]) if self._delays else ()
+        items: list[tuple[Number, str | Pair]] = [(self._costs[name], name) for name in path]
+        items += [(self._delays[pair], pair) for pair in pairs]
         bottlenecks = []
         for cost, item in nlargest(_COSTLIEST, items, key=itemgetter(0)):
-            if cost and isinstance(item, tuple):
+            if not cost:
+                break
+            if isinstance(item, tuple):
                 place = self.graph.place[item[0]]
                 gain = min(cost, self._loss(place, place + 1, item))
                 bottlenecks.append(Bottleneck("->".join(item), "edge", cost, gain))
-            elif cost:
+            else:
                 bottlenecks.append(Bottleneck(item, "task", cost, self.gain([item])))
         return tuple(sorted(bottlenecks, key=lambda item: (-item.gain, -item.cost)))
 
@@ -497,10 +496,7 @@ class Paths:
     def slack(self) -> dict[str, Number]:
         """``latest_start - earliest_start``: 0 for every task on a longest path."""
         starts = self.earliest_start
-        return {
-            name: _positive(latest - starts[name], self.span)
-            for name, latest in self.latest_start.items()
-        }
+        return {n: _positive(at - starts[n], self.span) for n, at in self.latest_start.items()}
 
     @property
     def upward_rank(self) -> dict[str, Number]:
@@ -737,7 +733,7 @@ def bounds_of(found: Analysis) -> Iterator[tuple[int, Number, Number, float | No
         workers *= 2
 
 
-def span_block(critical: Mapping[str, Any]) -> Block:
+def span_block(critical: JsonObject) -> Block:
     """Return the spans of the critical path, and the time in no span."""
     whole_ms, rounds, dropped = critical["compute_ms"], critical["rounds"], critical["dropped"]
     rows = [

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from dagprofiler._document import ProfileData, TimelineRow
 from dagprofiler._document.table import edges_of
-from dagprofiler._util import grouped
+from dagprofiler._util import JsonObject, grouped
 from dagprofiler._util.text import BYTES, Block, class_of, printable, quantity, table_of
 from dagprofiler.analysis.critical_path import Analysis
 from dagprofiler.errors import counted
 from dagprofiler.graph.replay import Demands, replay
 from dagprofiler.graph.wiring import NumberedGraph, numbered
-from dagprofiler.stats import corrected, median
+from dagprofiler.stats import Column, corrected, median
 
 #: Parts of the makespan, and what they are.
 PARTS = {
@@ -42,9 +42,6 @@ _CLASSES, _SIMULATED = 10, 30_000
 
 #: Shares of the makespan from which on a gain is shown, and a cause is worth advice.
 _SHOWN, _WORTH = 0.001, 0.05
-
-#: Columns of samples that tell how long a task waited for a core.
-_OF_WAITS = ("delay_ms", "cpu_ms")
 
 #: Characters of the longest bar.
 _BAR = 24
@@ -86,12 +83,10 @@ def _median_round(profile: ProfileData) -> _Round | None:
     if not rounds:
         return None
     totals, tasks = dict(enumerate(samples.total_ms)), samples.tasks
-    n = next(iter(rounds))
-    if len(rounds) > 1:
-        begins = {n: min([row.ready_ms for row in rounds[n]]) for n in rounds}
-        times = {n: totals.get(n) or max(_ends_ms(rounds[n])) - begins[n] for n in rounds}
-        middle = median([*times.values()])
-        n = min(times, key=lambda n: abs(times[n] - middle))
+    begins = {n: min([row.ready_ms for row in rows]) for n, rows in rounds.items()}
+    times = {n: totals.get(n) or max(_ends_ms(rows)) - begins[n] for n, rows in rounds.items()}
+    middle = median([*times.values()])
+    n = min(times, key=lambda n: abs(times[n] - middle))
     waited_ms = sum([_waited_ms(tasks[row.task], n, row) for row in rounds[n] if row.task in tasks])
     # A simulated task can end at 0; each resumption has workers of its own.
     begun_ms = [-inf, *(entry["at_ms"] for entry in profile.run.resumed)]
@@ -109,10 +104,10 @@ def _ends_ms(rows: Sequence[TimelineRow]) -> list[Any]:
     return [computed if serialized is None else serialized for computed, serialized in ends_ms]
 
 
-def _waited_ms(columns: Mapping[str, Sequence[Any]], n: int, row: Any) -> float:
+def _waited_ms(columns: Mapping[str, Column], n: int, row: Any) -> float:
     """Return how long a task waited for a core in round `n`; 0 if that was not measured."""
     wall_ms: float = row.compute_end_ms - row.compute_start_ms
-    delay_ms, cpu_ms = (columns[key][n] if key in columns else None for key in _OF_WAITS)
+    delay_ms, cpu_ms = (columns[k][n] if k in columns else None for k in ("delay_ms", "cpu_ms"))
     alone_ms = corrected(wall_ms, delay_ms, cpu_ms)
     return 0.0 if alone_ms is None else wall_ms - alone_ms
 
@@ -144,7 +139,7 @@ def _split(typical: _Round, workers: int) -> dict[str, float]:
     return {part: time_ms / workers for part, time_ms in parts.items()}
 
 
-def makespan_of(profile: ProfileData, found: Analysis | None) -> dict[str, Any] | None:
+def makespan_of(profile: ProfileData, found: Analysis | None) -> JsonObject | None:
     """Return where the time of a run went, and what would make it shorter on its workers.
 
     Parameters
@@ -184,7 +179,7 @@ def makespan_of(profile: ProfileData, found: Analysis | None) -> dict[str, Any] 
         if parts["engine"] < 0:
             parts["waiting"] += parts["engine"]
     parts = {part: max(0.0, round(parts[part], 6)) for part in LABELS}
-    shown: dict[str, Any] = {
+    shown: JsonObject = {
         "workers": typical.workers,
         "round": typical.number if len(samples.measured) > 1 else None,
         "makespan_ms": round(sum(parts.values()), 6),
@@ -220,9 +215,7 @@ class _TimedRun:
     def _graph(self) -> NumberedGraph:
         return numbered(self.names, edges_of(self.profile))
 
-    def replayed_ms(
-        self, computing: Sequence[float], moving: Sequence[float], workers: int
-    ) -> float:
+    def replayed_ms(self, computing: list[float], moving: list[float], workers: int) -> float:
         """Return the makespan on an executor that costs nothing."""
         work = [a + b for a, b in zip(computing, moving)]
         if workers == 1 or len(work) > _SIMULATED:
@@ -240,7 +233,7 @@ class _TimedRun:
             return self.found.makespan_upper_bound(workers)
         return self.replayed_ms(self.computing, [0.0] * len(self.moving), workers)
 
-    def gains(self) -> list[dict[str, Any]]:
+    def gains(self) -> list[JsonObject]:
         """Return what the classes of tasks that cost most gain, and what serializing does."""
         names, computing, workers = self.names, self.computing, self.workers
         most = _CLASSES if workers == 1 else max(1, min(_CLASSES, _SIMULATED // len(names) - 2))
@@ -278,7 +271,7 @@ class _TimedRun:
 
     def _gain(
         self, name: str, tasks: int, cost_ms: float, without_ms: float, enough_ms: float
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         # A shorter task can make the order of the others a worse one.
         return {
             "name": name,
@@ -309,7 +302,7 @@ class _Advice(NamedTuple):
 class _Adviser:
     """What to do first about each cause of a long makespan."""
 
-    def __init__(self, case: _TimedRun, shown: Mapping[str, Any]) -> None:
+    def __init__(self, case: _TimedRun, shown: JsonObject) -> None:
         self.case, self.shown, self.profile = case, shown, case.profile
         self.workers, self.on = case.workers, _on(case.workers)
         environment, run = case.profile.environment, case.profile.run
@@ -320,15 +313,15 @@ class _Adviser:
             cores = int(min(cores, environment.cores_quota or cores))
             self.cores = max(1, cores - run.conditions.get("busy_cores", 0))
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[JsonObject]:
         """Return one advice for each cause that is worth one, the largest gain first."""
         causes = self._tasks, self._transfers, self._cores, self._workers, self._waiting
-        advice = [one for cause in (*causes, self._engine) for one in cause()]
-        advice.sort(key=lambda one: -one.gain_ms)
-        return [{**one._asdict(), "share": round(self._share(one.gain_ms), 6)} for one in advice]
+        advice = [entry for cause in (*causes, self._engine) for entry in cause()]
+        advice.sort(key=lambda entry: -entry.gain_ms)
+        return [{**entry._asdict(), "share": self._share(entry.gain_ms)} for entry in advice]
 
     def _share(self, ms: float) -> float:
-        return ms / float(self.shown["makespan_ms"] or 1.0)
+        return round(ms / float(self.shown["makespan_ms"] or 1.0), 6)
 
     def _in_words(self, ms: float) -> str:
         """Return a time, and its share of the makespan."""
@@ -418,7 +411,7 @@ class _Adviser:
             yield _Advice(outside_ms, what, why)
 
 
-def makespan_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
+def makespan_blocks(shown: JsonObject) -> Iterator[Block]:
     """Yield what :func:`makespan_of` returned: parts, advice, gains."""
     workers, whole_ms, parts = shown["workers"], shown["makespan_ms"] or 1.0, shown["parts"]
     of = "" if shown["round"] is None else ", in the round nearest the median"

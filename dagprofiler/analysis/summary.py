@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from heapq import nsmallest
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict
+from typing import TypeVar
 
 from dagprofiler._document import ProfileData
 from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP
 from dagprofiler._document.table import edge_table, edges_of, task_table
-from dagprofiler._util import grouped
+from dagprofiler._util import JsonObject, Values, grouped
 from dagprofiler._util.json import collector_paused, jsonable, mapping_in
 from dagprofiler._util.text import (
     BYTES,
@@ -26,10 +25,12 @@ from dagprofiler._util.text import (
 )
 from dagprofiler.analysis.critical_path import Analysis, analysis_of, route, span_block
 from dagprofiler.analysis.makespan import makespan_blocks, makespan_of
-from dagprofiler.analysis.weights import known_values
+from dagprofiler.analysis.weights import Number, known_values
 from dagprofiler.errors import counted, short_repr
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.stats import FLAGS
+
+Item = TypeVar("Item")
 
 #: The parts of what is shown, in their order.
 PARTS = ("summary", "makespan", "tasks", "edges", "path", "meters", "flags")
@@ -71,7 +72,7 @@ def profile_blocks(profile: ProfileData) -> list[Block]:
 
 def figures(
     profile: ProfileData, sort: str = "time", cost: str | None = None, top: int = 0
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return what is shown of a profile, by part.
 
     Parameters
@@ -111,15 +112,15 @@ def figures(
 
 
 def _first(
-    items: Sequence[Any], values: Sequence[Any], top: int, *, down: bool = True
-) -> list[Any]:
+    items: Sequence[Item], values: Sequence[Number | None], top: int, *, down: bool = True
+) -> list[Item]:
     """Return the first items in the order of their values, or all of them for 0."""
-    keys = [-(value or 0) for value in values] if down else values
-    count = len(items)
-    return [items[i] for i in nsmallest(top or count, range(count), key=keys.__getitem__)]
+    keys = [-(value or 0) if down else value or 0 for value in values]
+    order = sorted(range(len(items)), key=lambda i: keys[i])
+    return [items[i] for i in order[: top or None]]
 
 
-def _summary(profile: ProfileData, found: Analysis | None, edges: int) -> dict[str, Any]:
+def _summary(profile: ProfileData, found: Analysis | None, edges: int) -> JsonObject:
     run, environment = profile.run, profile.environment
     moving = [] if run.overhead is None else _moving(profile.metrics.task_metrics)
     return {
@@ -198,11 +199,8 @@ def _conditions(profile: ProfileData) -> str | None:
         words.append(f"other cores kept busy: {conditions['busy_cores']}")
     if run.ended_by in ("max_rounds", "max_time_s"):
         words.append(f"ended by {run.ended_by} before the precision was reached")
-    if measured > 1:
-        words[-1] += "; times are medians"
-    elif warm_up and not measured:
-        words[-1] += "; times are of the warm-up"
-    return ", ".join(words)
+    medians = "; times are medians" if measured > 1 else ""
+    return f"{', '.join(words)}{medians}"
 
 
 def _notes(profile: ProfileData) -> Iterator[str]:
@@ -240,7 +238,7 @@ def _notes(profile: ProfileData) -> Iterator[str]:
 _ENGINE = ("latency", "gap", "driver")
 
 
-def _path(found: Analysis | None, why_not: str, top: int) -> dict[str, Any]:
+def _path(found: Analysis | None, why_not: str, top: int) -> JsonObject:
     """Return the critical path, the parallelism and the bottlenecks."""
     if found is None:
         return {"tasks": [], "why_not": why_not}
@@ -258,7 +256,7 @@ def _path(found: Analysis | None, why_not: str, top: int) -> dict[str, Any]:
     }
 
 
-def _flags(profile: ProfileData) -> list[dict[str, Any]]:
+def _flags(profile: ProfileData) -> list[JsonObject]:
     raised = profile.sections.get("statistics", {}).get("flags", {})
     return [
         {"flag": flag, "meaning": meaning, "tasks": names}
@@ -267,31 +265,28 @@ def _flags(profile: ProfileData) -> list[dict[str, Any]]:
     ]
 
 
-def blocks(shown: Mapping[str, Any], parts: Sequence[str] = PARTS) -> list[Block]:
+def blocks(shown: JsonObject, parts: Sequence[str] = PARTS) -> list[Block]:
     """Return the blocks of some parts of what :func:`figures` returned."""
     made: list[Block] = []
-    tasks: Sequence[Mapping[str, Any]] = shown["tasks"]
-    edges: Sequence[Mapping[str, Any]] = shown["edges"]
-    further = shown["summary"]["tasks"] - len(tasks)
     if "summary" in parts:
         made += _summary_blocks(shown)
     if "makespan" in parts and shown["makespan"] is not None:
         made += makespan_blocks(shown["makespan"])
     if "tasks" in parts:
-        made.append(replace(_task_block(tasks, shown["summary"]), more=further))
+        made.append(_task_block(shown["tasks"], shown["summary"]))
     if "edges" in parts:
-        made.append(replace(_edge_block(edges), more=shown["summary"]["edges"] - len(edges)))
+        made.append(_edge_block(shown["edges"], shown["summary"]))
     if "path" in parts:
         made += _path_blocks(shown["path"])
     if "meters" in parts:
-        made.append(replace(_meter_block(tasks), more=further))
+        made.append(_meter_block(shown["tasks"], shown["summary"]))
     if "flags" in parts:
         notes = [f"{entry['flag']}: {entry['meaning']}" for entry in shown["flags"]]
         made.append(Block(notes=notes))
     return made
 
 
-def _summary_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
+def _summary_blocks(shown: JsonObject) -> Iterator[Block]:
     """Yield what the profile is of, its size and total, and what is wrong with its figures."""
     about, flags = shown["summary"], shown["flags"]
     total = about["total_time_ms"]
@@ -325,7 +320,7 @@ def _summary_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
         yield failure_block(name, entry)
 
 
-def failure_block(name: str, entry: Mapping[str, Any]) -> Block:
+def failure_block(name: str, entry: Values) -> Block:
     """Return where and how a task failed."""
     lines = []
     for frame in entry.get("traceback", ()):
@@ -335,7 +330,7 @@ def failure_block(name: str, entry: Mapping[str, Any]) -> Block:
     return Block(title, notes=list(map(printable, lines)))
 
 
-def _task_block(tasks: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> Block:
+def _task_block(tasks: Sequence[JsonObject], about: JsonObject) -> Block:
     """Return the table of tasks; columns that nothing is known of are left out."""
     is_time = about["cost"] in ("time", None)
     unit = "time ms" if is_time else f"{about['cost']} {about['unit']}"
@@ -357,12 +352,12 @@ def _task_block(tasks: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) ->
         known.discard(7)
     head = ("task", unit, "+-", "share", "in", "out", "instructions", "state")
     shown = sorted(known | {0, 1, 3, 4, 5})
-    table = table_of(head, rows)
+    table = [[row[place] for place in shown] for row in table_of(head, rows)]
     left = (0, len(shown) - 1) if 7 in known else (0,)
-    return Block("tasks", [[row[place] for place in shown] for row in table], left, "tasks")
+    return Block("tasks", table, left, "tasks", more=about["tasks"] - len(tasks))
 
 
-def _half_width(task: Mapping[str, Any]) -> str:
+def _half_width(task: JsonObject) -> str:
     """Return the half-width of the median's interval, in percent of the median."""
     low, median, high = task["low_ms"], task["time_ms"], task["high_ms"]
     if low is None or high is None or not median:
@@ -370,7 +365,7 @@ def _half_width(task: Mapping[str, Any]) -> str:
     return f"{max(high - median, median - low) / median:.1%}"
 
 
-def _edge_block(edges: Sequence[Mapping[str, Any]]) -> Block:
+def _edge_block(edges: Sequence[JsonObject], about: JsonObject) -> Block:
     rows = [
         (
             f"{edge['source']} -> {edge['target']}",
@@ -380,15 +375,15 @@ def _edge_block(edges: Sequence[Mapping[str, Any]]) -> Block:
         )
         for edge in edges
     ]
-    head = ("edge", "bytes", "on the wire", "fields")
-    return Block("edges", table_of(head, rows), (0, 3), "edges")
+    table = table_of(("edge", "bytes", "on the wire", "fields"), rows)
+    return Block("edges", table, (0, 3), "edges", more=about["edges"] - len(edges))
 
 
-def _path_blocks(path: Mapping[str, Any]) -> Iterator[Block]:
+def _path_blocks(path: JsonObject) -> Iterator[Block]:
     names = path["tasks"]
+    if "why_not" in path:
+        yield Block(f"no critical path: {path['why_not']}")
     if not names:
-        if path.get("why_not"):
-            yield Block(f"no critical path: {path['why_not']}")
         return
     unit, with_edges = path["unit"], path["span_with_edges"]
     head = f"critical path: {number(path['span'])} of {number(path['work'])} {unit} in all tasks"
@@ -412,9 +407,10 @@ def _words(key: str) -> str:
     return printable(key.replace("_", " "))
 
 
-def _meter_block(tasks: Sequence[Mapping[str, Any]]) -> Block:
+def _meter_block(tasks: Sequence[JsonObject], about: JsonObject) -> Block:
     """Return a table of what was metered; columns that are 0 throughout are left out."""
     keys = dict.fromkeys(key for task in tasks for key in task if key not in _OWN)
     shown = [key for key in keys if any(task[key] for task in tasks)]
     rows = [(task["task"], *(task[key] for key in shown)) for task in tasks if shown]
-    return Block("meters", table_of(["task", *(_words(key) for key in shown)], rows), (0,), "tasks")
+    table = table_of(["task", *(_words(key) for key in shown)], rows)
+    return Block("meters", table, what="tasks", more=about["tasks"] - len(tasks))

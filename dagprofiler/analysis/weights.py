@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import fsum
-from typing import Any, Callable, NamedTuple, Union
+from typing import Callable, NamedTuple, Union
 
 from dagprofiler._document import Calibration, ProfileData
 from dagprofiler._document.table import medians_ms
+from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import choice, number
 from dagprofiler.errors import WeightError
 from dagprofiler.stats import median
@@ -26,19 +27,16 @@ class Source(NamedTuple):
     words: str
 
 
+_COUNT = "instructions"
+_ESTIMATED_WORDS = "what the cost models of the tasks say; none of it is measured"
+_TIME_WORDS = "wall time, without run-queue delay where that was measured"
+
 #: Where weights can come from, in the order in which ``"best"`` tries them: instructions are
 #: the same on a busy machine, reference times apply to other machines, CPU times leave out all
 #: waiting, and wall times include waiting for a core.
 SOURCES = {
-    "counted": Source(
-        "instructions", "counted_instructions", "instructions", "counted instructions"
-    ),
-    "estimated": Source(
-        "",
-        "estimated_instructions",
-        "instructions",
-        "what the cost models of the tasks say; none of it is measured",
-    ),
+    "counted": Source(_COUNT, "counted_instructions", _COUNT, "counted instructions"),
+    "estimated": Source("", "estimated_instructions", _COUNT, _ESTIMATED_WORDS),
     "reference_time": Source(
         "corrected_ms", "reference_time_ms", "reference ms", "wall time without run-queue delay"
     ),
@@ -48,12 +46,7 @@ SOURCES = {
 
 #: The one time of a task, wherever one time is shown, as
 #: :func:`dagprofiler._document.table.default_times` returns it.
-_TIME = Source(
-    "corrected_ms",
-    "wall_time_ms",
-    "ms",
-    "wall time, without run-queue delay where that was measured",
-)
+_TIME = Source("corrected_ms", "wall_time_ms", "ms", _TIME_WORDS)
 
 #: Every source that can be asked for by name.
 NAMED = {"time": _TIME, **SOURCES}
@@ -83,22 +76,20 @@ class _Reader:
         self.profile, self.statistic = profile, statistic
         self.tasks: list[str] = profile.dag_structure["nodes"]
         self._samples = profile.samples
-        self._sources: Mapping[str, Any] | None = profile.sections.get("weight_sources")
+        self._sources: JsonObject | None = profile.sections.get("weight_sources")
         # Profiles without rounds come from one run.
         rounds = 1 if profile.run.rounds is None else profile.run.rounds
         self._rounds = len(self._samples.measured) if self._samples.rounds else rounds
 
     def weights(self, source: str, fill: float | None = None) -> Weights:
         """Return the weights from one source; without `fill` every task must have a value."""
-        values = self._values(source)
-        missing = [name for name in self.tasks if name not in values]
+        values, words = self._values(source), self._provenance(source)
+        missing = tuple(name for name in self.tasks if name not in values)
         if missing and fill is None:
             reasons = dict.fromkeys(self._reason(name, source) for name in missing[:5])
-            raise WeightError(source, missing, "; ".join(reasons))
+            raise WeightError(source, [*missing], "; ".join(reasons))
         filled = {name: values.get(name, fill or 0) for name in self.tasks}
-        provenance = self._provenance(source)
-        unit = NAMED[source].unit
-        return Weights(filled, unit, source, self.statistic, provenance, tuple(missing))
+        return Weights(filled, NAMED[source].unit, source, self.statistic, words, missing)
 
     def samples(self, source: str) -> dict[str, list[Number]]:
         """Return the measured samples in the unit of a source, for the tasks that have any."""
@@ -107,10 +98,8 @@ class _Reader:
         if source != "reference_time":
             return self._column(NAMED[source].column)
         score, column = self._score(), "corrected_ms" if self._is_corrected() else "wall_ms"
-        return {
-            name: [value * score for value in values]
-            for name, values in self._column(column).items()
-        }
+        columns = self._column(column).items()
+        return {name: [value * score for value in values] for name, values in columns}
 
     def check_samples(self, source: str, statistic: str) -> None:
         """Raise a WeightError if a statistic needs samples and the profile has only medians."""
@@ -153,7 +142,7 @@ class _Reader:
         is_count = NAMED[source].unit == "instructions"
         return {name: round(v) for name, v in values.items()} if is_count else values
 
-    def _single(self, source: str) -> Iterator[tuple[str, Any]]:
+    def _single(self, source: str) -> Iterator[tuple[str, Number | None]]:
         """Yield the single values that the profile holds of tasks; of one task the last counts."""
         candidate = NAMED[source].candidate
         if source == "estimated" and self._sources is None:
@@ -184,7 +173,7 @@ class _Reader:
         if source == "estimated":
             return words
         if source == "reference_time" and not self._is_corrected():
-            words = _TIME.words
+            words = _TIME_WORDS
         if "prediction" in self.profile.sections:
             words += ", predicted and not measured"
         else:
@@ -318,8 +307,6 @@ def weights_of(
 
 def known_values(weights: Weights) -> dict[str, Number]:
     """Return the weights of the tasks that have a value."""
-    if not weights.filled:
-        return weights.values
     filled = set(weights.filled)
     return {name: value for name, value in weights.values.items() if name not in filled}
 

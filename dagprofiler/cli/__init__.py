@@ -9,7 +9,6 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 from dagprofiler._util.files import occupy_standard_streams
 from dagprofiler.cli._parser import parse
@@ -34,10 +33,10 @@ def entry() -> None:
     """Run the command of this process, and end it with the command's exit code."""
     warnings.showwarning = _warning_line
     occupy_standard_streams()
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
         # Daemons may have closed it.
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
     ENDING.install()
     code = main()
     code = ENDING.exit_code or code
@@ -94,7 +93,9 @@ def _discard_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def _warning_line(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+def _warning_line(
+    message: Warning | str, category: type[Warning], *_: object, **__: object
+) -> None:
     """Show a warning as one line, without the class for those of dagprofiler."""
     from dagprofiler.cli._output import error_line
 

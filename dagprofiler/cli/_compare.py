@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from math import ceil, isfinite, log
 from typing import Any, NamedTuple
 
+from dagprofiler._util import JsonObject
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, markdown, printable, render
 from dagprofiler.analysis.compare import ProfileComparison, Rows, compare_profiles
@@ -18,7 +18,7 @@ from dagprofiler.cli._parser import CommandError
 from dagprofiler.errors import listed
 from dagprofiler.profile import Profile
 from dagprofiler.stats import DIFFERENCE
-from dagprofiler.stats.ranktests import INCONCLUSIVE, SLOWER
+from dagprofiler.stats.ranktests import SLOWER
 
 #: Options for measuring two targets.
 _OF_RUNS = (
@@ -31,12 +31,10 @@ _FAILED, _NOT_COMPARABLE = 1, 3
 
 _CONDITION = re.compile(r"(slower|larger)(?:\s*>\s*(\d+(?:\.\d+)?)\s*%)?")
 
-_SEVERAL_ROUNDS = (
+_WAY_OUT = (
     "take both with dagprofiler run TARGET --rounds 10 --fresh-process, on one machine, or "
     "measure both with dagprofiler compare --run BASE NEW"
 )
-_LESS_NOISE = "take more rounds, on a machine that no other program uses"
-_IN_TURNS = "or measure both in turns with dagprofiler compare --run BASE NEW"
 
 
 class _Condition(NamedTuple):
@@ -50,9 +48,8 @@ class _Condition(NamedTuple):
     def of(cls, text: str) -> _Condition:
         found = _CONDITION.fullmatch(text.strip())
         if found is None:
-            raise CommandError(
-                f'--fail-if: expected "slower", "slower > 5%" or "larger > 5%", got {text!r}'
-            )
+            known = '"slower", "slower > 5%" or "larger > 5%"'
+            raise CommandError(f"--fail-if: expected {known}, got {text!r}")
         return cls(text.strip(), found[1], float(found[2] or 0) / 100)
 
     def holds(self, comparison: ProfileComparison, rows: Rows) -> list[str]:
@@ -100,9 +97,9 @@ class _Gate:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._conditions = [_Condition.of(text) for text in arguments.fail_if]
         self._least_share, self._strict = arguments.least_share, arguments.strict
-        self._is_of_times = self._strict or any(c.word == "slower" for c in self._conditions)
-        shares = [c.share for c in self._conditions if c.word == "slower" and c.share]
-        self.difference = min(shares, default=DIFFERENCE)
+        shares = [c.share for c in self._conditions if c.word == "slower"]
+        self._is_of_times = self._strict or bool(shares)
+        self.difference = min([share for share in shares if share], default=DIFFERENCE)
 
     def judge(self, comparison: ProfileComparison) -> _Outcome:
         """Return the exit code, what failed, and what may have been missed."""
@@ -111,10 +108,10 @@ class _Gate:
         failed = {text: names for text, names in holding.items() if names}
         judged = any(row["comparable"] for _, row in rows)
         missed = self._missed(rows) if judged and self._is_of_times else ""
-        code = 0 if judged and not (self._strict and missed) else _NOT_COMPARABLE
-        if self._conditions and not self._is_of_times:
-            code = 0
-        return _Outcome(_FAILED if failed else code, failed, missed)
+        # Bytes can be compared in any case.
+        is_of_bytes = self._conditions and not self._is_of_times
+        done = is_of_bytes or (judged and not (self._strict and missed))
+        return _Outcome(_FAILED if failed else 0 if done else _NOT_COMPARABLE, failed, missed)
 
     def _missed(self, rows: Rows) -> str:
         """Return which slowdowns may have been missed, and how many rounds would show them."""
@@ -144,7 +141,7 @@ def compare(arguments: argparse.Namespace) -> int:
         _output.print_json({"comparisons": [_as_json(*pair) for pair in judged]})
     else:
         width = _output.width()
-        blocks = [_blocks(*pair, in_turns=arguments.run) for pair in judged]
+        blocks = [_blocks(*pair) for pair in judged]
         shown = [markdown(b) if arguments.markdown else render(b, 0, width) for b in blocks]
         _output.print_text("\n\n".join(shown))
     # One that fails counts more than one without a verdict.
@@ -152,7 +149,7 @@ def compare(arguments: argparse.Namespace) -> int:
     return _FAILED if _FAILED in codes else max(codes)
 
 
-def _as_json(comparison: ProfileComparison, outcome: _Outcome) -> dict[str, Any]:
+def _as_json(comparison: ProfileComparison, outcome: _Outcome) -> JsonObject:
     """Return a comparison for JSON, which holds no infinite percentages and few kinds of values."""
     document = {**comparison, "headline": comparison.headline()}
     document.update(failed=outcome.failed, missed=outcome.missed)
@@ -226,27 +223,8 @@ def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -
     return compare_profiles(new, base, names=names, **how)
 
 
-def _blocks(comparison: ProfileComparison, outcome: _Outcome, *, in_turns: bool) -> list[Block]:
-    """Return the blocks of a comparison, then what would give a verdict, and what failed."""
-    hint = _hint(comparison, in_turns=in_turns)
-    notes = [f"for a verdict: {hint}"] if hint else []
-    notes += [f"failed: {text}: {', '.join(names)}" for text, names in outcome.failed.items()]
+def _blocks(comparison: ProfileComparison, outcome: _Outcome) -> list[Block]:
+    """Return the blocks of a comparison, then what failed, and what may have been missed."""
+    notes = [f"failed: {text}: {', '.join(names)}" for text, names in outcome.failed.items()]
     notes += [outcome.missed] if outcome.missed else []
-    return [
-        replace(
-            block, title=printable(block.title), notes=[printable(words) for words in block.notes]
-        )
-        for block in (*comparison.blocks(way_out=""), Block(notes=notes))
-    ]
-
-
-def _hint(comparison: ProfileComparison, *, in_turns: bool) -> str:
-    """Return what would give a verdict, on a command line; "" if there is one on a task."""
-    # A prediction has no samples, however its base was measured.
-    is_predicted = "prediction" in comparison or "predicted" in comparison["obstacles"]
-    rows = comparison["task_times"].values()
-    if is_predicted or any(row["verdict"] != INCONCLUSIVE for row in rows):
-        return ""
-    if comparison.needs_rounds:
-        return _SEVERAL_ROUNDS
-    return _LESS_NOISE if in_turns else f"{_LESS_NOISE}, {_IN_TURNS}"
+    return [*comparison.blocks(_WAY_OUT), Block(notes=notes)]

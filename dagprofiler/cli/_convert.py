@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any
 
+from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import choice
 from dagprofiler._util.files import COMPRESSED
 from dagprofiler.analysis.summary import PARTS, figures
@@ -26,13 +26,14 @@ _INVALID = 1
 def show(arguments: argparse.Namespace) -> int:
     """Print what a profile says."""
     profile = _output.load_profile(arguments.profile)
-    shown = figures(profile, arguments.sort, arguments.cost, 0 if arguments.json else arguments.top)
+    top = 0 if arguments.json else max(0, arguments.top)
+    shown = figures(profile, arguments.sort, arguments.cost, top)
     parts = arguments.part or PARTS
     if arguments.json:
         # The columns of meters are in the tasks.
         _output.print_json({part: shown[part] for part in PARTS if part in parts and part in shown})
     else:
-        _output.print_text(_output.text(shown, parts, arguments.top))
+        _output.print_text(_output.text(shown, parts, top))
     return 0
 
 
@@ -41,16 +42,11 @@ def report(arguments: argparse.Namespace) -> int:
     # By default beside the profile, without its endings.
     path = "report" if arguments.profile == "-" else arguments.profile.removesuffix(COMPRESSED)
     output = arguments.output or f"{os.path.splitext(path)[0]}.html"
-    _output.check_outputs(output, read=[arguments.profile, *filter(None, [arguments.base])])
+    _output.check_outputs(output, read=[arguments.profile, arguments.base])
     profile = _output.load_profile(arguments.profile)
     base = None if arguments.base is None else _output.load_profile(arguments.base)
-    with _output.writing_to(output):
-        losses = profile.report(
-            sys.stdout.buffer if output == "-" else output,
-            base,
-            cost=arguments.cost,
-            statistic=arguments.statistic,
-        )
+    with _output.writing_to(output) as place:
+        losses = profile.report(place, base, cost=arguments.cost, statistic=arguments.statistic)
     _print_written(arguments, output, losses)
     return 0
 
@@ -78,8 +74,8 @@ def export(arguments: argparse.Namespace) -> int:
         options["cost"] = arguments.cost
     check_options(name, load(EXPORTERS, name), options)
     profile = _output.load_profile(arguments.profile)
-    with _output.writing_to(output):
-        losses = profile.export(sys.stdout.buffer if output == "-" else output, name, **options)
+    with _output.writing_to(output) as place:
+        losses = profile.export(place, name, **options)
     _print_written(arguments, output, losses)
     return 0
 
@@ -97,40 +93,35 @@ def _print_written(arguments: argparse.Namespace, output: str, losses: tuple[str
 def import_(arguments: argparse.Namespace) -> int:
     """Convert another tool's file to a profile."""
     _output.check_outputs(arguments.output, read=[arguments.file])
-    name = _output.source_name(arguments.file)
+    source = sys.stdin.buffer if arguments.file == "-" else arguments.file
     try:
-        source = sys.stdin.buffer if arguments.file == "-" else arguments.file
         profile = import_profile(source, arguments.format)
-    except OSError as error:
-        raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
     except (FormatError, ProfileError) as error:
-        raise CommandError(f"{name}: {error}".replace("format=", "--format")) from error
-    with _output.writing_to(arguments.output):
-        profile.save(sys.stdout.buffer if arguments.output == "-" else arguments.output)
+        words = f"{_output.source_name(arguments.file)}: {error}"
+        raise CommandError(words.replace("format=", "--format")) from error
+    with _output.writing_to(arguments.output) as place:
+        profile.save(place)
     _print_written(arguments, arguments.output, ())
     return 0
 
 
 def validate(arguments: argparse.Namespace) -> int:
     """Check for each file whether it is a valid profile."""
-    results: list[dict[str, Any]] = []
-    lines = []
+    results: list[JsonObject] = []
     for path in arguments.profile:
         try:
             profile = _output.load_profile(path)
         except CommandError as error:
-            if isinstance(error.__cause__, OSError):
-                raise
             results.append({"file": path, "valid": False, "problem": str(error)})
-            lines.append(str(error))
         else:
             version = profile.metadata.get("dagprofiler_version")
             results.append({"file": path, "valid": True, "dagprofiler_version": version})
-            lines.append(f"{_output.source_name(path)}: a valid profile")
     if arguments.json:
         _output.print_json(results)
     else:
-        _output.print_text("\n".join(lines))
+        for result in results:
+            valid = f"{_output.source_name(result['file'])}: a valid profile"
+            _output.print_text(result.get("problem", valid))
     return 0 if all(result["valid"] for result in results) else _INVALID
 
 
@@ -149,7 +140,7 @@ def completion(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _mark(parser: argparse.ArgumentParser, file: Any, formats: list[str]) -> None:
+def _mark(parser: argparse.ArgumentParser, file: object, formats: list[str]) -> None:
     """Mark what is completed to files and to formats."""
     names = {"export": exporter_names, "import": importer_names}
     for action in parser._actions:  # noqa: SLF001  (argparse has no public access)

@@ -6,11 +6,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from shutil import get_terminal_size
-from typing import IO, Any
+from typing import IO
 
+from dagprofiler._util import JsonObject
 from dagprofiler._util.files import FOREIGN, check_writable, second_place
 from dagprofiler._util.text import printable, render
 from dagprofiler.analysis.summary import PARTS, blocks
@@ -59,11 +60,11 @@ def print_text(text: str, stream: IO[str] | None = None) -> None:
             return
     # The encoding may lack characters of names.
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    with writing_to("-"):
+    with writing_to("standard output"):
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print a value as JSON."""
     print_text(json.dumps(value, indent=2, allow_nan=False))
 
@@ -73,7 +74,7 @@ def width() -> int:
     return max(40, get_terminal_size().columns) if sys.stdout.isatty() else 80
 
 
-def text(shown: Mapping[str, Any], parts: Sequence[str] = PARTS, top: int = 0) -> str:
+def text(shown: JsonObject, parts: Sequence[str] = PARTS, top: int = 0) -> str:
     """Return figures of a profile as text; `top` rows of each table, or all for 0."""
     return render(blocks(shown, parts), top, width(), "; --top 0 shows all")
 
@@ -84,10 +85,10 @@ def source_name(path: str) -> str:
 
 
 @contextmanager
-def writing_to(path: str) -> Iterator[None]:
-    """Name the file in an error of writing to it; ``-`` is standard output, which is flushed."""
+def writing_to(path: str) -> Iterator[str | IO[bytes]]:
+    """Yield where to write for a path, ``-`` for standard output; name it in an error."""
     try:
-        yield
+        yield sys.stdout.buffer if path == "-" else path
         sys.stdout.flush()
     except OSError as error:
         error.filename = error.filename or ("standard output" if path == "-" else path)
@@ -99,60 +100,45 @@ def load_profile(path: str) -> Profile:
 
     Raises
     ------
+    OSError
+        If it cannot be read.
     CommandError
-        If it cannot be read or is not a profile.
+        If it is not a profile.
     """
-    name = source_name(path)
+    if re.search(r"\.py(:\w*)?$", path):
+        measuring = "dagprofiler run and compare --run measure programs"
+        raise CommandError(f"{path} is a program: {measuring}")
     try:
         return Profile.load(sys.stdin.buffer if path == "-" else path)
-    except OSError as error:
-        hint = _way_of_program(path)
-        raise CommandError(f"{name}: cannot be read: {error.strerror}{hint}") from error
     except ProfileError as error:
-        raise CommandError(f"{name}: {error}{_way_out(path, error)}") from error
+        hint = ""
+        if error.path == "$" and "is a required property" in error.message:
+            hint = f": not a profile; if another tool wrote it, try dagprofiler import {path}"
+        raise CommandError(f"{source_name(path)}: {error}{hint}") from error
 
 
-def _way_of_program(path: str) -> str:
-    """Return how to measure the program that is in the place of a profile, if it is one."""
-    if not re.search(r"\.py(:\w*)?$", path):
-        return ""
-    return f"; {path} is a program: dagprofiler run and compare --run measure programs"
-
-
-def _way_out(path: str, error: ProfileError) -> str:
-    """Return how to fix a file that is not a valid profile."""
-    if _way_of_program(path):
-        return _way_of_program(path)
-    if error.message.startswith("not JSON"):
-        return "; if a run was writing it, the run did not finish: run it again"
-    if error.path == "$" and "is a required property" in error.message:
-        foreign = f"; if another tool wrote it, try dagprofiler import {path} -o profile.json"
-        return f": not a profile{foreign}"
-    return ""
-
-
-def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
+def check_outputs(*paths: str | None, read: Sequence[str | None] = ()) -> None:
     """Raise a CommandError unless all these files can be written; ignore None and ``-``.
 
     Parameters
     ----------
     read
-        Files that the command reads, so it must not replace them.
+        Files that the command reads, so it must not replace them, or None.
     """
     files = [path for path in paths if path is not None and path != "-"]
     if len({os.path.realpath(path) for path in files}) < len(files):
         raise CommandError(f"output: {files[0]!r} is given twice; give each its own file")
+    inputs = {os.path.realpath(other) for other in read if other is not None}
     for path in files:
         problem = _unwritable(path)
-        inputs = filter(os.path.exists, read if os.path.exists(path) else ())
-        if any(os.path.samefile(path, other) for other in inputs):
+        if os.path.realpath(path) in inputs:
             problem = "is also an input of the command; give another file"
         if problem:
             raise CommandError(f"output {path!r}: {problem}")
 
 
 def check_results(
-    *profiles: str | None, report: str | None = None, read: Sequence[str] = ()
+    *profiles: str | None, report: str | None = None, read: Sequence[str | None] = ()
 ) -> None:
     """Raise a CommandError unless profiles and a report can be written to these files."""
     check_outputs(*profiles, report, read=read)
@@ -173,10 +159,7 @@ def note_left_out(losses: Sequence[str]) -> None:
 
 def _unwritable(path: str) -> str | None:
     """Return why a file cannot be written, and the fix; None if it can."""
-    target = os.path.realpath(path)
-    folder = os.path.dirname(target)
-    if os.path.isdir(target) or path.endswith(("/", os.sep)):
-        return "is a directory; give the name of a file in it"
+    folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         return f"there is no directory {folder!r}; create it first"
     try:
@@ -276,7 +259,7 @@ def rescued(profile: Profile) -> tuple[str | None, str]:
 
 
 @contextmanager
-def stdout_apart(wanted: bool) -> Iterator[None]:  # noqa: FBT001  (the only parameter)
+def stdout_apart(*, wanted: bool) -> Iterator[None]:
     """Redirect what tasks print to standard error, so that standard output is only JSON."""
     if not wanted:
         yield

@@ -148,7 +148,7 @@ def _measuring(
     _config(group)
     _add(group, "--seed N", "seed of all random streams", type=int)
     _add(group, "--meters NAMES", "what to measure: default, full, or names separated by commas")
-    _add(rounds, "--rounds N", f"number of rounds, or auto; by default {usual}", type=_rounds)
+    _add(rounds, "--rounds N", f"number of rounds, or auto; by default {usual}")
     _add(rounds, "--warmup N", "rounds before the measured ones", type=int)
     _add(rounds, "--precision SHARE", "precision at which auto stops, else 0.05", type=float)
     _add(rounds, "--max-time S", "time limit of auto; by default 30 s", type=float)
@@ -200,7 +200,7 @@ def _show(parser: argparse.ArgumentParser) -> None:
     text = "sort tasks by time (the default), bytes in or out, instructions, name or order of runs"
     _add(parser, "--sort", text, choices=keys, default="time")
     _cost(parser)
-    _add(parser, "--top N", "rows of each table; 0 for all", type=_rows, default=20)
+    _add(parser, "--top N", "rows of each table; 0 for all", type=int, default=20)
 
 
 def _cost(parser: argparse.ArgumentParser) -> None:
@@ -259,9 +259,10 @@ def _simulate(parser: argparse.ArgumentParser) -> None:
     _add(parser, "--speed NODE=FACTOR", text, **_MANY)
     text = "of the links between the nodes of a schedule, in bits per ms; 1 Gbit/s is 1e6"
     _add(parser, "--bandwidth BITS", text, type=float)
+    engine = parser.add_mutually_exclusive_group()
     text = f"calibrate this executor first, and count what it adds: serial, {_WHERE}"
-    _add(parser, "--executor WHERE", text)
-    _add(parser, "--engine PROFILE", "count what was calibrated for this simulated profile")
+    _add(engine, "--executor WHERE", text)
+    _add(engine, "--engine PROFILE", "count what was calibrated for this simulated profile")
     _files(parser)
 
 
@@ -316,23 +317,6 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
 }
 
 
-def _at_least(least: int, text: str, expected: str) -> int:
-    """Return an integer of at least `least`."""
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
-    return int(text)
-
-
-def _rounds(text: str) -> int | str:
-    """Return a number of rounds, or ``"auto"``."""
-    return text if text == "auto" else _at_least(1, text, "a number of at least 1, or auto")
-
-
-def _rows(text: str) -> int:
-    """Return a number of rows; 0 means all."""
-    return _at_least(0, text, "a number of rows, or 0 for all")
-
-
 def _counts(text: str) -> Iterable[int]:
     """Return numbers of workers: of numbers, and of ranges whose ends are included."""
     counts = []
@@ -340,9 +324,8 @@ def _counts(text: str) -> Iterable[int]:
         first, dots, last = part.partition("..")
         ends = (first, last if dots else first)
         if not all(end.isdecimal() for end in ends) or not 1 <= int(ends[0]) <= int(ends[1]):
-            raise argparse.ArgumentTypeError(
-                f"expected numbers of at least 1, as 4 or 1,2,4 or 1..16, got {text!r}"
-            )
+            known = "numbers of at least 1, as 4 or 1,2,4 or 1..16"
+            raise argparse.ArgumentTypeError(f"expected {known}, got {text!r}")
         counts.append(range(int(ends[0]), int(ends[1]) + 1))
     return chain(*counts)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from dagprofiler._util.json import jsonable
@@ -18,7 +18,7 @@ from dagprofiler.errors import ValidationError, counted
 from dagprofiler.profile import Profile
 
 if TYPE_CHECKING:
-    from dagprofiler.predict import CostModels
+    from dagprofiler.predict import CostModels, Engine
 
 
 #: The command that takes the profiles which a model lacks.
@@ -131,27 +131,13 @@ def predict(arguments: argparse.Namespace) -> int:
 
 def simulate(arguments: argparse.Namespace) -> int:
     """Print the makespan that a profile's DAG would have, and write the predicted profile."""
-    from dagprofiler.experiments import calibrate_engine
-    from dagprofiler.predict import CALIBRATE, Engine
+    from dagprofiler.predict import CALIBRATE
     from dagprofiler.predict import simulate as simulated
 
-    read = [*filter(None, [arguments.profile, arguments.engine])]
+    read = [arguments.profile, arguments.engine]
     _output.check_results(arguments.output, report=arguments.report, read=read)
     schedule = _targets.schedule_in(arguments.schedule)
-    profile, engine = _output.load_profile(arguments.profile), None
-    if arguments.executor is not None:
-        if arguments.engine is not None:
-            raise CommandError("--engine: with --executor it is calibrated; omit one of them")
-        with _targets.executor_named(arguments.executor, nodes=schedule or ()) as executor:
-            engine = calibrate_engine(executor)
-    elif arguments.engine is not None:
-        sections = _output.load_profile(arguments.engine).sections
-        if "engine" not in sections:
-            raise CommandError(
-                f"--engine {arguments.engine}: expected a profile with a section engine, as "
-                "simulate --executor writes it"
-            )
-        engine = Engine.from_dict(sections["engine"])
+    profile, engine = _output.load_profile(arguments.profile), _engine(arguments, schedule)
     asked = partial(
         simulated,
         profile,
@@ -163,7 +149,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     )
     faster = _factors(arguments.faster, "--faster")
     simulation = asked(workers=arguments.workers, faster=faster)
-    written: dict[str, Any] = {}
+    written: dict[str, str] = {}
     if arguments.output is not None or arguments.report is not None:
         written = written_of(simulation.profile, arguments)
     if arguments.json:
@@ -190,6 +176,23 @@ def simulate(arguments: argparse.Namespace) -> int:
         lines += [f"{what}: {path}" for what, path in written.items()]
         _output.print_text("\n".join(lines))
     return 0
+
+
+def _engine(arguments: argparse.Namespace, schedule: Collection[str] | None) -> Engine | None:
+    """Return the engine of an executor, which is calibrated, or of a profile."""
+    from dagprofiler.experiments import calibrate_engine
+    from dagprofiler.predict import Engine
+
+    if arguments.executor is not None:
+        with _targets.executor_named(arguments.executor, schedule or ()) as executor:
+            return calibrate_engine(executor)
+    if arguments.engine is None:
+        return None
+    sections = _output.load_profile(arguments.engine).sections
+    if "engine" not in sections:
+        how = "simulate --executor writes one"
+        raise CommandError(f"--engine {arguments.engine}: it has no section engine; {how}")
+    return Engine.from_dict(sections["engine"])
 
 
 def _factors(texts: Sequence[str], option: str) -> dict[str, float]:

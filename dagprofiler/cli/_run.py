@@ -7,9 +7,9 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from dagprofiler._document.rounds import Rounds
+from dagprofiler._util import JsonObject
 from dagprofiler._util.files import COMPRESSED, replaced, replacing
 from dagprofiler._util.text import Block, render
 from dagprofiler.analysis.summary import failure_block, figures
@@ -100,19 +100,19 @@ def _resuming(arguments: argparse.Namespace) -> str:
 
 def conditions(arguments: argparse.Namespace, default: int) -> Rounds:
     """Return the requested rounds; `default` is their number."""
-    asked: dict[str, Any] = {
-        "n": arguments.rounds,
+    n = arguments.rounds or default
+    asked = {
+        "n": int(n) if str(n).isdecimal() else n,
         "warmup": arguments.warmup,
         "precision": arguments.precision,
         "max_time_s": arguments.max_time,
         "fresh_process": arguments.fresh_process or None,
         "busy_cores": arguments.busy_cores,
     }
-    given = {name: value for name, value in asked.items() if value is not None}
-    return Rounds(**{"n": default, **given})
+    return Rounds(**{name: value for name, value in asked.items() if value is not None})
 
 
-def meters(arguments: argparse.Namespace) -> Any:
+def meters(arguments: argparse.Namespace) -> str | list[str] | None:
     """Return the requested meters, as ``DAG.run`` takes them."""
     if arguments.meters is None:
         return None
@@ -129,15 +129,16 @@ def _progress(arguments: argparse.Namespace) -> list[Hook]:
 @contextmanager
 def measuring(
     arguments: argparse.Namespace,
-    save: Callable[[BaseException, argparse.Namespace], tuple[str, dict[str, Any]]],
+    save: Callable[[BaseException, argparse.Namespace], tuple[str, JsonObject]],
 ) -> Iterator[None]:
     """Save what was measured if a run fails or is interrupted; ``--json`` prints the failure.
 
     `save` returns the part of the message that says where it is, and the same for JSON. What
     tasks print goes to standard error if standard output is for JSON.
     """
+    for_json = arguments.json or arguments.output == "-"
     try:
-        with _output.stdout_apart(arguments.json or arguments.output == "-"), ENDING.measuring():
+        with _output.stdout_apart(wanted=for_json), ENDING.measuring():
             yield
     except KeyboardInterrupt as interrupt:
         left, _ = save(interrupt, arguments)
@@ -165,7 +166,7 @@ def save_each(
     named: Callable[[Sequence[Profile]], Iterable[tuple[Profile, str]]],
     error: BaseException,
     _: argparse.Namespace,
-) -> tuple[str, dict[str, Any]]:
+) -> tuple[str, JsonObject]:
     """Save the partial profiles of runs that took turns; return the same as :func:`_left`.
 
     `named` returns each with the file that it would have if it were whole.
@@ -185,7 +186,7 @@ def save_each(
     return message, {"written": written}
 
 
-def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, JsonObject]:
     """Save a partial profile and its report.
 
     Returns

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
-from typing import Any
 
 #: Signals to what is said of the command that they end.
 _WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
@@ -48,12 +47,12 @@ class Ending:
             # A forked worker has nothing to save.
             os.register_at_fork(after_in_child=partial(self.leave_to, signal.SIG_DFL))
 
-    def leave_to(self, handler: Any) -> None:
+    def leave_to(self, handler: signal.Handlers) -> None:
         """Let something else handle the signals from now on."""
         for number in self._numbers:
             signal.signal(number, handler)
 
-    def _arrived(self, number: int, _: Any) -> None:
+    def _arrived(self, number: int, _: object) -> None:
         now_s, is_first = monotonic(), not self.exit_code
         if is_first:
             self.exit_code, self._first_s = 128 + number, now_s

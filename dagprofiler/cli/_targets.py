@@ -14,9 +14,11 @@ from operator import attrgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util import Values
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.config import no_parameter
 from dagprofiler.dag import DAG, parameters_of
+from dagprofiler.engine.setup import as_schedule
 from dagprofiler.errors import describe, did_you_mean, frames_of
 
 if TYPE_CHECKING:
@@ -83,15 +85,12 @@ def as_like(name: str, text: str, like: Any, option: str = "--config") -> Any:
     )
 
 
-#: More workers for each core cannot be meant, and starting them would take the machine down.
-_MOST_PER_CORE = 100
-
 _KINDS = ("serial", "threads", "processes", "dask", "ray")
 _KNOWN = "serial, threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
 
 
 @contextmanager
-def executor_named(spec: str | None, nodes: Collection[str] = ()) -> Iterator[Any]:
+def executor_named(spec: str | None, nodes: Collection[str] = ()) -> Iterator[object]:
     """Yield the executor for ``DAG.run(executor=...)``; a pool is shut down after the run.
 
     Parameters
@@ -112,10 +111,9 @@ def executor_named(spec: str | None, nodes: Collection[str] = ()) -> Iterator[An
         elif kind in ("threads", "processes") and nodes and not rest:
             yield {node: stack.enter_context(_closing(_pool(kind, 1))) for node in nodes}
         elif kind in ("threads", "processes"):
-            cores = os.cpu_count() or 1
-            workers, most = rest or str(cores), _MOST_PER_CORE * cores
-            if not workers.isdecimal() or not 1 <= int(workers) <= most:
-                raise CommandError(f"--executor: expected 1 to {most:,} workers, got {spec!r}")
+            workers = rest or str(os.cpu_count() or 1)
+            if not workers.isdecimal() or int(workers) < 1:
+                raise CommandError(f"--executor: expected a number of workers, got {spec!r}")
             yield stack.enter_context(_closing(_pool(kind, int(workers))))
         elif kind in ("dask", "ray"):
             module = import_module(f"dagprofiler.executors.{kind}")
@@ -124,11 +122,9 @@ def executor_named(spec: str | None, nodes: Collection[str] = ()) -> Iterator[An
             yield _own_executor(spec, stack)
 
 
-def _own_executor(spec: str, stack: ExitStack) -> Any:
+def _own_executor(spec: str, stack: ExitStack) -> object:
     """Return the user's executor, or one for each node; what a function makes is shut down."""
     from concurrent.futures import Executor
-
-    from dagprofiler.executors.pools import executor_of
 
     where, name = _split(spec)
     hint = "" if _is_file(where) else did_you_mean(where, _KINDS)
@@ -136,10 +132,9 @@ def _own_executor(spec: str, stack: ExitStack) -> Any:
         raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}{hint}")
     value = find(spec)
     executor = value() if callable(value) else value
+    if executor is None:
+        raise CommandError(f"--executor: {spec!r} is None; a function must return the executor")
     for part in executor.values() if isinstance(executor, Mapping) else [executor]:
-        if executor_of(part) is None:
-            kind = type(part).__name__
-            raise CommandError(f"--executor {spec!r} is a {kind}, not an executor")
         if callable(value) and isinstance(part, Executor):
             stack.enter_context(_closing(part))
     return executor
@@ -154,7 +149,7 @@ def _pool(kind: str, workers: int) -> Executor:
 
 
 @contextmanager
-def _closing(pool: Any) -> Iterator[Any]:
+def _closing(pool: Executor) -> Iterator[Executor]:
     """Yield a pool, and shut it down after the run."""
     try:
         yield pool
@@ -188,14 +183,9 @@ def json_in(path: str, option: str) -> Any:
             raise CommandError(f"{option}: {path!r} is not JSON: {error}") from error
 
 
-def schedule_in(path: str | None) -> dict[str, Any] | None:
+def schedule_in(path: str | None) -> dict[str, list[str]] | None:
     """Return the schedule in a JSON file, ``{node: [tasks]}``; None without a file."""
-    if path is None:
-        return None
-    schedule = json_in(path, "--schedule")
-    if not isinstance(schedule, dict) or not schedule:
-        raise CommandError(f'--schedule: expected {{"node": ["task", ...]}} in {path!r}')
-    return schedule
+    return None if path is None else as_schedule(json_in(path, "--schedule"))
 
 
 def load_dag(target: str, config: Sequence[str]) -> DAG:
@@ -217,10 +207,7 @@ def load_dag(target: str, config: Sequence[str]) -> DAG:
     if target.lower().endswith((".yaml", ".yml")):
         # Modules that the file names are searched in its folder.
         _search_in(os.path.dirname(os.path.abspath(target)))
-        try:
-            dag = DAG.from_yaml(target)
-        except OSError as error:
-            raise CommandError(f"target {target!r}: cannot be read: {error.strerror}") from error
+        dag = DAG.from_yaml(target)
     else:
         value = find(target)
         dag = value if isinstance(value, DAG) else _built(target, value, texts)
@@ -287,8 +274,6 @@ def _import_file(path: str, target: str) -> ModuleType:
 
 def _import(name: str, target: str, folder: str | None = None) -> ModuleType:
     """Import a module that is in this folder, by default the current one, or installed."""
-    if not name.strip("."):
-        raise CommandError(f"target {target!r}: expected module:dag or file.py:dag")
     _search_in(folder or os.getcwd())
     try:
         return import_module(name)
@@ -328,12 +313,12 @@ def _choice_of(where: str, module: ModuleType) -> str:
     return f"; give one of {', '.join(targets)}" if targets else "; define one: dag = DAG(tasks)"
 
 
-def _built(target: str, build: Any, texts: dict[str, str]) -> DAG:
+def _built(target: str, build: object, texts: dict[str, str]) -> DAG:
     """Return the DAG that a function builds, and remove its arguments from `texts`."""
     if isinstance(build, type) or not callable(build):
         kind = "class" if isinstance(build, type) else type(build).__name__
         raise CommandError(
-            f"target {target!r} must be a DAG or a function that builds one, got a {kind}"
+            f"target {target!r} is a {kind}, not a DAG or a function that builds one"
         )
     arguments = _arguments(target, build, texts)
     try:
@@ -345,9 +330,9 @@ def _built(target: str, build: Any, texts: dict[str, str]) -> DAG:
     return dag
 
 
-def _arguments(target: str, build: Callable[..., Any], texts: dict[str, str]) -> dict[str, Any]:
+def _arguments(target: str, build: Callable[..., object], texts: dict[str, str]) -> Values:
     """Return the arguments of a function that are given, and remove them from `texts`."""
-    arguments = {}
+    arguments: dict[str, object] = {}
     for name, parameter in signature(build).parameters.items():
         if name in texts:
             default = None if parameter.default is parameter.empty else parameter.default
@@ -359,7 +344,7 @@ def _arguments(target: str, build: Callable[..., Any], texts: dict[str, str]) ->
     return arguments
 
 
-def swept(dag: DAG, texts: Sequence[str]) -> dict[str, list[Any]]:
+def swept(dag: DAG, texts: Sequence[str]) -> dict[str, list[object]]:
     """Return the values of parameters in texts like ``NAME=1,2,3``, typed as the DAG's own."""
     return {
         name: [_parameter(dag, name, value, "--over") for value in values.split(",")]
@@ -367,7 +352,7 @@ def swept(dag: DAG, texts: Sequence[str]) -> dict[str, list[Any]]:
     }
 
 
-def _parameter(dag: DAG, name: str, text: str, option: str = "--config") -> Any:
+def _parameter(dag: DAG, name: str, text: str, option: str = "--config") -> object:
     """Return a value of a parameter, of the type of the value that it replaces."""
     if name in dag.config:
         return as_like(name, text, dag.config[name], option)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MethodType
-from typing import Any
+from typing import Callable
 
+from dagprofiler._util import Values
 from dagprofiler.errors import (
     DagProfilerError,
     DeclarationError,
     GraphError,
-    describe,
     did_you_mean,
+    explained,
     listed,
     short_repr,
 )
@@ -22,7 +23,7 @@ from dagprofiler.serializers import Serializer
 from dagprofiler.task import Task, check_declarations, contract_of, instance_of
 
 
-def check_names(names: Iterable[Any]) -> None:
+def check_names(names: Iterable[object]) -> None:
     """Raise a GraphError unless each name is a printable, non-empty string without ``->``."""
     for name in names:
         if not isinstance(name, str) or not name:
@@ -34,7 +35,7 @@ def check_names(names: Iterable[Any]) -> None:
             )
 
 
-def check_task(name: Any, item: Any) -> Task:
+def check_task(name: object, item: object) -> Task:
     """Return the task `name`; for a class, an instance of it."""
     if isinstance(item, type) and issubclass(item, Task):
         return instance_of(item, f"task {name!r}")
@@ -65,7 +66,7 @@ class ContractReader:
         #: Equal fields are one tuple in all contracts, which a wiring knows by its identity.
         self._fields: dict[tuple[str, ...], tuple[str, ...]] = {}
         #: A function, which stays alive so that no other has its id, and what it takes.
-        self._parameters: dict[tuple[int, bool], tuple[Any, Parameters]] = {}
+        self._parameters: dict[tuple[int, bool], tuple[object, Parameters]] = {}
 
     def read(self, name: str, task: Task) -> Contract:
         """Return the contract of `task`, named `name`; raise a DeclarationError for a mistake."""
@@ -83,18 +84,15 @@ class ContractReader:
             self._of_class[type(task)] = contract
         return contract
 
-    def _parameters_of(self, compute: Any, where: str) -> Parameters:
+    def _parameters_of(self, compute: Callable[..., Values], where: str) -> Parameters:
         function = getattr(compute, "__func__", compute)
         # By identity, since a callable need not be hashable.
         key = id(function), function is compute
         if key not in self._parameters:
-            try:
+            words, hint = "compute() has no signature that fits", "; is 'self' missing?"
+            of = TypeError, ValueError
+            with explained(DeclarationError, f"{where}: {words}", hint, of=of):
                 self._parameters[key] = function, Parameters.of(compute)
-            except (TypeError, ValueError) as error:
-                raise DeclarationError(
-                    f"{where}: compute() has no signature that fits: {describe(error)}; "
-                    "is 'self' missing?"
-                ) from error
         return self._parameters[key][1]
 
 

@@ -11,9 +11,9 @@ import os
 import pickle
 import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dagprofiler.errors import DagProfilerError, SerializationError, describe, portable
+from dagprofiler.errors import DagProfilerError, SerializationError, explained, portable
 from dagprofiler.executors.worker import at_interrupt, end_process, end_with, received, spawned
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from dagprofiler.engine.log import RoundResult
 
+_WHERE = "Rounds(fresh_process=True)"
 _HINT = (
     "define its tasks in a module or a program file, and start under if __name__ == '__main__':, "
     "since each new process imports the program"
@@ -42,13 +43,10 @@ class FreshRounds:
     """
 
     def __init__(self, run_once: Callable[[], RoundResult]) -> None:
-        try:
+        words = f"{_WHERE}: the DAG cannot travel to a new process"
+        hint = "; define its tasks and its config in a module"
+        with explained(SerializationError, words, hint):
             self._order = pickle.dumps(run_once)
-        except Exception as error:
-            raise SerializationError(
-                "Rounds(fresh_process=True): the DAG cannot travel to a new process: "
-                f"{describe(error)}; define its tasks and its config in a module"
-            ) from error
 
     def run(self) -> RoundResult:
         """Run a round in a new process, and end that process.
@@ -64,21 +62,20 @@ class FreshRounds:
             # It has imported the program.
             received(process, connection)
             why = "before its round did: a task ended it, or the system for lack of memory"
-            answer = pickle.loads(received(process, connection))
+            answer: RoundResult | BaseException = pickle.loads(received(process, connection))
             process.join()
         except (EOFError, OSError) as error:
             process.join()
             ended = f"the new process ended with code {process.exitcode}"
-            raise DagProfilerError(f"Rounds(fresh_process=True): {ended} {why}") from error
+            raise DagProfilerError(f"{_WHERE}: {ended} {why}") from error
         finally:
             end_process(process, connection)
         if isinstance(answer, BaseException):
             raise answer
-        result: RoundResult = answer
-        return result
+        return answer
 
 
-def _serve(connection: Connection[Any, Any], parent: int, order: bytes) -> None:
+def _serve(connection: Connection, parent: int, order: bytes) -> None:
     """Run the round of `order`, with nothing on standard input."""
     from multiprocessing import current_process
 
@@ -101,19 +98,13 @@ def _serve(connection: Connection[Any, Any], parent: int, order: bytes) -> None:
 
 def _answer(order: bytes) -> bytes:
     """Run the round of `order`; return its result, pickled."""
-    try:
+    words = f"{_WHERE}: the new process cannot make the DAG"
+    with explained(DagProfilerError, words, f"; {_HINT}"):
         run_once: Callable[[], RoundResult] = pickle.loads(order)
-    except Exception as error:
-        why = f"the new process cannot make the DAG: {describe(error)}; {_HINT}"
-        raise DagProfilerError(f"Rounds(fresh_process=True): {why}") from error
     result = run_once()
-    failures: Any
-    for failures in (result.results.errors, result.results.rule_failures):
-        failures.update({what: portable(error) for what, error in failures.items()})
-    try:
+    errors, rule_failures = result.results.errors, result.results.rule_failures
+    errors.update({task: portable(error) for task, error in errors.items()})
+    rule_failures.update({rule: portable(error) for rule, error in rule_failures.items()})
+    outputs = "the outputs of the sinks, or of what is to be kept,"
+    with explained(SerializationError, f"{_WHERE}: {outputs} cannot travel back by pickle"):
         return pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
-    except Exception as error:
-        raise SerializationError(
-            "Rounds(fresh_process=True): the outputs of the sinks, or of what is to be kept, "
-            f"cannot travel back by pickle: {describe(error)}"
-        ) from error

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util import Values
 from dagprofiler._util.checks import integer
 from dagprofiler.config import Config
 from dagprofiler.errors import DeclarationError, TraceError, did_you_mean, short_repr
@@ -42,7 +43,7 @@ class RunInfo:
     execution_order: Sequence[str]
     config: Config
     options: RunOptions
-    inputs: Mapping[str, Mapping[str, Any]]
+    inputs: Mapping[str, Values]
     log: RunLog
 
 
@@ -150,7 +151,7 @@ class Tracer(Hook):
         self.tracing = Tracing(limit, modules, float(floor_ms))
 
 
-def hooks_of(hooks: Any) -> list[Hook]:
+def hooks_of(hooks: object) -> list[Hook]:
     """Return the argument of ``run(hooks=...)`` as a list, or raise a DeclarationError."""
     if isinstance(hooks, Hook) or not isinstance(hooks, Iterable):
         raise DeclarationError(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, Rounds
+from dagprofiler._util import JsonObject, Value, Values
 from dagprofiler._util.interpreter import TaskSpans
 from dagprofiler._util.json import utc_text
-from dagprofiler.errors import GraphError
+from dagprofiler.errors import Frame, GraphError
 from dagprofiler.executors import RoundReport
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.machine import (
@@ -59,7 +61,8 @@ def renumber(round_log: RoundLog, new: Wiring) -> None:
     slot_of = {(owner, new.field_of(slot)): slot for slot, owner in enumerate(new.owner)}
     slots = [slot_of.get((tasks[i], old.field_of(slot))) for slot, i in enumerate(old.owner)]  # type: ignore[arg-type]
     moments = [round_log.times_of(i) for i in range(len(tasks))]
-    round_log.times = [*chain.from_iterable(_moved(moments, tasks, count, [None] * 6))]
+    none: Column = [None] * 6
+    round_log.times = [*chain.from_iterable(_moved(moments, tasks, count, none))]
     round_log.ran_on = _moved(round_log.ran_on, tasks, count, 0)
     round_log.wire_bytes = _moved(round_log.wire_bytes, slots, len(new.owner), 0)
     round_log.payload_bytes = _rekeyed(round_log.payload_bytes, slots)
@@ -73,7 +76,7 @@ def renumber(round_log: RoundLog, new: Wiring) -> None:
     ]
 
 
-def _check_same(here: Mapping[str, Any], first: Mapping[str, Any]) -> None:
+def _check_same(here: Mapping[str, object], first: Mapping[str, object]) -> None:
     """Raise a GraphError unless a round had the tasks, outputs and edges of the first round."""
     differing = sorted(
         name for name in {*here, *first} if name not in here or here[name] != first.get(name)
@@ -87,8 +90,8 @@ def _check_same(here: Mapping[str, Any], first: Mapping[str, Any]) -> None:
 
 
 def _moved(
-    values: Sequence[Any], places: Sequence[int | None], count: int, missing: Any
-) -> list[Any]:
+    values: Sequence[Value], places: Sequence[int | None], count: int, missing: Value
+) -> list[Value]:
     """Return a list of `count` values, with each value at its new place."""
     moved = [missing] * count
     for place, value in zip(places, values):
@@ -97,7 +100,7 @@ def _moved(
     return moved
 
 
-def _rekeyed(values: Mapping[int, Any], numbers: Sequence[int | None]) -> dict[int, Any]:
+def _rekeyed(values: Mapping[int, Value], numbers: Sequence[int | None]) -> dict[int, Value]:
     """Return values under new numbers, without those that have none."""
     pairs = ((numbers[key], value) for key, value in values.items())
     return {key: value for key, value in pairs if key is not None}
@@ -173,7 +176,7 @@ class Results:
         Rule to its error.
     """
 
-    outputs: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    outputs: dict[int, Values] = field(default_factory=dict)
     errors: dict[int, BaseException] = field(default_factory=dict)
     rule_failures: dict[str, BaseException] = field(default_factory=dict)
 
@@ -200,7 +203,7 @@ class TaskNote(NamedTuple):
     spans: TaskSpans | None = None
     undeclared_bytes: int = 0
     error: str | None = None
-    traceback: Sequence[dict[str, Any]] = ()
+    traceback: Sequence[Frame] = ()
     attempts: Sequence[str] = ()
     skipped: bool = False
 
@@ -334,7 +337,7 @@ class RoundLog:
         """Return the payload of the value in each slot."""
         return [self.payload_bytes.get(slot, n) for slot, n in enumerate(self.wire_bytes)]
 
-    def entry(self, i: int, zero_s: float) -> dict[str, Any]:
+    def entry(self, i: int, zero_s: float) -> JsonObject:
         """Return what there is of a task that has succeeded, measured with instruments, as JSON.
 
         Parameters
@@ -349,7 +352,7 @@ class RoundLog:
             "undeclared_bytes": note.undeclared_bytes,
         }
 
-    def enter(self, i: int, entry: Mapping[str, Any], zero_s: float) -> None:
+    def enter(self, i: int, entry: JsonObject, zero_s: float) -> None:
         """Enter what :meth:`entry` returned."""
         from dagprofiler.measure.instruments import Readings
 
@@ -402,7 +405,7 @@ class RoundLog:
         """Enter the six readings of the clock of task number `i`."""
         self.times[6 * i : 6 * i + 6] = times
 
-    def times_of(self, i: int) -> Any:
+    def times_of(self, i: int) -> Column:
         """Return the six readings of the clock of task number `i`."""
         return self.times[6 * i : 6 * i + 6]
 
@@ -421,7 +424,7 @@ class RoundResult(NamedTuple):
     """
 
     log: RoundLog
-    worker: dict[str, Any]
+    worker: JsonObject
     results: Results
 
 
@@ -476,7 +479,7 @@ class TaskRecord:
     state: str
     metrics: TaskMetrics | None
     phases: dict[str, float | None]
-    worker: dict[str, Any] | None
+    worker: JsonObject | None
     error: BaseException | None = None
     round: int = 0
     number: int = -1
@@ -555,13 +558,13 @@ class RunLog:
     given_bytes: dict[int, int]
     executor: str
     ahead_s: Callable[[int], float]
-    workers: list[dict[str, Any]]
+    workers: list[JsonObject]
     costs: RunCosts = field(default_factory=RunCosts)
     rounds: list[RoundLog] = field(default_factory=list)
     ended_by: str | None = None
-    environment: dict[str, Any] = field(default_factory=dict)
+    environment: JsonObject = field(default_factory=dict)
     reason: str | None = None
-    resumed: list[dict[str, Any]] = field(default_factory=list)
+    resumed: list[JsonObject] = field(default_factory=list)
     contracts: Sequence[Contract] = ()
     bound: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -580,7 +583,7 @@ class RunLog:
         """Reading of the clock, in seconds, when the run began, had it run without a pause."""
         return self.setup.started - self.costs.earlier_s
 
-    def adopt(self, kind: str, round_log: RoundLog, worker: dict[str, Any]) -> RoundLog:
+    def adopt(self, kind: str, round_log: RoundLog, worker: JsonObject) -> RoundLog:
         """Add a round that another process ran."""
         round_log.kind = kind
         if round_log.growth is None:
@@ -606,7 +609,7 @@ class RunLog:
 
     def describe_environment(self, calibrations: Iterable[Calibration]) -> None:
         """Describe the machine, and what the processes that computed had loaded."""
-        self.environment = environment(thorough=self.setup.several)
+        self.environment = environment(thorough=self.setup.options.several)
         for calibration in calibrations:
             self.environment["calibration"] = calibration.to_dict()
         for round_log in self.rounds:
@@ -664,7 +667,7 @@ _THREAD_SETTINGS = (
 )
 
 
-def environment(*, thorough: bool = False) -> dict[str, Any]:
+def environment(*, thorough: bool = False) -> JsonObject:
     """Return a description of the machine, of the program and of the versions in use.
 
     Unknown values are null. Only loaded packages have a version, since others
@@ -677,16 +680,13 @@ def environment(*, thorough: bool = False) -> dict[str, Any]:
         versions of all loaded packages, not only numpy's. The first time takes 0.5 ms, longer
         than many runs.
     """
-    try:
+    usable, origin = None, JsonObject()
+    with suppress(AttributeError, OSError):
         usable = len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):
-        usable = None
-    try:
-        folder = os.getcwd()
-    except OSError:
-        # It was removed.
-        folder = ""
-    command, origin = command_line(), repository(folder)
+    # The current directory may have been removed.
+    with suppress(OSError):
+        origin = repository(os.getcwd())
+    command = command_line()
     # Empty while another thread imports it.
     numpy = getattr(sys.modules.get("numpy"), "__version__", None)
     return {

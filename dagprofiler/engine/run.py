@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,11 +19,13 @@ from time import perf_counter, process_time, thread_time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, MIN_ROUNDS, WARM_UP
+from dagprofiler._util import Values
 from dagprofiler._util.interpreter import asked_for, owner, recording
 from dagprofiler.engine.hooks import Hook, RunInfo
 from dagprofiler.engine.log import Results, RoundLog, RoundResult, RunLog
 from dagprofiler.engine.setup import RunOptions, Setup, Workflow, prepare
 from dagprofiler.errors import RunError, WorkerError, describe, frames_of, refused, short_repr
+from dagprofiler.executors import Handle
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.wiring import ReadyTasks, Wiring
 from dagprofiler.measure.pipeline import Contract
@@ -145,7 +147,7 @@ class Slots:
     """
 
     def __init__(self, wiring: Wiring, keep: Iterable[str]) -> None:
-        self.handles: list[Any] = [None] * len(wiring.uses)
+        self.handles: list[Handle] = [None] * len(wiring.uses)
         # The wiring of a dynamic graph is new in each round, and its list grows with it.
         self.uses = wiring.uses if wiring.grows else list(wiring.uses)
         keep = {*keep}
@@ -187,7 +189,7 @@ class Round:
         frontier: Frontier,
         hooks: HookCalls,
         *,
-        given_inputs: dict[int, dict[str, Any]],
+        given_inputs: dict[int, Values],
         traced: bool,
     ) -> None:
         workflow, options = run.setup.workflow, run.setup.options
@@ -282,6 +284,8 @@ class Round:
         submit, next_done = executor.submit, executor.next
         pop, done = self._frontier.pop, self._frontier.done
         traced = self._traced
+        #: Those of the inputs of a task that starts, and of the outputs of one that has ended.
+        frames: Any
         running = 0
         while True:
             # The capacity changes as workers join and leave.
@@ -387,7 +391,7 @@ class Round:
         self._hooks.tell("task_failed", self.run.record(entry, i, error))
 
 
-class HookFailed(Exception):  # noqa: N818  (a signal, not an error of the library)
+class HookError(Exception):
     """A hook raised, which ends the run; internal to the engine."""
 
 
@@ -436,31 +440,32 @@ class HookCalls:
             raise refused(f"hooks: {why}, got {len(values)}")
         return values[0] if values else None
 
-    def tell(self, method: str, what: Any) -> None:
+    def tell(self, method: str, what: object) -> None:
         """Call one method of all hooks, and add its time to theirs."""
         if not self.hooks:
             return
         begun = perf_counter()
         try:
             for hook in self.hooks:
-                try:
-                    getattr(hook, method)(what)
-                except Exception as error:
-                    self.failures.append((f"{type(hook).__name__}.{method}", error))
-                    raise HookFailed from error
+                self._call(hook, method, what)
         finally:
             self.spent_s += perf_counter() - begun
 
     def close(self) -> None:
         """Close each hook once, even if some raise."""
         if self.hooks:
-            hook = self.hooks.pop(0)
             try:
-                hook.close()
-            except Exception as error:  # noqa: BLE001  (the others must be closed too)
-                self.failures.append((f"{type(hook).__name__}.close", error))
+                with suppress(HookError):
+                    self._call(self.hooks.pop(0), "close")
             finally:
                 self.close()
+
+    def _call(self, hook: Hook, method: str, *what: object) -> None:
+        try:
+            getattr(hook, method)(*what)
+        except Exception as error:
+            self.failures.append((f"{type(hook).__name__}.{method}", error))
+            raise HookError from error
 
 
 #: The age of a calibration from which on rounds take it anew, in seconds.
@@ -532,7 +537,7 @@ class Run:
         self._kind = self._where = ""
         #: Of the last round, in which rules may have numbered tasks otherwise than in the first.
         self._results = Results()
-        self._outputs: dict[str, Mapping[str, Any]] = {}
+        self._outputs: dict[str, Values] = {}
         self._failed: dict[str, BaseException] = {}
         #: When the first round began, and what hooks had taken by then.
         self._begun: tuple[float, float] | None = None
@@ -585,7 +590,7 @@ class Run:
 
     def _next_round(self) -> bool:
         """Run a round; return whether there is another one."""
-        with suppress(HookFailed):
+        with suppress(HookError):
             if self._begun is None:
                 if self._hooks.hooks:
                     self._hooks.tell("run_started", _run_info(self.log))
@@ -604,7 +609,7 @@ class Run:
         log, setup = self.log, self.log.setup
         # The last round's outputs are no longer needed, only its measurements.
         self._results, self._outputs = Results(), {}
-        if setup.several and setup.options.rounds.collect_garbage is not None:
+        if setup.options.several and setup.options.rounds.collect_garbage is not None:
             begun = perf_counter()
             gc.collect()
             log.costs.garbage_s += perf_counter() - begun
@@ -649,7 +654,7 @@ class Run:
             frontier = self._past.frontier(frontier, number)
         log.wiring = wiring = frontier.wiring
         # Each task removes its inputs; another round needs them again.
-        inputs, is_last = setup.given_inputs, not (setup.several or setup.allocation)
+        inputs, is_last = setup.given_inputs, not (setup.options.several or setup.allocation)
         tasks, slots = len(wiring.names), len(wiring.owner)
         round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
         if instruments is not None:
@@ -699,7 +704,7 @@ class Run:
 
     def run_once(self) -> RoundResult:
         """Run one measured round, in a process of its own."""
-        with suppress(HookFailed):
+        with suppress(HookError):
             self._run_round(MEASURED)
         return RoundResult(self.log.rounds[-1], self.log.workers[0], self._results)
 
@@ -713,7 +718,7 @@ class Run:
                 name = f"{'task' if self._failed else 'hook'} {short_repr(name)}"
             self.log.reason = f"{name} failed{self._where}: {describe(error)}"
         self.profile = self._profile()
-        with suppress(HookFailed):
+        with suppress(HookError):
             self._hooks.tell("run_finished", self.profile)
         self._hooks.close()
 
@@ -761,7 +766,7 @@ class Run:
         outputs = {name: self._outputs[name] for name in order if name in self._outputs}
         final = outputs.get(order[-1], {}) if order else {}
         calibrations = asked_for
-        if setup.several:
+        if setup.options.several:
             from dagprofiler.measure.calibrate import calibration_of_process
 
             calibrations = [calibration_of_process(oldest_s=_CALIBRATED_S)]
@@ -785,7 +790,7 @@ def kinds_of_rounds(log: RunLog, past: Past | None) -> Iterator[tuple[str, str]]
     measured = 0
     while log.ended_by is None:
         measured += 1
-        single = not (setup.several or setup.allocation)
+        single = not (setup.options.several or setup.allocation)
         yield MEASURED, "" if single else f" in round {measured}{of_how_many}"
         log.ended_by = _enough(log, measured, perf_counter() - since_s, earlier)
     if setup.allocation:

@@ -22,16 +22,17 @@ from dagprofiler._document.rounds import (
     rounded,
     statistics_of,
 )
+from dagprofiler._util import JsonObject
 from dagprofiler.engine.log import RoundLog, RunLog, duration_ms, phase_s, since_ms
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.stats import corrected, median, summarize
 
 
-def origins_of(log: RunLog) -> dict[str, Any]:
+def origins_of(log: RunLog) -> JsonObject:
     """Return the section ``origins``."""
-    records: list[list[Any]] = []
-    fired: list[dict[str, Any]] = []
-    never_fired: list[dict[str, Any]] = []
+    records: list[list[object]] = []
+    fired: list[JsonObject] = []
+    never_fired: list[JsonObject] = []
     for number, round_log in enumerate(log.rounds):
         if round_log.growth is None:
             continue
@@ -45,11 +46,11 @@ def origins_of(log: RunLog) -> dict[str, Any]:
     return {"columns": columns, "records": records, "fired": fired, "never_fired": never_fired}
 
 
-def spans_of(log: RunLog) -> dict[str, Any]:
+def spans_of(log: RunLog) -> JsonObject:
     """Return the section ``spans``: what was traced inside the tasks; O(n) in their number."""
     labels: dict[tuple[str, str, str], int] = {}
     threads: dict[tuple[int | None, int, str, bool], int] = {}
-    records: list[list[Any]] = []
+    records: list[list[object]] = []
     dropped: dict[str, int] = {}
     for number, round_log in enumerate(log.rounds):
         for i, spans in round_log.facts("spans").items():
@@ -104,16 +105,14 @@ class Tables:
         """When the run started, as ISO 8601 text."""
         return self.log.timestamp
 
-    def dag_structure(self) -> dict[str, Any]:
+    def dag_structure(self) -> JsonObject:
         """Return the profile's section of that name."""
         wiring, names, nodes = self.log.wiring, self.log.wiring.names, self.log.setup.workflow.nodes
         ends = [divmod(edge, len(names)) for edge in wiring.routes]
         return {
             # In the order of the argument of the DAG, then those that rules added.
             "nodes": [*nodes, *names[len(nodes) :]],
-            "edges": [
-                {"source": names[source], "target": names[target]} for source, target in ends
-            ],
+            "edges": [{"source": names[a], "target": names[b]} for a, b in ends],
             "execution_order": [names[i] for i in wiring.order],
         }
 
@@ -129,7 +128,7 @@ class Tables:
             total_time_ms=self._total_time_ms(),
         )
 
-    def sections(self) -> dict[str, Any]:
+    def sections(self) -> JsonObject:
         """Return the profile's sections on the run itself."""
         log = self.log
         sections = {"run": self._run(), "weight_sources": self._weight_sources()}
@@ -137,7 +136,7 @@ class Tables:
             sections["samples"] = self._samples
             if len(log.rounds) > 1:
                 sections["statistics"] = statistics_of(self._samples, differing_outputs(log))
-        records: list[list[Any]] = []
+        records: list[list[object]] = []
         for number, round_log in enumerate(log.rounds):
             records += self._timeline(number, round_log)
         columns = ["task", "round", "worker", *MOMENTS]
@@ -158,7 +157,7 @@ class Tables:
         return self.log.measured() or self.log.rounds
 
     @cached_property
-    def _samples(self) -> dict[str, Any] | None:
+    def _samples(self) -> JsonObject | None:
         return samples_of(self.log)
 
     @cached_property
@@ -241,14 +240,12 @@ class Tables:
         for source, target, routes in wiring.edges():
             if self._compute_ms[source] is None:
                 continue
-            first, fields, size_bytes, wire_bytes = wiring.first_slot[source], [], 0, 0
-            for position, _ in routes:
-                fields.append(wiring.field(source, position))
-                size_bytes += payload[first + position]
-                wire_bytes += wire[first + position]
+            slots = [wiring.first_slot[source] + position for position, _ in routes]
+            fields = [wiring.field(source, position) for position, _ in routes]
+            size_bytes = sum([payload[slot] for slot in slots])
+            wire_bytes = sum([wire[slot] for slot in slots])
             sizes: dict[str, dict[str, int]] | None = None
-            if len(routes) > 1:
-                slots = [first + position for position, _ in routes]
+            if len(slots) > 1:
                 sizes = {
                     field: {"size_bytes": payload[slot], "wire_bytes": wire[slot]}
                     for field, slot in zip(fields, slots)
@@ -257,7 +254,7 @@ class Tables:
             edges.append(EdgeMetrics(*ends, fields, size_bytes, wire_bytes, sizes))
         return edges
 
-    def _timeline(self, number: int, round_log: RoundLog) -> list[list[Any]]:
+    def _timeline(self, number: int, round_log: RoundLog) -> list[list[object]]:
         """Return the rows of the tasks that started in a round, in execution order."""
         log, wiring = self.log, self.log.wiring
         below = wiring.below
@@ -279,9 +276,9 @@ class Tables:
             if moments[i][0] is not None
         ]
 
-    def _run(self) -> dict[str, Any]:
+    def _run(self) -> JsonObject:
         log = self.log
-        section: dict[str, Any] = {
+        section: JsonObject = {
             "state": "complete" if log.reason is None else "partial",
             "overhead": self._overhead(),
             "executor": log.executor,
@@ -294,12 +291,12 @@ class Tables:
                 section["other_threads_ms"] = duration_ms(log.costs.other_threads_s)
             if log.ended_by is not None:
                 section["ended_by"] = log.ended_by
-        attempts: dict[str, list[dict[str, Any]]] = {}
+        attempts: dict[str, list[JsonObject]] = {}
         for number, round_log in enumerate(log.rounds):
             for i, lost in round_log.facts("attempts").items():
                 errors = [{"round": number, "error": why} for why in lost]
                 attempts.setdefault(log.wiring.names[i], []).extend(errors)
-        optional: dict[str, Any] = {"attempts": attempts, "resumed": log.resumed}
+        optional: JsonObject = {"attempts": attempts, "resumed": log.resumed}
         optional.update(bound=log.bound, priorities=log.setup.priorities)
         section.update({name: value for name, value in optional.items() if value})
         if any(round_log.legacy_generators is False for round_log in log.rounds):
@@ -340,18 +337,18 @@ class Tables:
             overhead_s["loop_ms"] -= overhead_s["between_rounds_ms"]
         return {kind: duration_ms(seconds) for kind, seconds in overhead_s.items()}
 
-    def _states(self) -> dict[str, Any]:
+    def _states(self) -> JsonObject:
         """Return the tasks that did not succeed in the last round, and their states."""
         log = self.log
         if not log.rounds:
             return {name: {"state": "cancelled"} for name in log.wiring.names}
         last, number = log.rounds[-1], len(log.rounds) - 1
-        states: dict[str, Any] = {}
+        states: JsonObject = {}
         for i in log.wiring.order:
             if last.succeeded(i):
                 continue
             note = last.note_of(i)
-            state: dict[str, Any] = {"state": "skipped" if note.skipped else "cancelled"}
+            state: JsonObject = {"state": "skipped" if note.skipped else "cancelled"}
             if note.error is not None:
                 state = {"state": "failed", "error": note.error}
                 if note.traceback:
@@ -359,13 +356,13 @@ class Tables:
             states[log.wiring.names[i]] = {**state, "round": number} if number else state
         return states
 
-    def _weight_sources(self) -> dict[str, Any]:
+    def _weight_sources(self) -> JsonObject:
         """Return the weight of each task, and its other candidates; empty if no task has any."""
         if not self._candidates:
             return {}
         return {self.log.wiring.names[i]: self._sources_of(i) for i in self.log.wiring.order}
 
-    def _sources_of(self, i: int) -> dict[str, Any]:
+    def _sources_of(self, i: int) -> JsonObject:
         has_model, finished = i in self.log.estimates, self._compute_ms[i] is not None
         values = {candidate: column[i] for candidate, column in self._candidates.items()}
         reasons = {}
@@ -381,10 +378,12 @@ class Tables:
         return {"node_weight": weight, **values, **({"reasons": reasons} if reasons else {})}
 
     @cached_property
-    def _candidates(self) -> dict[str, list[Any]]:
+    def _candidates(self) -> dict[str, Sequence[float | None]]:
         """Each candidate for a node's weight besides wall time, by task number."""
         tasks = range(len(self.log.wiring.names))
-        candidates = {"estimated_instructions": [self.log.estimates.get(i) for i in tasks]}
+        candidates: dict[str, Sequence[float | None]] = {
+            "estimated_instructions": [self.log.estimates.get(i) for i in tasks]
+        }
         candidates.update({name: self._medians(column) for name, column in _METERED.items()})
         calibration = self.log.environment.get("calibration")
         if calibration is not None:
@@ -394,11 +393,9 @@ class Tables:
             candidates["reference_time_ms"] = [
                 None if ms is None else round(ms * calibration["score"], 6) for ms in times_ms
             ]
-        return {
-            name: values for name, values in candidates.items() if values.count(None) < len(values)
-        }
+        return {name: row for name, row in candidates.items() if row.count(None) < len(row)}
 
-    def _medians(self, column: str) -> list[Any]:
+    def _medians(self, column: str) -> list[float | None]:
         """Return the median of a column of samples, or None, for each task."""
         if self._samples is None:
             return []
@@ -435,7 +432,7 @@ def _in_tasks_s(round_log: RoundLog) -> float:
     return sum(end - start for start, end in phases if start is not None and end is not None)
 
 
-def _typical(values: Sequence[Any]) -> Any:
+def _typical(values: Sequence[float]) -> float:
     """Return the median; for integers an integer."""
     middle = median(values)
     return round(middle) if all(type(value) is int for value in values) else round(middle, 6)
@@ -448,7 +445,7 @@ _WEIGHTY = 0.01
 _PHASES = {"deserialize_ms": 0, "wall_ms": 2, "serialize_ms": 4}
 
 
-def samples_of(log: RunLog) -> dict[str, Any] | None:
+def samples_of(log: RunLog) -> JsonObject | None:
     """Return the section ``samples``: every measured value, in the order of the rounds.
 
     None for a plain run: a single round without meters and conditions.
@@ -496,10 +493,10 @@ def _phase_ms(round_log: RoundLog, start: int, count: int) -> list[float | None]
     return [None if s is None else rounded(s * 1e3) for s in phase_s(round_log, start)]
 
 
-def _metered(rounds: Sequence[RoundLog], i: int) -> dict[str, list[Any]]:
+def _metered(rounds: Sequence[RoundLog], i: int) -> dict[str, list[float | None]]:
     """Return the meters' columns of task number `i`."""
     names = dict.fromkeys(column for round_log in rounds for column in round_log.columns)
-    columns: dict[str, list[Any]] = {name: [] for name in names}
+    columns: dict[str, list[float | None]] = {name: [] for name in names}
     for round_log in rounds:
         readings = round_log.meters_of(i) if round_log.succeeded(i) else {}
         for name, column in columns.items():
@@ -511,7 +508,7 @@ def _metered(rounds: Sequence[RoundLog], i: int) -> dict[str, list[Any]]:
 _EDGE_COLUMNS = ("serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes")
 
 
-def _edge_samples(log: RunLog) -> dict[str, Any]:
+def _edge_samples(log: RunLog) -> JsonObject:
     """Return for each edge its times and sizes, with one entry a round."""
     wiring, names = log.wiring, log.wiring.names
     #: For each edge its places among the inputs of its target.
@@ -527,7 +524,7 @@ def _edge_samples(log: RunLog) -> dict[str, Any]:
         positions = [position for position, _ in routes]
         slots = [wiring.first_slot[source] + position for position in positions]
         places = places_of.get((source, target), [])
-        rows: list[list[Any]] = []
+        rows: list[Sequence[object]] = []
         for round_log, decode_s, payload in zip(log.rounds, decode_s_of, payloads):
             if not _is_timed(round_log) or not round_log.succeeded(source):
                 rows.append([None] * len(_EDGE_COLUMNS))

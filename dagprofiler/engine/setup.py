@@ -15,6 +15,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import PLAIN, Rounds, rounds_of
+from dagprofiler._util import Values
 from dagprofiler._util.checks import choice, integer, names, number
 from dagprofiler.config import Config
 from dagprofiler.engine.contracts import problems_of
@@ -26,6 +27,7 @@ from dagprofiler.errors import (
     ValidationError,
     describe,
     did_you_mean,
+    explained,
     listed,
     refused,
     short_repr,
@@ -37,14 +39,14 @@ from dagprofiler.graph.wiring import NumberedGraph, Wiring, bottom_levels, check
 from dagprofiler.measure.pipeline import Contract
 from dagprofiler.measure.random import load_generators
 from dagprofiler.profile import Profile
-from dagprofiler.serializers import frames_bytes
+from dagprofiler.serializers import Frames, frames_bytes
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:
     from dagprofiler.executors.dispatch import Dispatcher
     from dagprofiler.measure.instruments import Instrumentation
 
-Inputs = Mapping[str, Mapping[str, Any]]
+Inputs = Mapping[str, Values]
 
 
 @dataclass(frozen=True)
@@ -190,9 +192,8 @@ class Setup:
         order.
     orders
         The task numbers of each node of the schedule, in order; empty without a schedule.
-    several, allocation
-        Whether there is more than one round, warm-up included, and whether a pass that counts
-        allocations comes last.
+    allocation
+        Whether a pass that counts allocations comes last.
     started_at
         When the run began, in seconds since 1970.
     started
@@ -202,12 +203,11 @@ class Setup:
     workflow: Workflow
     options: RunOptions
     instruments: Instrumentation | None
-    given_inputs: dict[int, dict[str, Any]]
+    given_inputs: dict[int, Values]
     estimates: dict[int, int]
     priorities: str | None
     ranked: list[int] | None
     orders: list[list[int]]
-    several: bool
     allocation: bool
     started_at: float
     started: float
@@ -248,16 +248,13 @@ def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -
         priorities=source,
         ranked=ranked,
         orders=orders,
-        several=options.several,
         allocation=instruments is not None and instruments.meters.allocation,
         started_at=started_at,
         started=started,
     )
 
 
-def check(
-    workflow: Workflow, inputs: Inputs | None
-) -> tuple[dict[int, dict[str, Any]], dict[int, int]]:
+def check(workflow: Workflow, inputs: Inputs | None) -> tuple[dict[int, Values], dict[int, int]]:
     """Return inputs from outside and the results of the cost models, by task number.
 
     Raises
@@ -265,7 +262,7 @@ def check(
     ValidationError
         With all problems.
     """
-    given: dict[int, dict[str, Any]] = {}
+    given: dict[int, Values] = {}
     problems = workflow.problems
     if inputs:
         numbers = _numbers(workflow, inputs, "inputs")
@@ -289,24 +286,18 @@ def _numbers(workflow: Workflow, names: Iterable[str], where: str) -> list[int]:
     return [numbers[name] for name in names]
 
 
-def _encoded(
-    workflow: Workflow, given: Mapping[int, Mapping[str, Any]]
-) -> dict[int, dict[str, Any]]:
+def _encoded(workflow: Workflow, given: Mapping[int, Values]) -> dict[int, Values]:
     """Return the values from outside, serialized by their tasks' serializers."""
-    encoded: dict[int, dict[str, Any]] = {}
+    encoded: dict[int, Values] = {}
     for i, values in given.items():
-        encoded[i] = {}
+        name, frames = workflow.wiring.names[i], dict[str, Frames]()
         for field, value in values.items():
-            try:
-                frames = encoded[i][field] = workflow.contracts[i].encode(value)
+            what = f"inputs: {field!r} of task {name!r} ({type(value).__name__})"
+            with explained(SerializationError, f"{what} cannot be serialized"):
+                frames[field] = workflow.contracts[i].encode(value)
                 # Raises a TypeError unless they are frames.
-                frames_bytes(frames)
-            except Exception as error:
-                name = workflow.wiring.names[i]
-                raise SerializationError(
-                    f"inputs: {field!r} of task {name!r} ({type(value).__name__}) cannot be "
-                    f"serialized: {describe(error)}"
-                ) from error
+                frames_bytes(frames[field])
+        encoded[i] = frames
     return encoded
 
 
@@ -330,7 +321,7 @@ def _order(
 
 
 def ranking(
-    wiring: Wiring | NumberedGraph, estimates: Mapping[int, int], priorities: Any
+    wiring: Wiring | NumberedGraph, estimates: Mapping[int, int], priorities: object
 ) -> tuple[str | None, list[int] | None]:
     """Return the source of priorities, and task numbers by decreasing upward rank.
 
@@ -367,7 +358,7 @@ def ranking(
     return source, sorted(range(len(names)), key=lambda i: (-levels[i], i))
 
 
-def _times(priorities: Any) -> Mapping[str, float]:
+def _times(priorities: object) -> Mapping[str, float]:
     if isinstance(priorities, Profile):
         from dagprofiler.analysis.weights import times_of_tasks
 
@@ -382,7 +373,7 @@ def _times(priorities: Any) -> Mapping[str, float]:
     }
 
 
-def as_schedule(schedule: Any) -> dict[str, list[str]]:
+def as_schedule(schedule: object) -> dict[str, list[str]]:
     """Return a schedule with lists of names, or raise a ValidationError."""
     if not (isinstance(schedule, Mapping) and schedule):
         raise refused(f"schedule must be {{node: [tasks]}}, got {short_repr(schedule)}")
@@ -420,8 +411,7 @@ def orders_of(
     try:
         check_orders(orders, graph.below)
     except CycleError as error:
-        numbers: Sequence[Any] = error.cycle
-        waits = " -> ".join(repr(graph.names[i]) for i in numbers)
+        waits = " -> ".join(repr(graph.names[int(i)]) for i in error.cycle)
         raise refused(
             f"schedule: the order of the tasks contradicts the edges: {waits} would wait for "
             "each other forever"
@@ -429,7 +419,7 @@ def orders_of(
     return orders
 
 
-def as_executor(pool: Any, rounds: Rounds) -> Executor | None:
+def as_executor(pool: object, rounds: Rounds) -> Executor | None:
     """Return the argument of ``run(executor=...)`` as an Executor; None for a serial run.
 
     Raises
@@ -456,7 +446,7 @@ def as_executor(pool: Any, rounds: Rounds) -> Executor | None:
 
 
 def time_limit(
-    which: str, timeout: Any, executor: Executor | SerialExecutor | Dispatcher | None
+    which: str, timeout: object, executor: Executor | SerialExecutor | Dispatcher | None
 ) -> float | None:
     """Return a time limit in seconds; None for none.
 
@@ -489,7 +479,7 @@ def check_limits(
             time_limit(f"task {name!r}: timeout", task.timeout, executor)
 
 
-def check_inputs(inputs: Any) -> Any:
+def check_inputs(inputs: object) -> Inputs:
     """Return `inputs`; raise a ValidationError unless they are ``{task: {field: value}}``."""
     if not isinstance(inputs, Mapping):
         raise refused(f"inputs must be {{task: {{field: value}}}}, got {short_repr(inputs)}")
@@ -504,7 +494,7 @@ def check_inputs(inputs: Any) -> Any:
     return inputs
 
 
-def as_seed(seed: Any) -> int:
+def as_seed(seed: object) -> int:
     """Return the seed as an int, or raise a ValidationError."""
     return integer("seed", seed, 0, 2**63 - 1, other="None")
 
@@ -559,7 +549,7 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
 
 
 #: How each option is checked that is given; where tasks run is checked after that.
-_CHECKS: dict[str, Callable[[Any], Any]] = {
+_CHECKS: dict[str, Callable[[Any], object]] = {
     "seed": as_seed,
     "rounds": rounds_of,
     "meters": lambda meters: list(meters) if isinstance(meters, Iterator) else meters,

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from dagprofiler.measure.pipeline import Codec
-from dagprofiler.serializers import FrameList, frames_bytes
+from dagprofiler._util import Value
+from dagprofiler.serializers import Codec, FrameList, Frames, frames_bytes
 
 #: From this size on a file costs less than a pipe.
 SHARED_FILE_BYTES = 128 * 1024
@@ -49,7 +49,7 @@ class SharedFile:
     is_list: bool
 
     @classmethod
-    def of(cls, frames: Any, folder: str) -> SharedFile:
+    def of(cls, frames: Frames, folder: str) -> SharedFile:
         """Write frames to a new file in `folder`, which other hosts may write to as well.
 
         Raises
@@ -60,7 +60,7 @@ class SharedFile:
         from tempfile import mkstemp
 
         is_list = isinstance(frames, list)
-        views = [memoryview(frame) for frame in (frames if is_list else [frames])]
+        views = [memoryview(frame) for frame in (frames if isinstance(frames, list) else [frames])]
         descriptor, path = mkstemp(dir=folder)
         try:
             with open(descriptor, "wb") as file:
@@ -87,7 +87,7 @@ class SharedFile:
         return frames
 
 
-def in_file_if_large(frames: Any, folder: str | None, least_bytes: int) -> Any:
+def in_file_if_large(frames: Frames, folder: str | None, least_bytes: int) -> Frames | SharedFile:
     """Return frames as they are sent to another process: from a length on in a file in `folder`."""
     if folder is not None and frames_bytes(frames) >= least_bytes:
         # Without room for a file they are sent like small ones.
@@ -96,7 +96,7 @@ def in_file_if_large(frames: Any, folder: str | None, least_bytes: int) -> Any:
     return FrameList(frames) if type(frames) is list else frames
 
 
-def removed_when_unused(handle: Any) -> Any:
+def removed_when_unused(handle: Value) -> Value:
     """Return a handle; if it is a shared file, that is removed with the last reference to it.
 
     Only the process that drives a run calls it: the copies in workers own nothing.

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from time import monotonic
 from typing import Any, NamedTuple
 
+from dagprofiler._util import JsonObject
 from dagprofiler.errors import describe, needs_extra, refused
 from dagprofiler.executors import Executor, running_future, settle
 from dagprofiler.executors._shared_files import SharedFiles
@@ -38,7 +40,7 @@ _ANSWERING = {"prefork", "thread"}
 class _Worker(NamedTuple):
     """A worker of Celery: its last answer, and when that came."""
 
-    answer: dict[str, Any]
+    answer: JsonObject
     heard_s: float
 
 
@@ -109,7 +111,7 @@ class CeleryExecutor(Executor):
         patience_s: float = 5.0,
     ) -> None:
         with needs_extra("CeleryExecutor", "celery"):
-            import celery  # noqa: F401  (must be installed; functions import what they use)
+            import_module("celery")
         self.name = type(self).__name__
         self._app = app
         self._options = {} if queue is None else {"queue": queue}
@@ -181,7 +183,7 @@ class CeleryExecutor(Executor):
         queue: str = self._app.amqp.router.route({**self._options}, JOB)["queue"].name
         return queue
 
-    def _call_roll(self, jobs: Iterable[str], expected: int | None) -> dict[str, dict[str, Any]]:
+    def _call_roll(self, jobs: Iterable[str], expected: int | None) -> dict[str, JsonObject]:
         """Return the answers of the workers that would take a job, by their names."""
         from dagprofiler.executors.celery_worker import ROLL_CALL
 
@@ -199,7 +201,7 @@ class CeleryExecutor(Executor):
             if queue in answer.get("queues", ())
         }
 
-    def _note(self, roll: dict[str, dict[str, Any]]) -> None:
+    def _note(self, roll: dict[str, JsonObject]) -> None:
         """Update the workers by their answers, and remove those that stopped answering."""
         now = monotonic()
         for name, answer in roll.items():
@@ -280,7 +282,7 @@ class CeleryExecutor(Executor):
 
     def _look_for(self, jobs: list[str]) -> None:
         # Without a broker there are no answers.
-        roll: dict[str, dict[str, Any]] = {}
+        roll: dict[str, JsonObject] = {}
         with suppress(Exception):
             roll = self._call_roll(jobs, None)
         self._note(roll)

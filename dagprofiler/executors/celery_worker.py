@@ -11,6 +11,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any
 
+from dagprofiler._util import JsonObject
 from dagprofiler.errors import needs_extra
 
 with needs_extra("dagprofiler.executors.celery_worker", "celery"):
@@ -23,7 +24,7 @@ JOB = "dagprofiler.job"
 ROLL_CALL = "dagprofiler_roll_call"
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """Return a value as text, which all of Celery's serializers accept."""
     return b64encode(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)).decode("ascii")
 
@@ -41,7 +42,7 @@ def run_job(text: str) -> str:
 
 
 @inspect_command(name=ROLL_CALL)  # type: ignore[untyped-decorator,unused-ignore]
-def roll_call(state: Any, jobs: Sequence[str] = (), folder: str = "") -> dict[str, Any]:
+def roll_call(state: Any, jobs: Sequence[str] = (), folder: str = "") -> JsonObject:
     """Return a description of this worker.
 
     Parameters

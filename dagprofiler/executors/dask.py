@@ -7,6 +7,7 @@ from collections import Counter
 from concurrent.futures import BrokenExecutor, Future
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from operator import itemgetter
 from threading import Lock
 from time import monotonic, perf_counter
@@ -43,7 +44,7 @@ _BYTES_PER_S = 100e6
 class Held:
     """The serialized value of one output, as a worker holds it."""
 
-    frames: Any
+    frames: object
 
     def __sizeof__(self) -> int:
         # Dask uses it to place tasks near their inputs, and to limit memory.
@@ -117,7 +118,7 @@ class DaskExecutor(Executor):
 
     def __init__(self, client_or_address: Any = None, *, retries: int = 0) -> None:
         with needs_extra("DaskExecutor", "dask"):
-            import distributed  # noqa: F401
+            import_module("distributed")
         self._client_or_address = client_or_address
         self.retries = integer("DaskExecutor: retries", retries)
         self._client: Any = None
@@ -221,7 +222,7 @@ class DaskExecutor(Executor):
         # A copy, since the client's thread changes it.
         threads = self._workers.copy()
 
-        def starts(worker: str) -> tuple[Any, ...]:
+        def starts(worker: str) -> tuple[bool, float, float, int]:
             load = jobs[worker] / threads[worker]
             queue_s = load * job_s if load >= 1 else 0.0
             missing = sum(data.size_bytes for data in inputs if worker not in data.workers)
@@ -282,7 +283,7 @@ class DaskExecutor(Executor):
         in_dask = sent.in_dask
         stay = sum(data is None for record in result.records for data in record.frames.values())
 
-        def handle(k: int, field: str, data: Any) -> Any:
+        def handle(k: int, field: str, data: object) -> object:
             if data is not None:
                 return Held(data)
             future = in_dask
@@ -359,14 +360,16 @@ def _anywhere(run: str) -> Any:
         async def start(self, scheduler: Any) -> None:
             self.scheduler = scheduler
 
-        def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
+        def transition(
+            self, key: object, start: str, finish: str, *_: object, **__: object
+        ) -> None:
             if finish == "no-worker" and str(key).startswith(run):
                 self.scheduler.tasks[key].worker_restrictions = None
 
     return Anywhere()
 
 
-def _perform(job: Job, key: str, *inputs: Any) -> Any:
+def _perform(job: Job, key: str, *inputs: Any) -> object:
     """Run a job in a worker: send its result as an event, return its large outputs, which stay.
 
     The event arrives before Dask reports that the job is done: both use the same stream.
@@ -380,7 +383,7 @@ def _perform(job: Job, key: str, *inputs: Any) -> Any:
     took_s = perf_counter() - begun
     stay: dict[tuple[int, str], Held] = {}
 
-    def leave(k: int, field: str, frames: Any) -> Any:
+    def leave(k: int, field: str, frames: object) -> object:
         if result.records[k].wire_bytes[field] <= _SMALL_BYTES:
             return frames
         stay[k, field] = Held(frames)

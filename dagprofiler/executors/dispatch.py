@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, Future
 from math import inf
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler._util import JsonObject
 from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
-from dagprofiler.executors import Executor, RoundReport
+from dagprofiler.executors import Executor, Handle, RoundReport
 from dagprofiler.executors._shared_files import SharedFile, removed_when_unused
 from dagprofiler.executors.jobs import Job, JobMaker, JobResult, JobTask, Session, not_started
 from dagprofiler.executors.worker import Worker
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.machine import allocator_settings, clock_domain
-from dagprofiler.measure.pipeline import Codec, Record
-from dagprofiler.serializers import FrameList
+from dagprofiler.measure.pipeline import Record, WorkFields, unserialized
+from dagprofiler.serializers import Codec, FrameList, Frames
 
 if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation
@@ -80,7 +81,7 @@ class Workers:
     """
 
     def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[JsonObject] = []
         self.all_alone = True
         self._numbers: dict[Worker, int] = {}
         #: By domain, and of each worker; None for this process's own.
@@ -100,7 +101,7 @@ class Workers:
             self.all_alone = self.all_alone and worker.alone
         return number
 
-    def recall(self, row: dict[str, Any]) -> int:
+    def recall(self, row: JsonObject) -> int:
         """Return the number of a worker of an earlier attempt at this run.
 
         Its times are already converted to this process's clock.
@@ -110,9 +111,7 @@ class Workers:
             self._clock_of.append(None)
         return self.rows.index(row)
 
-    def add_job(
-        self, number: int, sent_s: float, records: Sequence[Record], arrived_s: float
-    ) -> None:
+    def add_job(self, number: int, sent_s: float, records: list[Record], arrived_s: float) -> None:
         """Learn about a worker's clock from the tasks of a job that it ran."""
         clock = self._clock_of[number]
         if clock is not None:
@@ -197,8 +196,8 @@ class SubmittedTask(NamedTuple):
     number: int
     cls: type
     task: JobTask
-    handles: list[Any]
-    decode: Callable[[Any], Any] | None
+    handles: list[Handle]
+    decode: Codec | None
     share: float
     limit_s: float | None
 
@@ -310,18 +309,18 @@ class Dispatcher:
         parent = os.getpid() if executor.starts_workers else None
         #: The session of the current round, and its handle.
         self._session = Session("", config, seed, None, None, parent)
-        self._session_handle: Any = None
+        self._session_handle: Handle = None
         self._maker = JobMaker(pickles=not executor.shares_memory, by_value=executor.by_value)
         self._batcher = Batcher()
         self._workers = Workers()
         self._wiring: Wiring
         #: How many tasks were submitted here and are not returned.
         self._running = 0
-        self._pending: dict[Future[Any], PendingJob] = {}
+        self._pending: dict[Future[JobResult], PendingJob] = {}
         #: Finished futures and when they finished.
-        self._done: SimpleQueue[tuple[Future[Any], float]] = SimpleQueue()
+        self._done: SimpleQueue[tuple[Future[JobResult], float]] = SimpleQueue()
         #: What :meth:`next` returns, as far as it is known.
-        self._landed: deque[tuple[int, int, Any]] = deque()
+        self._landed: deque[tuple[int, int, Record]] = deque()
         self._report = RoundReport()
         self._is_open = self._is_broken = False
 
@@ -336,7 +335,7 @@ class Dispatcher:
         return self._executor.enforces_timeout
 
     @property
-    def workers(self) -> list[dict[str, Any]]:
+    def workers(self) -> list[JsonObject]:
         """The workers, in the form of the profile's ``timeline.workers``."""
         return self._workers.rows
 
@@ -363,7 +362,7 @@ class Dispatcher:
         )
         self._session_handle = self.put(self._maker.session(self._session))
 
-    def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
+    def submit(self, number: int, work: WorkFields, handles: list[Handle]) -> None:
         """Submit task `number`; `handles` are those of its inputs, in the order of the work.
 
         A task that cannot be pickled fails at once.
@@ -465,7 +464,7 @@ class Dispatcher:
                 _, pending = self._pending.popitem()
                 self._lose(pending.tasks, error)
 
-    def _receive(self, pending: PendingJob, future: Future[Any], arrived_s: float) -> None:
+    def _receive(self, pending: PendingJob, future: Future[JobResult], arrived_s: float) -> None:
         """Receive the records of a job's tasks."""
         try:
             result = future.result()
@@ -514,12 +513,8 @@ class Dispatcher:
             try:
                 outputs[field] = _decoded(data, task.decode)
             except Exception as error:  # noqa: BLE001  (a serializer may raise anything)
-                problem = SerializationError(
-                    f"task {task.task.name!r}: output {field!r} cannot be decoded here: "
-                    f"{describe(error)}"
-                )
-                problem.__cause__ = error
-                return record._replace(error=problem)
+                what = f"task {task.task.name!r}: output {field!r} cannot be decoded here"
+                return record._replace(error=unserialized(error, what))
         return record._replace(outputs=outputs)
 
     def ahead_s(self, worker: int) -> float:
@@ -533,16 +528,16 @@ class Dispatcher:
             self._report.legacy_generators = False
         return self._report
 
-    def recall(self, worker: dict[str, Any]) -> int:
+    def recall(self, worker: JsonObject) -> int:
         """Return the number of a worker of an earlier attempt at this run."""
         return self._workers.recall(worker)
 
-    def put(self, frames: Any) -> Any:
+    def put(self, frames: object) -> Handle:
         """Return a handle of a value that this process has serialized."""
         whole = FrameList(frames) if type(frames) is list else frames
         return removed_when_unused(self._executor.put(whole))
 
-    def value(self, handle: Any, decode: Codec) -> Any:
+    def value(self, handle: Handle, decode: Codec) -> Any:
         """Return the value of a handle."""
         return _decoded(self._executor.fetch(handle), decode)
 
@@ -555,5 +550,5 @@ class Dispatcher:
             self._executor.close()
 
 
-def _decoded(data: Any, decode: Codec) -> Any:
+def _decoded(data: Frames | SharedFile, decode: Codec) -> Any:
     return decode(data.frames(decode) if isinstance(data, SharedFile) else data)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import islice
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
+from dagprofiler._util import Values
 from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
+from dagprofiler.executors import Handle
 from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile, in_file_if_large
 from dagprofiler.executors.worker import Worker, end_with, this_worker, time_limit_process
-from dagprofiler.measure.pipeline import Record, perform
+from dagprofiler.measure.pipeline import Record, RecordFields, WorkFields, perform, unserialized
 from dagprofiler.measure.random import Streams, generators_restored
 from dagprofiler.serializers import PickleSerializer
 
@@ -70,7 +72,7 @@ class JobTask(NamedTuple):
     """
 
     name: str
-    call: Any
+    call: WorkFields | bytes
     inputs: int
     outputs: list[str]
     returns_outputs: bool
@@ -95,11 +97,11 @@ class JobResult:
     records: list[Record]
     attempts: tuple[str, ...] = ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Bare tuples pickle in a third of the time of named ones.
         return _result_of, (self.worker, [tuple(record) for record in self.records], self.attempts)
 
-    def replace(self, handle: Callable[[int, str, Any], Any]) -> JobResult:
+    def replace(self, handle: Callable[[int, str, Handle], Handle]) -> JobResult:
         """Return it with other handles of the outputs.
 
         Parameters
@@ -118,7 +120,7 @@ class JobResult:
 
 
 def _result_of(
-    worker: Worker | None, records: list[tuple[Any, ...]], attempts: tuple[str, ...]
+    worker: Worker | None, records: list[RecordFields], attempts: tuple[str, ...]
 ) -> JobResult:
     return JobResult(worker, [Record(*fields) for fields in records], attempts)
 
@@ -149,7 +151,7 @@ class Job:
     tasks: list[JobTask]
     limit_s: float | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _job_of, (self.key, [tuple(task) for task in self.tasks], self.limit_s)
 
     @property
@@ -173,8 +175,7 @@ class Job:
         worker, outcome = time_limit_process.call(self.perform, inputs, self.limit_s, self.name)
         if isinstance(outcome, Exception):
             return JobResult(worker, [not_started(PackedError(outcome))])
-        result: JobResult = outcome
-        return result
+        return outcome
 
     def perform(self, inputs: list[Any]) -> JobResult:
         """Perform the tasks in this thread."""
@@ -192,7 +193,9 @@ def _job_of(key: str, tasks: list[tuple[Any, ...]], limit_s: float | None) -> Jo
     return Job(key, [JobTask(*fields) for fields in tasks], limit_s)
 
 
-def _record_of(task: JobTask, key: str, packed: Any, frames: list[Any], *, alone: bool) -> Record:
+def _record_of(
+    task: JobTask, key: str, packed: PackedSession, frames: list[Any], *, alone: bool
+) -> Record:
     """Perform a task in this thread, and return its record as it is sent.
 
     Parameters
@@ -214,12 +217,9 @@ def _record_of(task: JobTask, key: str, packed: Any, frames: list[Any], *, alone
             for data, decode in zip(frames, call[4])
         ]
     except Exception as error:  # noqa: BLE001  (modules of users are imported here)
-        problem = SerializationError(
-            f"task {task.name!r} and its inputs cannot be read by a worker: {describe(error)}; "
-            "its modules must be importable, and files of large inputs readable there"
-        )
-        problem.__cause__ = error
-        return not_started(PackedError(problem))
+        what = f"task {task.name!r} and its inputs cannot be read by a worker"
+        hint = "; its modules must be importable, and files of large inputs readable there"
+        return not_started(PackedError(unserialized(error, what, hint)))
     instruments = _thread_state.enter(session, alone=alone)
     streams = None if session.seed is None else Streams(session.seed, legacy=alone)
     with generators_restored() if streams and alone else nullcontext():
@@ -230,7 +230,7 @@ def _record_of(task: JobTask, key: str, packed: Any, frames: list[Any], *, alone
     return Record(*done) if session is packed else _sent(done, task, session)
 
 
-def _call_of(task: JobTask, session: Session) -> Any:
+def _call_of(task: JobTask, session: Session) -> WorkFields:
     """Return the fields of the Work of a task."""
     call = task.call
     if isinstance(call, bytes):
@@ -242,7 +242,7 @@ def _call_of(task: JobTask, session: Session) -> Any:
     return call
 
 
-def _sent(done: tuple[Any, ...], task: JobTask, session: Session) -> Record:
+def _sent(done: RecordFields, task: JobTask, session: Session) -> Record:
     """Return the record of a task as it is sent to another process."""
     times, payload_bytes, wire_bytes, encoded, _, error, readings, spans = done
     if error is not None:
@@ -287,12 +287,15 @@ def _unpickled(packed: bytes) -> Any:
     return value
 
 
+#: A session as a job has got it.
+PackedSession = Union[Session, SharedFile, bytes]
+
 #: The most recent sessions of this process, by key.
 _sessions: dict[str, Session] = {}
 _SESSIONS = 8
 
 
-def _session_of(key: str, packed: Any) -> Session:
+def _session_of(key: str, packed: PackedSession) -> Session:
     """Return the session of this key, which a job has got as its first input."""
     if isinstance(packed, Session):
         return packed
@@ -313,9 +316,9 @@ def _session_of(key: str, packed: Any) -> Session:
 class _ByValue(pickle.Pickler):
     """Pickles classes and functions of the main program as what `once` returns of them."""
 
-    once: Callable[[Any, Any], bytes]
+    once: Callable[[object, Any], bytes]
 
-    def reducer_override(self, value: Any) -> Any:
+    def reducer_override(self, value: object) -> Any:
         """Return how to unpickle such a class or function; pickle decides for other values."""
         if isinstance(value, (type, FunctionType)) and value.__module__ == "__main__":
             return _unpickled, (self.once(value, _cloudpickle()),)
@@ -342,9 +345,9 @@ class JobMaker:
         self._pickles = pickles
         self._by_value = by_value and _cloudpickle() is not None
         #: Contracts, classes and functions with their pickles, by id, which the reference keeps.
-        self._shared: dict[int, tuple[Any, bytes]] = {}
+        self._shared: dict[int, tuple[object, bytes]] = {}
 
-    def session(self, session: Session) -> Any:
+    def session(self, session: Session) -> Session | bytes:
         """Return a session as the first input of jobs.
 
         Raises
@@ -359,7 +362,7 @@ class JobMaker:
         except Exception as error:
             raise self._refused("config or meters", dict(session.config), error) from error
 
-    def task(self, call: tuple[Any, ...], outputs: list[str]) -> JobTask:
+    def task(self, call: WorkFields, outputs: list[str]) -> JobTask:
         """Return a task for a job.
 
         Parameters
@@ -378,28 +381,28 @@ class JobMaker:
         packed = self._packed_call(call) if self._pickles else call
         return JobTask(name, packed, len(inputs), outputs, returns_outputs)
 
-    def _packed_call(self, call: tuple[Any, ...]) -> bytes:
+    def _packed_call(self, call: WorkFields) -> bytes:
         name, task, contract, inputs, decoders, _ = call
         config = task.config
         try:
             # The worker takes it from the session.
             task.config = None
             # Other contracts may reference their task.
-            if contract.encode is PickleSerializer.dumps:
-                contract = self._once(contract, self._pack)
-            return self._pack((task, contract, inputs, decoders))
+            is_shared = contract.encode is PickleSerializer.dumps
+            packed = self._once(contract, self._pack) if is_shared else contract
+            return self._pack((task, packed, inputs, decoders))
         except Exception as error:
             parts = {**task.bound, **vars(task)}
             raise self._refused(f"task {name!r}", parts, error) from error
         finally:
             task.config = config
 
-    def _once(self, value: Any, dumps: Callable[[Any], bytes]) -> bytes:
+    def _once(self, value: object, dumps: Callable[[object], bytes]) -> bytes:
         if id(value) not in self._shared:
             self._shared[id(value)] = value, dumps(value)
         return self._shared[id(value)][1]
 
-    def _pack(self, value: Any) -> bytes:
+    def _pack(self, value: object) -> bytes:
         try:
             data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         except Exception:
@@ -415,7 +418,7 @@ class JobMaker:
         pickler.dump(value)
         return file.getvalue()
 
-    def _refused(self, what: str, parts: Mapping[str, Any], error: Exception) -> SerializationError:
+    def _refused(self, what: str, parts: Values, error: Exception) -> SerializationError:
         """Return the error for a value that cannot be pickled; it names the first such part."""
         for name, part in parts.items():
             try:
@@ -430,10 +433,10 @@ class JobMaker:
         return SerializationError(f"{what} cannot be sent to a worker: {describe(error)}{hint}")
 
 
-def _cloudpickle() -> Callable[[Any], bytes] | None:
+def _cloudpickle() -> Callable[[object], bytes] | None:
     try:
         import cloudpickle
     except ImportError:
         return None
-    dumps: Callable[[Any], bytes] = cloudpickle.dumps
+    dumps: Callable[[object], bytes] = cloudpickle.dumps
     return dumps

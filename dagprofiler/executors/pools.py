@@ -133,7 +133,7 @@ def _workers_of(pool: Any) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def executor_of(value: Any) -> Executor | None:
+def executor_of(value: object) -> Executor | None:
     """Return `value` as an Executor, a pool wrapped in one; None if it is neither."""
     if isinstance(value, futures.Executor):
         return PoolExecutor(value)
@@ -218,7 +218,7 @@ class PinnedExecutor(Executor):
         self.folder = None
 
 
-def _pinned(node: str, executors: Mapping[str, Any]) -> Executor:
+def _pinned(node: str, executors: Mapping[str, object]) -> Executor:
     pool = executors.get(node)
     executor = executor_of(pool)
     if executor is None:

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from copy import copy
+from importlib import import_module
 from time import monotonic
 from typing import Any
 
+from dagprofiler._util import Values
 from dagprofiler._util.checks import integer
 from dagprofiler.errors import needs_extra, refused, short_repr
 from dagprofiler.executors import Executor, running_future, settle
@@ -71,7 +73,7 @@ class RayExecutor(Executor):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         with needs_extra("RayExecutor", "ray"):
-            import ray  # noqa: F401
+            import_module("ray")
         self._address = address
         self.retries = integer("RayExecutor: retries", retries)
         self._options = dict(options or {})
@@ -133,11 +135,11 @@ class RayExecutor(Executor):
         self._waiting.add(first)
         future = running_future()
 
-        def received(in_ray: Future[Any]) -> JobResult:
+        def received(in_ray: Future[bytes]) -> JobResult:
             result: JobResult = pickle.loads(in_ray.result())
             return result.replace(lambda k, field, data: references.get((k, field), data))
 
-        def ended(in_ray: Future[Any]) -> None:
+        def ended(in_ray: Future[bytes]) -> None:
             self._waiting.discard(first)
             settle(future, lambda: received(in_ray))
 
@@ -189,19 +191,19 @@ class RayExecutor(Executor):
 class _Pinned:
     """The actor of a node of a schedule: it runs tasks in the order of their submission."""
 
-    def perform(self, call: bytes, *inputs: Any) -> Any:
+    def perform(self, call: bytes, *inputs: object) -> object:
         """Run a job; see :func:`_perform`."""
         return _perform(call, *inputs)
 
 
-def _perform(call: bytes, *inputs: Any) -> Any:
+def _perform(call: bytes, *inputs: object) -> object:
     """Run a job in a worker; return its result, and each output that other tasks need."""
     job: Job
     job, retries = pickle.loads(call)
     lost = _lost(retries)
-    needed: dict[tuple[int, str], Any] = dict.fromkeys(job.outputs)
+    needed: dict[tuple[int, str], object] = dict.fromkeys(job.outputs)
 
-    def leave(k: int, field: str, frames: Any) -> Any:
+    def leave(k: int, field: str, frames: object) -> object:
         if (k, field) not in needed:
             # No other task needs it: it goes to the process that drives the run.
             return frames
@@ -229,7 +231,7 @@ def _lost(retries: int) -> tuple[str, ...]:
     return tuple("its worker died" for _ in range(count))
 
 
-def _slots(options: Mapping[str, Any]) -> int:
+def _slots(options: Values) -> int:
     """Return how many tasks with these options the cluster can run at once."""
     import ray
 

@@ -7,12 +7,14 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dagprofiler._util import JsonObject
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.config import Config
-from dagprofiler.executors import RoundReport
+from dagprofiler.executors import Handle, RoundReport
 from dagprofiler.graph.wiring import Wiring
-from dagprofiler.measure.pipeline import Codec, perform
+from dagprofiler.measure.pipeline import RecordFields, WorkFields, perform
 from dagprofiler.measure.random import Streams
+from dagprofiler.serializers import Codec, Frames
 
 if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation, Instruments
@@ -48,7 +50,7 @@ class SerialExecutor:
     streams: Streams | None
     # Of the instance: the run loop asks before each task, and finds it faster there.
     capacity: int = 1
-    workers: list[dict[str, Any]] = field(default_factory=list)
+    workers: list[JsonObject] = field(default_factory=list)
     name: ClassVar[str] = "serial"
     serial: ClassVar[bool] = True
     enforces_timeout: ClassVar[bool] = False
@@ -65,11 +67,11 @@ class SerialExecutor:
             self._instruments = instrumentation and instrumentation.open()
             self._instrumentation = instrumentation
 
-    def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
+    def submit(self, number: int, work: WorkFields, handles: list[Handle]) -> None:
         """Keep task `number`; `handles` are those of its inputs, in order."""
         self._submitted = number, work, handles
 
-    def next(self) -> tuple[int, int, tuple[Any, ...]]:
+    def next(self) -> tuple[int, int, RecordFields]:
         """Return a finished task's number, the index of its worker, and its record."""
         number, work, handles = self._submitted
         return number, 0, perform(work, handles, self.config, self.streams, self._instruments)
@@ -84,19 +86,19 @@ class SerialExecutor:
         """Return 0: there is one clock."""
         return 0.0
 
-    def recall(self, worker: dict[str, Any]) -> int:
+    def recall(self, worker: JsonObject) -> int:
         """Return the number of a worker of an earlier attempt at this run."""
         if worker not in self.workers:
             self.workers.append(worker)
         return self.workers.index(worker)
 
     @staticmethod
-    def put(frames: Any) -> Any:
+    def put(frames: Frames) -> Handle:
         """Return the handle of a serialized value: itself."""
         return frames
 
     @staticmethod
-    def value(handle: Any, decode: Codec) -> Any:
+    def value(handle: Handle, decode: Codec) -> Any:
         """Return the value of a handle."""
         return decode(handle)
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler._util import Value
 from dagprofiler._util.files import occupy_standard_streams
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.errors import TaskTimeoutError, WorkerError
@@ -22,6 +23,7 @@ from dagprofiler.measure.machine import allocator_settings, clock_domain
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
 
 #: How long the process stays without a task, in seconds.
 _IDLE_S = 10.0
@@ -89,7 +91,7 @@ def end_with(parent: int) -> None:
     if parent in _parents:
         return
     _parents.add(parent)
-    ends: list[Any] = []
+    ends: list[int] = []
     process = parent_process()
     if process is not None and process.pid == parent and process.sentinel is not None:
         ends.append(process.sentinel)
@@ -99,7 +101,7 @@ def end_with(parent: int) -> None:
         threading.Thread(target=_end_after, args=(ends,), daemon=True).start()
 
 
-def _end_after(ends: list[Any]) -> None:
+def _end_after(ends: list[int]) -> None:
     from multiprocessing.connection import wait
 
     wait(ends)
@@ -117,8 +119,8 @@ class TimeLimitProcess(threading.local):
     worker: Worker
 
     def call(
-        self, perform: Callable[[list[Any]], Any], inputs: list[Any], limit_s: float, task: str
-    ) -> tuple[Worker, Any]:
+        self, perform: Callable[[list[Any]], Value], inputs: list[Any], limit_s: float, task: str
+    ) -> tuple[Worker, Value | Exception]:
         """Call a function in the process, and end that at the time limit.
 
         Parameters
@@ -190,7 +192,7 @@ class TimeLimitProcess(threading.local):
             end_process(process, self.connection)
 
 
-def spawned(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connection[Any, Any]]:
+def spawned(target: Callable[..., None], *arguments: object) -> tuple[SpawnProcess, Connection]:
     """Start a process by multiprocessing's "spawn"; return it, and the connection to it.
 
     Parameters
@@ -235,14 +237,14 @@ def spawned(target: Callable[..., None], *arguments: Any) -> tuple[Any, Connecti
     return process, connection
 
 
-def at_interrupt(handler: Any) -> None:
+def at_interrupt(handler: signal.Handlers) -> None:
     """Set what Ctrl-C does in a process of :func:`spawned`, in which it has waited until now."""
     signal.signal(signal.SIGINT, handler)
     if _MASKS:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def received(process: Any, connection: Connection[Any, Any]) -> bytes:
+def received(process: SpawnProcess, connection: Connection) -> bytes:
     """Return what a process sends next; raise an EOFError if it ends without."""
     # What its tasks have left may hold its end of the connection open when it has ended.
     while not connection.poll(_END_S):
@@ -251,7 +253,7 @@ def received(process: Any, connection: Connection[Any, Any]) -> bytes:
     return connection.recv_bytes()
 
 
-def end_process(process: Any, connection: Connection[Any, Any]) -> None:
+def end_process(process: Any, connection: Connection) -> None:
     """Close the connection, and end a process and those of its group."""
     connection.close()
     if process.is_alive():
@@ -266,7 +268,7 @@ def end_process(process: Any, connection: Connection[Any, Any]) -> None:
 time_limit_process = TimeLimitProcess()
 
 
-def _serve(connection: Connection[Any, Any], parent: int) -> None:
+def _serve(connection: Connection, parent: int) -> None:
     """Answer calls until there are none for a while, or the worker has ended."""
     from multiprocessing import active_children, current_process
 

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._util import PathLike
+from dagprofiler._util.checks import instance
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import Block
 from dagprofiler.analysis.compare import ProfileComparison, compare_profiles
@@ -18,7 +19,7 @@ from dagprofiler.dag import DAG, Inputs
 from dagprofiler.engine.progress import Progress
 from dagprofiler.engine.run import HookCalls, Run
 from dagprofiler.engine.setup import RunOptions, as_executor, prepare
-from dagprofiler.errors import DagProfilerError, DeclarationError, refused, short_repr
+from dagprofiler.errors import DagProfilerError, DeclarationError, refused
 from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine
 from dagprofiler.measure.busy import busy
@@ -54,14 +55,12 @@ class RunComparison(ShownInBlocks):
     @property
     def task_times(self) -> dict[str, dict[str, Any]]:
         """For each task both times, their ratio, its interval and a verdict on the new one."""
-        times: dict[str, dict[str, Any]] = self.comparison["task_times"]
-        return times
+        return dict(self.comparison["task_times"])
 
     @property
     def edge_times(self) -> dict[str, dict[str, Any]]:
         """The same for each edge."""
-        times: dict[str, dict[str, Any]] = self.comparison["edge_times"]
-        return times
+        return dict(self.comparison["edge_times"])
 
     def report(
         self, path: PathLike | IO[Any], *, cost: str | None = None, statistic: str = "median"
@@ -142,12 +141,9 @@ def compare_runs(
     >>> compare_runs(dag, {"N": 10_000}, rounds=20).task_times["spin"]["verdict"]
     'faster'
     """
-    if not isinstance(base, DAG):
-        raise DeclarationError(f"compare_runs: base must be a DAG, got {short_repr(base)}")
-    if not isinstance(new, (DAG, Mapping)):
-        raise DeclarationError(
-            f"compare_runs: new must be a DAG or a config for base, got {short_repr(new)}"
-        )
+    instance("compare_runs: base", base, DAG, "a DAG", error=DeclarationError)
+    what = "a DAG or a config for base"
+    instance("compare_runs: new", new, (DAG, Mapping), what, error=DeclarationError)
     changed = new if isinstance(new, DAG) else base.with_config(new)
     # Both get the same meters; a single round is metered too.
     meters = "default" if meters is None else meters
@@ -225,13 +221,10 @@ def sweep(
     >>> [profile.config.N for profile in sweep(dag, {"N": [100, 200, 400]})]
     [100, 200, 400]
     """
-    if not isinstance(dag, DAG):
-        raise DeclarationError(f"sweep: expected a DAG, got {short_repr(dag)}")
+    instance("sweep: dag", dag, DAG, "a DAG", error=DeclarationError)
     dags = _design(dag, over)
     if len(dags) > 1 and isinstance(executor, Executor):
-        raise refused(
-            f"sweep: executor must be a concurrent.futures.Executor, got {short_repr(executor)}"
-        )
+        raise refused(f"sweep: executor must be a concurrent.futures.Executor, not {executor.name}")
     # Iterators are used up once, for all.
     meters = "default" if meters is None else meters
     options = RunOptions.of(seed=seed, inputs=inputs, rounds=rounds, meters=meters)
@@ -239,14 +232,19 @@ def sweep(
         processes = False
     elif processes is None:
         processes = len(dags) > 2 and _needs_processes(dags, options)
-    labels = [", ".join(f"{name}={other.config[name]}" for name in over) for other in dags]
     with ExitStack() as pools:
         cases = []
-        for label, other in zip(labels, dags):
+        for other in dags:
+            label = ", ".join(f"{name}={other.config[name]}" for name in over)
             pool = pools.enter_context(ProcessPoolExecutor(1)) if processes else executor
             placed = replace(options, executor=as_executor(pool, options.rounds))
             cases.append((label, other, placed))
         return _interleaved(cases, progress=progress)
+
+
+def _run_of(dag: DAG, options: RunOptions, hooks: HookCalls) -> Run:
+    """Return a run like that of ``DAG.run``, whose rounds can be taken one by one."""
+    return Run(prepare(dag._workflow(), options), hooks)  # noqa: SLF001
 
 
 def _needs_processes(dags: Sequence[DAG], options: RunOptions) -> bool:
@@ -258,8 +256,7 @@ def _needs_processes(dags: Sequence[DAG], options: RunOptions) -> bool:
     def time_ms(dag: DAG, pool: ProcessPoolExecutor, rounds: int) -> float:
         conditions = Rounds(rounds, warmup=rounds // 2)
         asked = replace(options, executor=as_executor(pool, conditions), rounds=conditions)
-        run = Run(prepare(dag._workflow(), asked), HookCalls([]))  # noqa: SLF001
-        profile = run.execute()
+        profile = _run_of(dag, asked, HookCalls([])).execute()
         sources = profile.sections.get("weight_sources", {})
         # CPU time, if it is known: other programs do not change it.
         return sum(
@@ -288,19 +285,18 @@ def _needs_processes(dags: Sequence[DAG], options: RunOptions) -> bool:
 
 def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[DAG]:
     """Return the DAG with each configuration of a sweep, each once."""
-    if not isinstance(over, Mapping) or not over:
-        raise refused(f"sweep: over must be {{parameter: [values]}}, got {short_repr(over)}")
+    instance("sweep: over", over, Mapping, "{parameter: [values]}")
     values = {}
     for name, several in over.items():
         listed = isinstance(several, Iterable) and not isinstance(several, str)
         values[name] = [*several] if listed else []
         if not values[name]:
-            raise refused(f"sweep: {name!r} needs a list of values, got {short_repr(several)}")
+            raise refused(f"sweep: {name!r} needs a list of values, got {several!r}")
     first = {name: several[0] for name, several in values.items()}
+    last = {name: several[-1] for name, several in values.items()}
     chosen = [{**first, name: value} for name, several in values.items() for value in several]
-    chosen.append({name: several[-1] for name, several in values.items()})
     dags: list[DAG] = []
-    for each in chosen:
+    for each in [*chosen, last]:
         other = dag.with_config(each)
         if all(other.config != earlier.config for earlier in dags):
             dags.append(other)
@@ -323,8 +319,7 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
             for label, dag, options in cases:
                 hooks = HookCalls([Progress(label=label, beside=shown)] if progress else [])
                 conditions.callback(hooks.close)
-                # Like DAG.run, but the rounds are taken one by one.
-                run = Run(prepare(dag._workflow(), options), hooks)  # noqa: SLF001
+                run = _run_of(dag, options, hooks)
                 # If one fails, the others end too.
                 conditions.callback(run.stop, "the end of another run")
                 runs.append(run)
@@ -335,17 +330,13 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
                 going.reverse()
     except BaseException as error:
         ended: Any = error
-        begun = [
-            (run.profile, case[0]) for run, case in zip(runs, cases) if hasattr(run, "profile")
-        ]
+        labelled = {label: run for (label, _, _), run in zip(cases, runs)}
+        begun = {label: run.profile for label, run in labelled.items() if hasattr(run, "profile")}
         with suppress(AttributeError):
-            rounds = {
-                case[0]: sum(log.complete for log in run.log.rounds)
-                for run, case in zip(runs, cases)
-            }
-            finished = {case for _, case in begun}
-            ended.unfinished = {of: n for of, n in rounds.items() if n and of not in finished}
-            ended.profiles = [profile for profile, _ in begun]
-            ended.of = next((case for profile, case in begun if profile is ended.profile), "")
+            lost = {label: run for label, run in labelled.items() if label not in begun}
+            rounds = {of: sum(log.complete for log in run.log.rounds) for of, run in lost.items()}
+            ended.unfinished = {label: number for label, number in rounds.items() if number}
+            ended.profiles = [*begun.values()]
+            ended.of = next((of for of, profile in begun.items() if profile is ended.profile), "")
         raise
     return [run.profile for run in runs]

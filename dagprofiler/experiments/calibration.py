@@ -11,7 +11,7 @@ from time import perf_counter, process_time, sleep, thread_time
 from typing import Any
 
 from dagprofiler._document.rounds import Rounds
-from dagprofiler._util import grouped
+from dagprofiler._util import JsonObject, Values, grouped
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.dag import DAG, ORDER_ONLY
 from dagprofiler.engine.setup import as_executor
@@ -41,17 +41,21 @@ _ARRAYS = 100
 _TURNS = 12
 
 
+#: Runs a DAG on the executor that is calibrated.
+Runs = Callable[..., Profile]
+
+
 class Probe(Task):
     """Takes values, and sleeps for a time, or computes."""
 
-    gathers = ["x"]  # noqa: RUF012  (how tasks declare)
-    outputs = ["x", "used"]  # noqa: RUF012  (the same)
+    gathers = ["x"]
+    outputs = ["x", "used"]
 
     def __init__(self, seconds: float = _WAIT_S, size: int = 1, *, computes: bool = False) -> None:
         super().__init__()
         self.seconds, self.size, self.computes = seconds, size, computes
 
-    def compute(self, x: list[Any]) -> dict[str, Any]:
+    def compute(self, x: list[bytes]) -> dict[str, object]:
         """Use the core, or sleep; return bytes, and what the process has used."""
         used = os.getpid(), process_time(), _usable_cores()
         end = thread_time() + self.seconds
@@ -65,13 +69,13 @@ class Probe(Task):
 class KernelRun(Task):
     """Runs a kernel of the machine's calibration."""
 
-    outputs = ["seconds"]  # noqa: RUF012  (how tasks declare)
+    outputs = ["seconds"]
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
 
-    def compute(self) -> dict[str, Any]:
+    def compute(self) -> dict[str, float]:
         """Run the kernel once to warm up, and once more; that time is what counts."""
         work = kernels()[self.name]
         work()
@@ -84,9 +88,9 @@ class KernelRun(Task):
 class Surroundings(Task):
     """Tells where a worker runs."""
 
-    outputs = ["allocator", "arrays_s"]  # noqa: RUF012  (how tasks declare)
+    outputs = ["allocator", "arrays_s"]
 
-    def compute(self) -> dict[str, Any]:
+    def compute(self) -> JsonObject:
         """Return the allocator's settings, and what arrays of 1 MB cost."""
         from numpy import ones
 
@@ -131,7 +135,7 @@ def calibrate_engine(executor: Any) -> Engine:
     the runs. Last comes a graph of kernels, run, and predicted from rounds on the workers and in
     this process.
     """
-    nodes: Mapping[str, Any] = executor if isinstance(executor, Mapping) else {}
+    nodes: Values = executor if isinstance(executor, Mapping) else {}
     engine = as_executor(next(iter(nodes.values())) if nodes else executor, Rounds())
     if engine is None:
         raise refused("calibrate_engine: a serial run has no engine; give an executor")
@@ -192,7 +196,7 @@ def _told(executor: Executor) -> int | None:
         return -(-executor.capacity // JOBS_PER_WORKER)
 
 
-def _all_workers(run: Callable[[DAG], Profile], expected: int | None) -> tuple[int, int]:
+def _all_workers(run: Runs, expected: int | None) -> tuple[int, int]:
     """Have all workers started; return how many there are, and the cores that they share.
 
     Pools start their workers one by one, as tasks come, and the others do all tasks meanwhile: the
@@ -221,7 +225,7 @@ def _usable_cores() -> list[int]:
     return [*of_process(0)]
 
 
-def _rounds(dag: DAG, run: Callable[[DAG], Profile]) -> list[Profile]:
+def _rounds(dag: DAG, run: Runs) -> list[Profile]:
     """Run a DAG several times, after once to warm up."""
     return [run(dag) for _ in range(_RUNS + 1)][1:]
 
@@ -260,7 +264,7 @@ def _kinds(*, threads: bool) -> list[str]:
     return ["matrix", "memory"] if threads else ["python", "matrix", "memory"]
 
 
-def _cpu(run: Callable[[DAG], Profile], workers: int) -> tuple[float, float, float]:
+def _cpu(run: Runs, workers: int) -> tuple[float, float, float]:
     """Return the CPU time of this process and of a worker's for each task that sleeps, in ms.
 
     And the share of a core that they use all the time, for each worker. Runs of more tasks, and
@@ -298,7 +302,7 @@ def _gaps_of(profile: Profile) -> Iterator[float]:
         yield from _between(several)[1:-2]
 
 
-def _errors(run: Callable[..., Profile], engine: Engine) -> tuple[float, float]:
+def _errors(run: Runs, engine: Engine) -> tuple[float, float]:
     """Return how far predictions of single runs of a known graph are off, relative to the runs.
 
     From rounds on the workers, and from rounds in this process.
@@ -310,19 +314,15 @@ def _errors(run: Callable[..., Profile], engine: Engine) -> tuple[float, float]:
     measured = run(dag, rounds=rounds)
     plan = measured.sections.get("schedule")
     real = [profile.metrics.total_time_ms or 0.0 for profile in _rounds(dag, run)]
-    found = [
-        simulate(source, engine=engine, schedule=plan).makespan_ms
-        for source in (measured, dag.run(rounds=rounds))
-    ]
-    on_workers, elsewhere = (
-        sqrt(_mean((ms / real_ms - 1) ** 2 for real_ms in real)) for ms in found
-    )
-    return on_workers, elsewhere
+
+    def error(source: Profile) -> float:
+        predicted_ms = simulate(source, engine=engine, schedule=plan).makespan_ms
+        return sqrt(_mean((predicted_ms / real_ms - 1) ** 2 for real_ms in real))
+
+    return error(measured), error(dag.run(rounds=rounds))
 
 
-def _handing_over(
-    run: Callable[[DAG], Profile], workers: int
-) -> tuple[tuple[float, float], tuple[float, float]]:
+def _handing_over(run: Runs, workers: int) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return the times to write a value, outside the tasks, and to read it, of two sizes.
 
     That is what takes longer than with a value of one byte.
@@ -345,15 +345,12 @@ def _handing_over(
     return (write[0], write[1]), (read[0], read[1])
 
 
-def _contention(run: Callable[[DAG], Profile], workers: int, *, threads: bool) -> list[float]:
+def _contention(run: Runs, workers: int, *, threads: bool) -> list[float]:
     """Return how much longer kernels take on 1, 2, ... workers at once."""
     names = _kinds(threads=threads)
     counts = sorted({1, min(2, workers), (workers + 1) // 2, workers})
-    dags = {
-        (name, count): _graph([KernelRun(name) for _ in range(count)])
-        for name in names
-        for count in counts
-    }
+    keys = [(name, count) for name in names for count in counts]
+    dags = {key: _graph([KernelRun(key[0]) for _ in range(key[1])]) for key in keys}
     seconds: dict[tuple[str, int], list[float]] = {key: [] for key in dags}
     for _ in range(_TURNS):
         for key, dag in dags.items():

@@ -113,7 +113,7 @@ def importer_names() -> list[str]:
     return formats(IMPORTERS)
 
 
-def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profile:  # noqa: A002
+def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profile:
     """Return the profile in a file of another tool.
 
     A file that already holds a profile, even of 0.1.0, is read as by :meth:`Profile.load`.

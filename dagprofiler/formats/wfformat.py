@@ -23,7 +23,7 @@ from dagprofiler._util.json import mapping_in, plain_number, text_in, utc_text
 from dagprofiler._util.text import distinct
 from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.analysis.weights import known_weights
-from dagprofiler.errors import CycleError, FormatError, counted, describe
+from dagprofiler.errors import CycleError, FormatError, counted, explained
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import left_out, predicted
 from dagprofiler.graph.wiring import kahn_order
@@ -441,10 +441,9 @@ class WfFormatImporter:
         version = choice("$.schemaVersion", version, VERSIONS, error=FormatError)
         instance: JsonObject = document
         if version not in NESTED:
-            try:
+            of = AttributeError, KeyError, TypeError, ValueError
+            with explained(FormatError, f"$: not WfFormat {version}", of=of):
                 instance = _modern(document)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise FormatError(f"$: not WfFormat {version}: {describe(error)}") from error
         problem = first_problem(instance, _schema())
         if problem is not None:
             raise FormatError(f"{problem.path}: {problem.message}")

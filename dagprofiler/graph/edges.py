@@ -12,6 +12,10 @@ from dagprofiler.errors import GraphError, did_you_mean, listed, short_repr
 
 #: One field on an edge: its position among the source's outputs, and the target's input.
 Route = tuple[int, str]
+Routes = tuple[Route, ...]
+
+#: Declared outputs or inputs of a task.
+Fields = tuple[str, ...]
 
 
 class Rows:
@@ -58,11 +62,11 @@ class Edges:
         self.count = count
         self.sources: list[int] = []
         self.targets: list[int] = []
-        self.routes: list[tuple[Route, ...]] = []
+        self.routes: list[Routes] = []
 
     def by_source(
         self, gathers: Sequence[Collection[str]] = ()
-    ) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
+    ) -> Iterator[tuple[int, int, Routes]]:
         """Return source, target and routes of all edges in the order of version 0.1.0.
 
         That order is by source, and sources in the order in which edges first
@@ -80,9 +84,9 @@ class Edges:
         return ((sources[i], targets[i], routes[i]) for i in order)
 
     @cached_property
-    def merged(self) -> dict[int, tuple[Route, ...]]:
+    def merged(self) -> dict[int, Routes]:
         """Each edge, as ``source * count + target``, to its routes and those of parallel edges."""
-        merged: dict[int, tuple[Route, ...]] = {}
+        merged: dict[int, Routes] = {}
         for source, target, routes in self.by_source():
             number = source * self.count + target
             merged[number] = merged.get(number, ()) + routes
@@ -102,9 +106,9 @@ class Edges:
 
 def resolved_edges(
     names: Sequence[str],
-    outputs: Sequence[tuple[str, ...]],
-    inputs: Sequence[tuple[str, ...]],
-    edges: Iterable[Any],
+    outputs: Sequence[Fields],
+    inputs: Sequence[Fields],
+    edges: Iterable[object],
 ) -> Edges:
     """Return edges, in any of their forms, as numbers and routes."""
     index = {name: i for i, name in enumerate(names)}
@@ -141,24 +145,20 @@ def _check_parallels(edges: Edges, names: Sequence[str], outputs: Sequence[Seque
     pairs = [s * edges.count + t for s, t in zip(edges.sources, edges.targets)]
     if len(set(pairs)) == len(pairs):
         return
-    carried: dict[int, tuple[Route, ...]] = {}
+    carried: dict[int, Routes] = {}
     for pair, source, target, routes in zip(pairs, edges.sources, edges.targets, edges.routes):
         if pair in carried:
             check_parallel(names[source], names[target], carried[pair], routes, outputs[source])
         carried[pair] = carried.get(pair, ()) + routes
 
 
-def edge_text(source: Any, target: Any) -> str:
+def edge_text(source: object, target: object) -> str:
     """Return an edge in words, for messages."""
     return f"edge {short_repr(source)} -> {short_repr(target)}"
 
 
 def check_parallel(
-    source: Any,
-    target: Any,
-    first: tuple[Route, ...],
-    second: tuple[Route, ...],
-    outputs: Sequence[str],
+    source: object, target: object, first: Routes, second: Routes, outputs: Sequence[str]
 ) -> None:
     """Raise a GraphError if two edges between the same tasks carry the same field."""
     common = sorted({position for position, _ in first} & {position for position, _ in second})
@@ -167,7 +167,7 @@ def check_parallel(
         raise GraphError(f"{edge_text(source, target)} is given twice, both times with {fields}")
 
 
-def _split(edge: Any) -> tuple[Any, Any, Any]:
+def _split(edge: object) -> tuple[Any, Any, Any]:
     """Return (source, target, spec) of an edge in any of its forms."""
     if isinstance(edge, Sequence) and not isinstance(edge, str) and len(edge) in (2, 3):
         source, target, spec = (*edge, None)[:3]
@@ -177,7 +177,7 @@ def _split(edge: Any) -> tuple[Any, Any, Any]:
     )
 
 
-def field_problem(name: Any) -> str | None:
+def field_problem(name: object) -> str | None:
     """Return why `name` cannot be a field, a keyword argument of ``compute()``; None if it can."""
     if not isinstance(name, str):
         return "is not a name"
@@ -196,12 +196,12 @@ class Matches:
     """
 
     def __init__(self) -> None:
-        self._routes: dict[tuple[int, int], tuple[Route, ...]] = {}
+        self._routes: dict[tuple[int, int], Routes] = {}
         self._positions: dict[int, dict[str, int]] = {}
 
     def routes(
-        self, source: Any, target: Any, spec: Any, outputs: tuple[str, ...], inputs: tuple[str, ...]
-    ) -> tuple[Route, ...]:
+        self, source: object, target: object, spec: object, outputs: Fields, inputs: Fields
+    ) -> Routes:
         """Return the routes of an edge.
 
         Parameters
@@ -217,24 +217,22 @@ class Matches:
             return _explicit(source, target, spec, self._positions_of(outputs))
         pair = id(outputs), id(inputs)
         if pair not in self._routes:
-            self._routes[pair] = self._match(outputs, inputs)
+            positions = self._positions_of(outputs)
+            # It iterates over the smaller one: one edge of thousands of fields to many small tasks.
+            common = positions.keys() & self._positions_of(inputs).keys()
+            # Equal names, else all outputs.
+            fields = sorted(common or positions)
+            self._routes[pair] = tuple([(positions[field], field) for field in fields])
         return self._routes[pair]
 
-    def _match(self, outputs: tuple[str, ...], inputs: tuple[str, ...]) -> tuple[Route, ...]:
-        """Return the routes of an edge without fields: equal names, else all outputs."""
-        positions = self._positions_of(outputs)
-        # It iterates over the smaller one: one edge of thousands of fields to many small tasks.
-        common = positions.keys() & self._positions_of(inputs).keys()
-        return tuple([(positions[field], field) for field in sorted(common or positions)])
-
-    def _positions_of(self, fields: tuple[str, ...]) -> dict[str, int]:
+    def _positions_of(self, fields: Fields) -> dict[str, int]:
         """Return the position of each of the `fields`."""
         if id(fields) not in self._positions:
             self._positions[id(fields)] = {field: i for i, field in enumerate(fields)}
         return self._positions[id(fields)]
 
 
-def _explicit(source: str, target: str, spec: Any, outputs: Mapping[str, int]) -> tuple[Route, ...]:
+def _explicit(source: object, target: object, spec: object, outputs: Mapping[str, int]) -> Routes:
     """Return the routes of an edge with a list of fields or a mapping of names."""
     where = edge_text(source, target)
     if isinstance(spec, Mapping):

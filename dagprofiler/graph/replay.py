@@ -50,6 +50,10 @@ class Overhead(NamedTuple):
         return self._replace(**times)
 
 
+#: That of an executor which adds nothing.
+NO_OVERHEAD = Overhead()
+
+
 class Replay(NamedTuple):
     """What :func:`replay` returns: moments in milliseconds since the start, by task number.
 
@@ -73,7 +77,7 @@ def replay(
     below: Rows,
     demands: Demands,
     speeds: Sequence[float],
-    overhead: Overhead = Overhead(),  # noqa: B008  (immutable)
+    overhead: Overhead = NO_OVERHEAD,
     *,
     ranked: Sequence[int] | None = None,
     orders: Sequence[Sequence[int]] | None = None,

@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from dagprofiler.errors import CycleError
-from dagprofiler.graph.edges import Edges, Route, Rows, resolved_edges
+from dagprofiler.graph.edges import Edges, Fields, Routes, Rows, resolved_edges
 
 #: How many jobs the driver of a run sends for each worker: one that runs, and one that starts
 #: when it ends. Executors and the simulation take the number from here.
@@ -86,9 +86,7 @@ class ReadyTasks:
         for place, task in enumerate(self._ranked):
             self._rank[task] = place
         #: The task after each in its order.
-        self._following = {
-            task: following for order in orders for task, following in zip(order, order[1:])
-        }
+        self._following = {a: b for order in orders for a, b in zip(order, order[1:])}
         #: For each task the number of tasks that it waits for.
         self._waiting = [0] * len(below)
         for task in (*below.numbers, *self._following.values()):
@@ -236,10 +234,10 @@ class Wiring:
     def __init__(
         self,
         names: list[str],
-        outputs: list[tuple[str, ...]],
-        inputs: Sequence[tuple[str, ...]],
-        gathers: Sequence[tuple[str, ...]],
-        edges: Iterable[Any],
+        outputs: list[Fields],
+        inputs: Sequence[Fields],
+        gathers: Sequence[Fields],
+        edges: Iterable[object],
     ) -> None:
         self.grows = False
         self.names = names
@@ -259,9 +257,7 @@ class Wiring:
         if any(source > target for source, target in zip(resolved.sources, resolved.targets)):
             self.order = _order(names, self.below)
 
-    def _lay_out(
-        self, edges: Edges, declared: Sequence[tuple[str, ...]], gathers: Sequence[tuple[str, ...]]
-    ) -> None:
+    def _lay_out(self, edges: Edges, declared: Sequence[Fields], gathers: Sequence[Fields]) -> None:
         """Group the inputs by task."""
         first_slot = self.first_slot
         lengths = [0] * len(self.names)
@@ -323,10 +319,10 @@ class Wiring:
     def add_task(
         self,
         name: str,
-        outputs: tuple[str, ...],
+        outputs: Fields,
         sources: Sequence[int],
         slots: Sequence[int],
-        inputs: tuple[str, ...],
+        inputs: Fields,
     ) -> None:
         """Add a task with edges from existing tasks.
 
@@ -370,9 +366,9 @@ class Wiring:
         """Return the edges of a graph that has grown."""
         edges = Edges(len(self.names))
         # Most edges carry the same fields: they share one tuple.
-        shared: dict[tuple[Route, ...], tuple[Route, ...]] = {}
+        shared: dict[Routes, Routes] = {}
         for target in range(edges.count):
-            carried: dict[int, tuple[Route, ...]] = dict.fromkeys(self.predecessors(target), ())
+            carried: dict[int, Routes] = dict.fromkeys(self.predecessors(target), ())
             for field, slot in self.feeds(target):
                 source = self.owner[slot]
                 carried[source] += ((slot - self.first_slot[source], field),)
@@ -382,7 +378,7 @@ class Wiring:
         return edges
 
     @property
-    def routes(self) -> dict[int, tuple[Route, ...]]:
+    def routes(self) -> dict[int, Routes]:
         """Each edge and the fields that it carries."""
         return self._edges.merged
 
@@ -391,7 +387,7 @@ class Wiring:
         """The successors of all tasks."""
         return self._edges.successors
 
-    def edges(self) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
+    def edges(self) -> Iterator[tuple[int, int, Routes]]:
         """Yield source, target and routes of each edge, by source."""
         count = len(self.names)
         for number, routes in self.routes.items():
@@ -440,7 +436,7 @@ class Wiring:
         )
         return mine == theirs
 
-    def by_name(self) -> dict[str, tuple[Any, ...]]:
+    def by_name(self) -> dict[str, tuple[object, ...]]:
         """Return for each task its outputs, its predecessors and what feeds it, by names."""
         names = self.names
         return {

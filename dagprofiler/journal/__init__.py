@@ -13,6 +13,7 @@ import os
 import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
@@ -21,6 +22,7 @@ from time import perf_counter
 from typing import Any
 
 from dagprofiler._document.rounds import MEASURED
+from dagprofiler._util import JsonObject, Values
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.json import utc_text
 from dagprofiler.config import same_value
@@ -28,7 +30,14 @@ from dagprofiler.engine.hooks import Hook, RunInfo
 from dagprofiler.engine.log import RunCosts, RunLog, TaskRecord, since_ms
 from dagprofiler.engine.run import Frontier, Round
 from dagprofiler.engine.setup import RunOptions, Workflow
-from dagprofiler.errors import DagProfilerWarning, JournalError, describe, listed, short_repr
+from dagprofiler.errors import (
+    DagProfilerWarning,
+    JournalError,
+    describe,
+    explained,
+    listed,
+    short_repr,
+)
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.pipeline import Contract
 from dagprofiler.profile import Profile
@@ -115,17 +124,17 @@ class Journal(Hook):
             resumed = {**self._past.resumed[-1], "executor": run.log.executor}
             self._append({"resumed": resumed})
 
-    def _header(self, run: RunInfo) -> dict[str, Any]:
+    def _header(self, run: RunInfo) -> JsonObject:
         asked, log, workflow = run.options, run.log, run.log.setup.workflow
         inputs = {name: _picklable(fields) for name, fields in run.inputs.items()}
         options = RunOptions(
             asked.seed, inputs, asked.rounds, asked.meters, asked.keep, asked.on_error
         )
-        try:
+        # A meter's own __reduce__ may raise anything.
+        with explained(
+            lambda words: JournalError(self.directory, [words]), "the meters cannot be recorded"
+        ):
             stored = {"options": pickle.dumps(options, 5), "values": pickled(values_of(workflow))}
-        except Exception as error:  # a meter's own __reduce__ may raise anything
-            problem = f"the meters cannot be recorded: {describe(error)}"
-            raise JournalError(self.directory, [problem]) from error
         return {
             "format": FORMAT,
             "timestamp": log.timestamp,
@@ -194,7 +203,7 @@ class Journal(Hook):
         if log.reason is None and (self._past is None or self._past.totals is None):
             self._append({"totals": {"costs": vars(log.costs), "environment": log.environment}})
 
-    def _append(self, line: Mapping[str, Any]) -> None:
+    def _append(self, line: JsonObject) -> None:
         at_ms = self._log.since_start_ms([perf_counter()])[0]
         self._file.append({"at_ms": at_ms, **line})
 
@@ -235,11 +244,9 @@ class LineFile:
         self.path = os.path.realpath(path)
         if self.path in _in_use:
             raise JournalError(path, ["another run in this process is writing to it"])
-        try:
+        with explained(lambda words: JournalError(path, [words]), "cannot be written", of=OSError):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             self._file = FileIO(path, "a+")
-        except OSError as error:
-            raise JournalError(path, [f"cannot be written: {describe(error)}"]) from error
         self._lock()
         _in_use.add(self.path)
         self._file.seek(0)
@@ -260,7 +267,7 @@ class LineFile:
             # Windows, or a file system without locks.
             return
 
-    def append(self, line: Mapping[str, Any]) -> None:
+    def append(self, line: JsonObject) -> None:
         """Append a line; it survives a kill of this process.
 
         Raises
@@ -305,11 +312,11 @@ class OutputFile:
         if not holds_journal(self._directory):
             raise self._unwritten("there is no journal on this worker")
 
-    def put(self, encoded: Mapping[str, Any]) -> list[Any]:
+    def put(self, encoded: Values) -> list[str | int]:
         """Append the serialized outputs of a task; return their place as :meth:`append`."""
         return self.append(_picklable(encoded))
 
-    def append(self, value: Any) -> list[Any]:
+    def append(self, value: object) -> list[str | int]:
         """Append a value; return the file, and where the value begins and ends in it.
 
         Raises
@@ -332,7 +339,7 @@ class OutputFile:
         return JournalError(self._directory, [problem])
 
 
-def _picklable(encoded: Mapping[str, Any]) -> dict[str, Any]:
+def _picklable(encoded: Values) -> Values:
     """Return serialized values in a form that pickle accepts without copying them."""
     return {
         field: FrameList(data) if isinstance(data, list) else picklable(data, 5)
@@ -361,8 +368,8 @@ class PastRound:
     kind: str
     columns: list[str]
     began_ms: float
-    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
-    ended: dict[str, Any] | None = None
+    tasks: dict[str, JsonObject] = field(default_factory=dict)
+    ended: JsonObject | None = None
 
 
 class PastRun:
@@ -404,8 +411,8 @@ class PastRun:
             raise JournalError(directory, [problem])
         self.directory = directory
         self.rounds: list[PastRound] = []
-        self.resumed: list[dict[str, Any]] = []
-        self.totals: dict[str, Any] | None = None
+        self.resumed: list[JsonObject] = []
+        self.totals: JsonObject | None = None
         self._header = header
         self._executor: str = header["executor"]
         self._torn_bytes = torn_bytes
@@ -419,7 +426,7 @@ class PastRun:
         self._values: dict[str, bytes | None] = stored["values"]
         self.options: RunOptions = pickle.loads(stored["options"])
 
-    def _add(self, line: Mapping[str, Any]) -> None:
+    def _add(self, line: JsonObject) -> None:
         if "task" in line:
             self.rounds[-1].tasks[line["task"]] = dict(line)
         elif "kind" in line:
@@ -470,11 +477,7 @@ class PastRun:
         return self.earlier_s - began_ms[0] / 1e3 if began_ms else 0.0
 
     def compare(
-        self,
-        workflow: Workflow,
-        *,
-        seed: int | None,
-        inputs: Mapping[str, Mapping[str, Any]] | None,
+        self, workflow: Workflow, *, seed: int | None, inputs: Mapping[str, Values] | None
     ) -> None:
         """Raise a JournalError that lists all differences to another run, if there are any.
 
@@ -526,7 +529,7 @@ class PastRun:
             warnings.warn(f"resume: {words}", DagProfilerWarning, stacklevel=4)
         return changed
 
-    def _resume(self, compared: Mapping[str, Any]) -> None:
+    def _resume(self, compared: JsonObject) -> None:
         """Add the entry of this resumption."""
         last = self.rounds[-1] if self.rounds and self.rounds[-1].ended is None else None
         before = self.resumed[-1] if self.resumed else {**self._header, "at_ms": 0.0}
@@ -631,7 +634,7 @@ class Replayed:
             number = self._pop()
         return number
 
-    def _take_over(self, i: int, line: Mapping[str, Any]) -> None:
+    def _take_over(self, i: int, line: JsonObject) -> None:
         """Enter a task that has finished; load what rules or the profile may need of it."""
         current = self._current
         if "declared" in line:
@@ -644,7 +647,7 @@ class Replayed:
             outputs = read_stored(self._directory, line["readings"]["stored"])
             current.results.outputs[i] = {name: decode(data) for name, data in outputs.items()}
 
-    def _enter(self, i: int, line: Mapping[str, Any]) -> None:
+    def _enter(self, i: int, line: JsonObject) -> None:
         """Enter a task into the log of the round; what it consumed is not needed any more."""
         current, wiring, log = self._current, self.wiring, self._current.log
         zero_s = current.run.started
@@ -668,7 +671,7 @@ class Replayed:
             for slot, name in needed:
                 slots.handles[slot] = self._current.executor.put(outputs[name])
 
-    def _check(self, i: int, line: Mapping[str, Any]) -> None:
+    def _check(self, i: int, line: JsonObject) -> None:
         """Raise a JournalError if a task that a rule added differs from the one in the journal."""
         contract, name = self._current.contracts[i], self.wiring.names[i]
         stored = {} if line["bound"] is None else read_stored(self._directory, line["bound"])
@@ -730,20 +733,16 @@ def _covered(spans: Sequence[tuple[float, float]]) -> float:
 def read_stored(directory: str, place: Sequence[Any]) -> Any:
     """Return what is stored at a place: the serialized outputs of a task, or other values."""
     name, begin, _ = place
-    try:
-        with open(os.path.join(directory, name), "rb") as file:
-            file.seek(begin)
-            return pickle.load(file)
-    except Exception as error:
-        raise JournalError(directory, [f"{name} cannot be read: {describe(error)}"]) from error
+    unread = explained(lambda words: JournalError(directory, [words]), f"{name} cannot be read")
+    with unread, open(os.path.join(directory, name), "rb") as file:
+        file.seek(begin)
+        return pickle.load(file)
 
 
-def declaration(i: int, contract: Contract, wiring: Wiring) -> dict[str, Any]:
+def declaration(i: int, contract: Contract, wiring: Wiring) -> JsonObject:
     """Return what a task declares and its incoming edges, as JSON."""
-    names = wiring.names
-    feeds = [
-        [name, names[wiring.owner[slot]], wiring.field_of(slot)] for name, slot in wiring.feeds(i)
-    ]
+    names, owner = wiring.names, wiring.owner
+    feeds = [[name, names[owner[slot]], wiring.field_of(slot)] for name, slot in wiring.feeds(i)]
     return {
         "inputs": list(contract.inputs),
         "outputs": list(contract.outputs),
@@ -755,7 +754,7 @@ def declaration(i: int, contract: Contract, wiring: Wiring) -> dict[str, Any]:
     }
 
 
-def differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
+def differences(now: Values, then: Values) -> Iterator[str]:
     """Yield the differences between named values and those in the journal."""
     for name in {**then, **now}:
         if name not in then:
@@ -768,12 +767,12 @@ def differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str
             yield f"{name}: {short_repr(now[name])}, in the journal {short_repr(then[name])}"
 
 
-def bound_of(name: str, contract: Contract) -> dict[str, Any]:
+def bound_of(name: str, contract: Contract) -> Values:
     """Return the arguments that are bound to a task, by names that say what they are."""
     return {f"bound.{name}.{argument}": value for argument, value in contract.bound.items()}
 
 
-def values_of(workflow: Workflow) -> dict[str, Any]:
+def values_of(workflow: Workflow) -> Values:
     """Return the parameters and bound arguments of a run, by names that say what they are."""
     values = {f"config.{name}": value for name, value in workflow.config.items()}
     for name, contract in zip(workflow.wiring.names, workflow.contracts):
@@ -781,20 +780,18 @@ def values_of(workflow: Workflow) -> dict[str, Any]:
     return values
 
 
-def pickled(values: Mapping[str, Any]) -> dict[str, bytes | None]:
+def pickled(values: Values) -> dict[str, bytes | None]:
     """Return each value pickled; None if it cannot be."""
     texts: dict[str, bytes | None] = {}
     for name, value in values.items():
-        try:
+        texts[name] = None
+        # Its own __reduce__ may raise anything.
+        with suppress(Exception):
             texts[name] = pickle.dumps(value)
-        except Exception:  # noqa: BLE001  (a value's own __reduce__ may raise anything)
-            texts[name] = None
     return texts
 
 
-def loaded(
-    then: Mapping[str, bytes | None], now: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, str]]:
+def loaded(then: Mapping[str, bytes | None], now: Values) -> tuple[Values, dict[str, str]]:
     """Return the values that :func:`pickled` stored, and why others cannot be compared.
 
     Values that cannot be compared, or whose pickles are equal, are those of `now`: objects
@@ -813,7 +810,7 @@ def loaded(
     return values, unknown
 
 
-def _by_name(inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _by_name(inputs: Mapping[str, Values]) -> Values:
     """Return inputs from outside the graph by names that say what they are."""
     return {
         f"inputs.{task}.{name}": value
@@ -822,10 +819,10 @@ def _by_name(inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def facts_of(workflow: Workflow) -> dict[str, Any]:
+def facts_of(workflow: Workflow) -> JsonObject:
     """Return what identifies a workflow, as JSON: the declaration of each task, and the rules."""
     wiring, contracts = workflow.wiring, workflow.contracts
-    facts: dict[str, Any] = {
+    facts: JsonObject = {
         f"task {name!r}": declaration(i, contracts[i], wiring)
         for i, name in enumerate(wiring.names)
     }

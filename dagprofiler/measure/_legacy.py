@@ -48,6 +48,14 @@ class MT19937(numpy.random.MT19937):
             random.set_bit_generator(self)
         self._key = key
 
+    def is_seeded_by_a_draw(self) -> bool:
+        """Tell whether numpy takes the lock before it draws, so that this one works."""
+        self._seeded = False
+        state = numpy.random.RandomState(self)
+        self._key = bytes(32)
+        state.random_sample()
+        return self._seeded
+
     def _seed(self) -> None:
         # Some versions of numpy take the real lock to seed: this thread must not hold it yet.
         with self._seeding:
@@ -101,15 +109,9 @@ def seeder() -> Callable[[bytes], None]:
     numpy before 1.24 accepts no other bit generator, and is seeded at once. So is a version
     that does not take the lock before it draws, as all known ones do.
     """
-    if hasattr(random, "set_bit_generator"):
-        tried = MT19937()
-        tried._seeded = False  # noqa: SLF001  (one module)
-        state = numpy.random.RandomState(tried)
-        tried._key = bytes(32)  # noqa: SLF001
-        state.random_sample()
-        if tried._seeded:  # noqa: SLF001
-            return tried.stream
-    return at_once
+    generator = MT19937()
+    works = hasattr(random, "set_bit_generator") and generator.is_seeded_by_a_draw()
+    return generator.stream if works else at_once
 
 
 def at_once(key: bytes) -> None:

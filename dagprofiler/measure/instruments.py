@@ -11,16 +11,17 @@ import gc
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
+from dagprofiler._util import Values
 from dagprofiler.measure.machine import versions
 from dagprofiler.measure.meters import ALLOCATION, MeterSet, Selection
+from dagprofiler.serializers import Codec
 
 if TYPE_CHECKING:
     from dagprofiler._util.interpreter import Collection
     from dagprofiler.tracing.functions import Tracing
 
-Codec = Callable[[Any], Any]
 Number = Union[int, float, None]
 
 
@@ -149,7 +150,7 @@ class Instruments:
             self._traced = None
 
     def readings(
-        self, encoded: Mapping[str, Any], declared: Sequence[str], why: str | None = None
+        self, encoded: Values, declared: Sequence[str], why: str | None = None
     ) -> Readings:
         """Return the readings of the task with the outputs `encoded`, some of them `declared`.
 
@@ -187,7 +188,7 @@ class Instruments:
 
 
 def _clocked(codec: Codec, spent_s: list[float]) -> Codec:
-    def clocked(value: Any) -> Any:
+    def clocked(value: object) -> object:
         begun = perf_counter()
         result = codec(value)
         spent_s.append(perf_counter() - begun)
@@ -196,7 +197,7 @@ def _clocked(codec: Codec, spent_s: list[float]) -> Codec:
     return clocked
 
 
-def _digest(encoded: Mapping[str, Any]) -> str:
+def _digest(encoded: Values) -> str:
     from hashlib import blake2b
 
     digest = blake2b(digest_size=16)

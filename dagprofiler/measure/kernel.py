@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from struct import pack, unpack
-from typing import Any
 from weakref import finalize
 
 #: An event as ``perf_event_open(2)`` numbers it: type and config.
@@ -32,7 +31,7 @@ _ATTRIBUTES_BYTES, _READING_BYTES = 64, 24
 _ATTEMPTS = 10
 
 
-class Unavailable(Exception):  # noqa: N818  (no error: it never leaves the profiler)
+class UnavailableError(Exception):
     """A quantity cannot be measured here; the message says why."""
 
 
@@ -59,12 +58,12 @@ class KernelFiles:
         self.close = finalize(self, _close_all, os.close, self._opened)
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """Open a file below ``/proc``, or raise Unavailable."""
+        """Open a file below ``/proc``, or raise UnavailableError."""
         path = f"{self._proc}/{name}"
         try:
             fd = os.open(path, flags)
         except OSError as error:
-            raise Unavailable(f"{path} cannot be opened ({error.strerror})") from error
+            raise UnavailableError(f"{path} cannot be opened ({error.strerror})") from error
         self._opened.append(fd)
         return fd
 
@@ -93,9 +92,7 @@ class KernelFiles:
 
 def _close_all(close: Callable[[int], None], opened: list[int]) -> None:
     while opened:
-        # A task may have closed it.
-        with suppress(OSError):
-            close(opened.pop())
+        close(opened.pop())
 
 
 class SystemCalls:
@@ -108,17 +105,17 @@ class SystemCalls:
 
     Raises
     ------
-    Unavailable
+    UnavailableError
         If counters cannot be read on such a machine.
     """
 
     def __init__(self, read: Callable[[int, int], bytes] = os.read) -> None:
         if sys.platform != "linux":
-            raise Unavailable("counters are read on Linux only")
+            raise UnavailableError("counters are read on Linux only")
         machine = os.uname().machine
         # A program of 32 bits has other numbers, and the machine's name does not tell.
         if machine not in _SYSCALL_NUMBERS or sys.maxsize < 2**32:
-            raise Unavailable(f"how to read counters is not known for machine {machine!r}")
+            raise UnavailableError(f"how to read counters is not known for machine {machine!r}")
         import ctypes
 
         #: Reads a number of bytes of a counter.
@@ -163,7 +160,7 @@ class EventCounter:
 
     Raises
     ------
-    Unavailable
+    UnavailableError
         If the event cannot be counted here.
 
     Notes
@@ -173,7 +170,7 @@ class EventCounter:
     as it is for a thread on a core with another kind of counters.
     """
 
-    def __init__(self, event: tuple[int, int], calls: Any = None) -> None:
+    def __init__(self, event: tuple[int, int], calls: SystemCalls | None = None) -> None:
         self.reason: str | None = None
         self._calls = SystemCalls() if calls is None else calls
         self._opened: list[int] = []
@@ -217,11 +214,11 @@ class EventCounter:
                         self._opened.append(self._calls.open(attributes, thread))
             except OSError as error:
                 _close_all(self._calls.close, self._opened)
-                raise Unavailable(_why(error)) from error
+                raise UnavailableError(_why(error)) from error
             if self._calls.threads() <= threads:
                 return
             _close_all(self._calls.close, self._opened)
-        raise Unavailable("threads kept starting while their counters were opened")
+        raise UnavailableError("threads kept starting while their counters were opened")
 
     def _read(self) -> tuple[int, int, int]:
         """Return count, time enabled and time running, summed over all threads, since opened."""

@@ -8,11 +8,11 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Callable, NamedTuple, Protocol, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol, Union
 
 from dagprofiler._util.checks import plain_number
 from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, short_repr
@@ -22,9 +22,12 @@ from dagprofiler.measure.kernel import (
     EventCounter,
     KernelFiles,
     SystemCalls,
-    Unavailable,
+    UnavailableError,
 )
 from dagprofiler.stats import median
+
+if TYPE_CHECKING:
+    from resource import struct_rusage
 
 Number = Union[int, float]
 
@@ -71,21 +74,18 @@ def _open_delay(files: KernelFiles) -> ReadingGrowth:
     """
     # Field 3 counts how often this thread got a processor, which it has now.
     if files.reader("thread-self/schedstat")().split()[2:] in ([], [b"0"]):
-        raise Unavailable("the kernel keeps no account of run-queue delays (CONFIG_SCHED_INFO)")
+        raise UnavailableError(
+            "the kernel keeps no account of run-queue delays (CONFIG_SCHED_INFO)"
+        )
     return ReadingGrowth(files.number("thread-self/schedstat", 2), MILLISECOND_NS)
 
 
-def _usage(whose: str, quantity: Callable[[Any], int]) -> Callable[[], int]:
+def _usage(whose: str, quantity: Callable[[struct_rusage], Number]) -> Callable[[], Number]:
     """Return a function that reads a quantity of ``getrusage()``."""
     import resource
 
     who = getattr(resource, f"RUSAGE_{whose}")
     return lambda: quantity(resource.getrusage(who))
-
-
-def _cpu_us(usage: Any) -> int:
-    cpu_s: float = usage.ru_utime + usage.ru_stime
-    return round(cpu_s * 1e6)
 
 
 def _open_read_bytes(files: KernelFiles) -> ReadingGrowth:
@@ -113,7 +113,7 @@ class _CollectorTime:
         self._begun_ns, self._took_ns = None, 0
         gc.callbacks.append(self._note)
 
-    def _note(self, phase: str, _: Any) -> None:
+    def _note(self, phase: str, _: object) -> None:
         now_ns = time.perf_counter_ns()
         if phase == "start":
             self._begun_ns = now_ns
@@ -154,7 +154,7 @@ class _PeakGrowth(ReadingGrowth):
         Sets the mark to the present value.
     """
 
-    latest: Any = None  # of all meters of a class, the one that reset the mark last
+    latest: _PeakGrowth | None = None  # of all meters of a class, the one that reset the mark last
 
     def __init__(self, read: Callable[[], int], reset: Callable[[], object]) -> None:
         super().__init__(read)
@@ -180,7 +180,7 @@ class _PeakMemory(_PeakGrowth):
         mark = files.open("self/clear_refs", os.O_WRONLY)
         read = files.reader("self/status", _STATUS_BYTES)
         if b"VmHWM:" not in read():
-            raise Unavailable("the kernel keeps no mark of peak memory (VmHWM)")
+            raise UnavailableError("the kernel keeps no mark of peak memory (VmHWM)")
         super().__init__(
             lambda: int(read().partition(b"VmHWM:")[2].split(None, 1)[0]) * 1024,
             lambda: os.pwrite(mark, b"5", 0),
@@ -294,7 +294,7 @@ class _HeldLock:
 
     def __init__(self, _: KernelFiles) -> None:
         if not getattr(sys, "_is_gil_enabled", lambda: True)():
-            raise Unavailable("this interpreter has no global lock")
+            raise UnavailableError("this interpreter has no global lock")
         self.reason: str | None = None
         self._looks: _Looks | None = None
         self._thread = self._delay_ns = self._begun_ns = 0
@@ -302,7 +302,7 @@ class _HeldLock:
         self._held_from_ns = 3 * self._idle_ns - 2 * _LOOK_NS + _UNCLEAR_NS
         late_ms = (self._idle_ns - _LOOK_NS) / MILLISECOND_NS
         if late_ms / 1e3 > sys.getswitchinterval() / 4:
-            raise Unavailable(
+            raise UnavailableError(
                 f"threads wake {late_ms:.1f} ms late on this system, too late to tell whether they "
                 "wait for the interpreter's lock"
             )
@@ -346,15 +346,14 @@ class _HeldLock:
 
 def _delay_ns(thread: int) -> int:
     """Return how long a thread of this process has waited for a core, if the kernel tells."""
-    try:
-        with open(f"/proc/self/task/{thread}/schedstat", "rb") as file:
-            return int(file.read().split()[1])
-    except (OSError, IndexError):
-        return 0
+    path = f"/proc/self/task/{thread}/schedstat"
+    with suppress(OSError, IndexError), open(path, "rb") as file:
+        return int(file.read().split()[1])
+    return 0
 
 
 class BuiltIn(NamedTuple):
-    """A built-in meter: its unit, and a function that opens it or raises :class:`Unavailable`."""
+    """A built-in meter: its unit, and what opens it or raises :class:`UnavailableError`."""
 
     unit: str
     open: Callable[[KernelFiles], Any]
@@ -371,7 +370,10 @@ BUILT_IN = {
     "cpu": BuiltIn("ms", lambda _: ReadingGrowth(time.thread_time_ns, MILLISECOND_NS)),
     "instructions": BuiltIn("1", lambda files: EventCounter(INSTRUCTIONS, SystemCalls(files.next))),
     "process_cpu": BuiltIn("ms", lambda _: ReadingGrowth(time.process_time_ns, MILLISECOND_NS)),
-    "children_cpu": BuiltIn("ms", lambda _: ReadingGrowth(_usage("CHILDREN", _cpu_us), 1e3)),
+    "children_cpu": BuiltIn(
+        "ms",
+        lambda _: ReadingGrowth(_usage("CHILDREN", lambda use: use.ru_utime + use.ru_stime), 1e-3),
+    ),
     "page_faults": BuiltIn(
         "1", lambda _: ReadingGrowth(_usage("SELF", lambda use: use.ru_minflt + use.ru_majflt))
     ),
@@ -428,19 +430,11 @@ class _OpenMeter:
     def begin(self) -> None:
         """Start the meter."""
         self._failure = ""
-        try:
-            self._meter.start()
-        except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
-            self._failure = f"start() raised {describe(error)}"
+        self._call("start")
 
     def end(self, task: str) -> Number | None:
         """Stop the meter, and return its value for `task`; None if it has none."""
-        value: Any = None
-        if not self._failure:
-            try:
-                value = self._meter.stop()
-            except Exception as error:  # noqa: BLE001  (the same)
-                self._failure = f"stop() raised {describe(error)}"
+        value: Any = None if self._failure else self._call("stop")
         # Most values are plain already, which is faster to see than to make them so.
         plain = type(value) in (int, float) and _LEAST <= value <= _MOST
         number: Number | None = value if plain else plain_number(value)
@@ -452,7 +446,14 @@ class _OpenMeter:
             return number - self.idle
         return None
 
-    def _why_none(self, value: Any, task: str) -> str:
+    def _call(self, method: str) -> Any:
+        try:
+            return getattr(self._meter, method)()
+        except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
+            self._failure = f"{method}() raised {describe(error)}"
+            return None
+
+    def _why_none(self, value: object, task: str) -> str:
         if self._failure:
             return f"task {task!r}: {self._failure}"
         if value is None:
@@ -525,7 +526,7 @@ class MeterSet:
     def _add(self, column: str, open_meter: Callable[[Any], Any], argument: Any) -> None:
         try:
             self._open.append(_OpenMeter(column, open_meter(argument)))
-        except Unavailable as reason:
+        except UnavailableError as reason:
             self.reasons[column] = str(reason)
         except Exception as error:  # noqa: BLE001  (nothing that is measured fails a run)
             self.reasons[column] = f"cannot be opened: {describe(error)}"

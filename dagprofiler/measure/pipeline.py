@@ -9,11 +9,18 @@ from itertools import accumulate
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol
 
+from dagprofiler._util import Values
 from dagprofiler._util.interpreter import Collection, TaskSpans, TaskThread, here, owner
 from dagprofiler.config import Config
 from dagprofiler.errors import OutputError, SerializationError, describe, listed
 from dagprofiler.measure.random import Streams, leave_stream
-from dagprofiler.serializers import PICKLED_AS_COUNTED, FrameList, frames_bytes, payload_bytes
+from dagprofiler.serializers import (
+    PICKLED_AS_COUNTED,
+    Codec,
+    FrameList,
+    frames_bytes,
+    payload_bytes,
+)
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -23,17 +30,14 @@ if TYPE_CHECKING:
 #: How many outputs a message names.
 _MOST_FIELDS = 20
 
-#: One half of a serializer: value to frames, or frames to value.
-Codec = Callable[[Any], Any]
-
 #: Start and end of deserialization, of ``compute()`` and of serialization, in seconds; None from
 #: where it failed.
-Times = tuple[Any, Any, Any, Any, Any, Any]
+Times = tuple[Any, ...]
 #: Numbers of bytes, by the name of an output.
 Sizes = dict[str, int]
 
 
-def signature_of(function: Callable[..., Any], *, follow_wrapped: bool = True) -> Signature:
+def signature_of(function: Callable[..., object], *, follow_wrapped: bool = True) -> Signature:
     """Return the signature of `function`, whether or not its annotations can be evaluated."""
     # inspect costs 8 ms to import, and what only declares tasks never needs it.
     from inspect import signature
@@ -65,7 +69,7 @@ class Parameters(NamedTuple):
     takes_cfg: bool
 
     @classmethod
-    def of(cls, function: Callable[..., Any]) -> Parameters:
+    def of(cls, function: Callable[..., object]) -> Parameters:
         """Read the signature of `function`."""
         parameters = signature_of(function, follow_wrapped=False).parameters.values()
         any_ = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
@@ -119,18 +123,21 @@ class Contract:
     serializer: str
     counts_payload: bool
     overrides_run: bool
-    bound: Mapping[str, Any]
+    bound: Values
 
 
 class Computes(Protocol):
     """A task, as the pipeline knows it; :class:`~dagprofiler.Task` says more."""
 
     name: str
+    config: Config | None
+    timeout: float | None
+    bound: Values
 
-    def compute(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
+    def compute(self, *args: Any, **kwargs: Any) -> Values:
         """Turn inputs into outputs."""
 
-    def run(self, inputs: Mapping[str, Any], config: Config | None = None) -> dict[str, Any]:
+    def run(self, inputs: Values, config: Config | None = None) -> Values:
         """Execute this task alone, measured."""
 
 
@@ -181,7 +188,7 @@ class Record(NamedTuple):
     payload_bytes: Sizes
     wire_bytes: Sizes
     frames: dict[str, Any]
-    outputs: Mapping[str, Any] | None
+    outputs: Values | None
     error: BaseException | None
     readings: Readings | None
     spans: TaskSpans | None
@@ -350,13 +357,13 @@ def _failure(
     where = f"task {work[0]!r}:"
     if t0 is not None and t1 is None:
         t1 = perf_counter()
-        error = _wrapped(error, f"{where} input {field!r} cannot be decoded")
+        error = unserialized(error, f"{where} input {field!r} cannot be decoded")
     elif t2 is not None and t3 is None:
         t3 = perf_counter()
     elif t4 is not None and t5 is None:
         t5 = perf_counter()
         kind = type(outputs[field]).__name__
-        error = _wrapped(error, f"{where} output {field!r} ({kind}) cannot be serialized")
+        error = unserialized(error, f"{where} output {field!r} ({kind}) cannot be serialized")
     return (t0, t1, t2, t3, t4, t5), error
 
 
@@ -395,28 +402,28 @@ def _perform_by_run(work: WorkFields, frames: list[Any], config: Config | None) 
     return times, payload, wire, wire_frames, outputs if keep else None, None, None, None
 
 
-def encoded_size(contract: Contract, value: Any, frames: Any) -> tuple[int, int]:
+def encoded_size(contract: Contract, value: object, frames: object) -> tuple[int, int]:
     """Return the payload of a value that a task's serializer has encoded, and its length."""
     length = len(frames) if type(frames) is bytes else frames_bytes(frames)
     counted = contract.counts_payload and type(value) not in PICKLED_AS_COUNTED
     return payload_bytes(value, length) if counted else length, length
 
 
-def _payload(outputs: Mapping[str, Any], wire: Mapping[str, int]) -> dict[str, int]:
+def _payload(outputs: Values, wire: Mapping[str, int]) -> dict[str, int]:
     """Return the payload of each output by the spec's rule."""
     return {field: payload_bytes(outputs[field], length) for field, length in wire.items()}
 
 
-def _wrapped(error: BaseException, where: str) -> BaseException:
-    """Return a SerializationError with the place, caused by `error`; Ctrl-C is unchanged."""
+def unserialized(error: BaseException, what: str, hint: str = "") -> BaseException:
+    """Return a SerializationError that says what failed, caused by `error`; Ctrl-C is unchanged."""
     if not isinstance(error, Exception):
         return error
-    wrapped = SerializationError(f"{where}: {describe(error)}")
+    wrapped = SerializationError(f"{what}: {describe(error)}{hint}")
     wrapped.__cause__ = error
     return wrapped.with_traceback(error.__traceback__)
 
 
-def _length(name: str, field: str, frames: Any) -> int:
+def _length(name: str, field: str, frames: object) -> int:
     try:
         return frames_bytes(frames)
     except TypeError as error:
@@ -426,7 +433,7 @@ def _length(name: str, field: str, frames: Any) -> int:
         ) from error
 
 
-def _wrong_outputs(name: str, declared: Sequence[str], outputs: Any) -> OutputError:
+def _wrong_outputs(name: str, declared: Sequence[str], outputs: object) -> OutputError:
     """Return the error for what is no mapping of outputs, or lacks some."""
     expected = f"declared: {listed(declared, _MOST_FIELDS) or 'none'}"
     if not isinstance(outputs, Mapping):

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,9 +54,8 @@ def rng() -> np.random.Generator:
 
 def load_generators() -> None:
     """Import what a seeded run needs: some 50 ms the first time, outside of the run's time."""
-    import hashlib  # noqa: F401
-
-    import dagprofiler.measure._legacy  # noqa: F401
+    for module in ("hashlib", "dagprofiler.measure._legacy"):
+        import_module(module)
 
 
 class Streams:

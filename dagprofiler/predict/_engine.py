@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import ClassVar
 
 from dagprofiler._util import JsonObject
-from dagprofiler.errors import ProfileError, describe, short_repr
+from dagprofiler.errors import ProfileError, explained, short_repr
 from dagprofiler.graph.replay import Overhead
 
 
@@ -106,10 +106,8 @@ class Engine:
         values: JsonObject = {
             name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
         }
-        try:
+        with explained(ProfileError, f"engine {short_repr(data)}", of=TypeError):
             return cls(**values)
-        except TypeError as error:
-            raise ProfileError(f"engine {short_repr(data)}: {describe(error)}") from error
 
     @property
     def overhead(self) -> Overhead:

@@ -8,16 +8,19 @@ import json
 from functools import cache
 from importlib.resources import files
 from string import Template
-from typing import Any
+from typing import TYPE_CHECKING
 
+from dagprofiler._util import JsonObject
 from dagprofiler._util.html import Drawing, markup, paragraph, view
 from dagprofiler._util.json import plain_number
-from dagprofiler.analysis.compare import ProfileComparison
 from dagprofiler.analysis.summary import profile_blocks
 from dagprofiler.formats import Export
 from dagprofiler.profile import Profile
 from dagprofiler.report.data import ReportSource, losses, page_data, sketch
 from dagprofiler.report.drawing import draw, is_drawn_unasked
+
+if TYPE_CHECKING:
+    from dagprofiler.analysis.compare import ProfileComparison
 
 __all__ = ["EXPORTER", "page"]
 
@@ -32,7 +35,7 @@ _SCRIPTS = (
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
-def page(data: dict[str, Any]) -> str:
+def page(data: JsonObject) -> str:
     """Return the page that shows `data`; the same text for the same data.
 
     Notes
@@ -49,7 +52,7 @@ def page(data: dict[str, Any]) -> str:
     return template.substitute(policy=policy, style=style, script=script, data=block(data))
 
 
-def block(data: dict[str, Any]) -> str:
+def block(data: JsonObject) -> str:
     r"""Return `data` as JSON that is safe in a script element.
 
     Examples

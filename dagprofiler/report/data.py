@@ -6,13 +6,12 @@ browser can take.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from itertools import islice
 from math import inf, isfinite
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dagprofiler._document import Samples, TimelineRow
 from dagprofiler._document.rounds import MEASURED
@@ -24,16 +23,19 @@ from dagprofiler._document.table import (
     task_table,
     unit_of,
 )
+from dagprofiler._util import JsonObject
 from dagprofiler._util.json import jsonable
-from dagprofiler.analysis.compare import MEANING, WAY_OUT, ProfileComparison
 from dagprofiler.analysis.critical_path import Paths, analysis_of, bounds_of
 from dagprofiler.analysis.makespan import LABELS, PARTS, makespan_of
-from dagprofiler.analysis.weights import known_values
+from dagprofiler.analysis.weights import Number, known_values
 from dagprofiler.errors import counted
 from dagprofiler.profile import Profile
 from dagprofiler.report.drawing import Picture, Sketch, fold, kinds_by_name, of_groups, of_tasks
 from dagprofiler.stats import FLAGS, median
 from dagprofiler.stats.ranktests import INCONCLUSIVE
+
+if TYPE_CHECKING:
+    from dagprofiler.analysis.compare import ProfileComparison
 
 
 class ReportSource:
@@ -68,8 +70,7 @@ class ReportSource:
         self.profile, self.sections = profile, profile.sections
         self.names: list[str] = profile.dag_structure["nodes"]
         self.numbers = {name: number for number, name in enumerate(self.names)}
-        numbers = self.numbers
-        self.edges = [(numbers[source], numbers[target]) for source, target in edges_of(profile)]
+        self.edges = [(self.numbers[a], self.numbers[b]) for a, b in edges_of(profile)]
         self.analysis, self.why_not = analysis_of(profile, cost, statistic)
 
     @cached_property
@@ -85,7 +86,7 @@ class ReportSource:
         return [rules.get(name, pattern) for name, pattern in zip(self.names, patterns)]
 
     @property
-    def costs(self) -> Sequence[Any]:
+    def costs(self) -> Sequence[Number | None]:
         """The cost of each task, None where it was filled in; empty without an analysis."""
         if self.analysis is None:
             return ()
@@ -109,7 +110,7 @@ def page_data(
     source: ReportSource,
     base: ReportSource | None = None,
     compared: ProfileComparison | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the data of a page by part, without the parts that a profile lacks.
 
     Parameters
@@ -138,7 +139,7 @@ def page_data(
     return {part: value for part, value in data.items() if value is not None}
 
 
-def losses(data: Mapping[str, Any]) -> Iterator[str]:
+def losses(data: JsonObject) -> Iterator[str]:
     """Yield what the profile holds and the page does not, in words."""
     parts = (data.get(part, {}) for part in ("timeline", "spans", "samples"))
     rounds, spans, columns = (part.get("left_out") for part in parts)
@@ -153,7 +154,7 @@ def losses(data: Mapping[str, Any]) -> Iterator[str]:
         yield "the picture of the DAG shows groups of tasks, of which there are too many"
 
 
-def _facts(source: ReportSource) -> dict[str, Any]:
+def _facts(source: ReportSource) -> JsonObject:
     """Return the sections that say how a run went, with what and where."""
     profile, sections = source.profile, source.sections
     origin = {"taken": profile.timestamp, "host": profile.hostname, "seed": profile.seed}
@@ -174,9 +175,9 @@ def _facts(source: ReportSource) -> dict[str, Any]:
 _ROWS = 10
 
 
-def _summary(source: ReportSource) -> dict[str, Any]:
+def _summary(source: ReportSource) -> JsonObject:
     """Return the figures of the whole; of costs only if they are known."""
-    summary: dict[str, Any] = {
+    summary: JsonObject = {
         "total_ms": source.profile.metrics.total_time_ms,
         "total": source.sections.get("statistics", {}).get("total_ms"),
         "bytes": sum(size or 0 for size in source.edge_table["size_bytes"]),
@@ -211,7 +212,7 @@ _NO_FIGURES = {
 _EDGE_FIGURES = ("size_bytes", "wire_bytes", "serialize_ms", "deserialize_ms")
 
 
-def _tasks(source: ReportSource) -> dict[str, Any]:
+def _tasks(source: ReportSource) -> JsonObject:
     columns = task_table(source.profile).columns
     # The candidates say which of them the node weight is.
     hidden = _NO_FIGURES | ({"node_weight"} if "estimated_instructions" in columns else set())
@@ -232,7 +233,7 @@ def _tasks(source: ReportSource) -> dict[str, Any]:
     }
 
 
-def _edges(source: ReportSource) -> dict[str, Any]:
+def _edges(source: ReportSource) -> JsonObject:
     return {
         "source": [start for start, _ in source.edges],
         "target": [end for _, end in source.edges],
@@ -255,7 +256,7 @@ _TASKS, _EDGES = 4_000, 12_000
 _FEWER = 0.7
 
 
-def _pictures(source: ReportSource) -> list[dict[str, Any]]:
+def _pictures(source: ReportSource) -> list[JsonObject]:
     """Return a picture of all tasks, one of groups of them, or both, the first to show first."""
     count = len(source.names)
     pictures = []
@@ -269,11 +270,11 @@ def _pictures(source: ReportSource) -> list[dict[str, Any]]:
     return pictures
 
 
-def _picture(kind: str, picture: Picture) -> dict[str, Any]:
+def _picture(kind: str, picture: Picture) -> JsonObject:
     return {"kind": kind, **picture._asdict(), "layout": picture.layout._asdict()}
 
 
-def _growth(source: ReportSource) -> dict[str, Any] | None:
+def _growth(source: ReportSource) -> JsonObject | None:
     """Return the steps in which the graph grew in its last round, and the step of each task."""
     origins = source.profile.origins
     last = max((step["round"] for step in origins.fired), default=0)
@@ -289,12 +290,12 @@ def _growth(source: ReportSource) -> dict[str, Any] | None:
     return {"steps": steps, "step_of_task": step_of_task}
 
 
-def _kinds(source: ReportSource) -> dict[str, Any]:
+def _kinds(source: ReportSource) -> JsonObject:
     """Return the kinds of tasks, the most expensive first, and the kind of each task."""
-    totals = Counter(dict.fromkeys(source.kinds, 0.0))
+    totals = dict.fromkeys(source.kinds, 0.0)
     for kind, cost in zip(source.kinds, source.costs):
         totals[kind] += cost or 0
-    labels = [kind for kind, _ in totals.most_common()]
+    labels = sorted(totals, key=lambda kind: -totals[kind])
     numbers = {label: number for number, label in enumerate(labels)}
     return {"labels": labels, "of": [numbers[kind] for kind in source.kinds]}
 
@@ -303,7 +304,7 @@ def _kinds(source: ReportSource) -> dict[str, Any]:
 _RECORDS = 60_000
 
 
-def _timeline(source: ReportSource, numbers: Mapping[str, int]) -> dict[str, Any] | None:
+def _timeline(source: ReportSource, numbers: Mapping[str, int]) -> JsonObject | None:
     """Return the timeline of the tasks in `numbers` in columns, of the rounds with room.
 
     It is None without the moments of tasks.
@@ -316,7 +317,7 @@ def _timeline(source: ReportSource, numbers: Mapping[str, int]) -> dict[str, Any
     shown = {*rounds[: max(1, _RECORDS * len(rounds) // len(rows))]}
     kinds = dict(enumerate(samples.rounds))
     columns = zip(*(row for row in rows if row.round in shown))
-    by_name: dict[str, Any] = dict(zip(TimelineRow._fields, columns))
+    by_name: JsonObject = dict(zip(TimelineRow._fields, columns))
     by_name["task"] = [numbers[name] for name in by_name["task"]]
     return {
         "workers": worker_names(source.profile),
@@ -361,7 +362,7 @@ def worker_names(profile: Profile) -> list[str]:
     return names
 
 
-def _spans(source: ReportSource) -> dict[str, Any] | None:
+def _spans(source: ReportSource) -> JsonObject | None:
     """Return the spans inside tasks, and those on the critical path by name."""
     spans = source.profile.spans
     if "spans" not in source.sections:
@@ -393,13 +394,13 @@ def sampled(samples: Samples) -> list[str]:
     return [key for key in keys if any(any(row.get(key, ())) for row in rows)]
 
 
-def _samples(source: ReportSource) -> dict[str, Any] | None:
+def _samples(source: ReportSource) -> JsonObject | None:
     """Return the samples of tasks by column, of as many columns as have room."""
     samples = source.profile.samples
     keys = sampled(samples)
     if not keys:
         return None
-    columns: list[dict[str, Any]] = []
+    columns: list[JsonObject] = []
     left_out, room = [], _SAMPLES
     for key in keys:
         rows = [samples.tasks.get(name, {}).get(key) for name in source.names]
@@ -418,35 +419,35 @@ def _samples(source: ReportSource) -> dict[str, Any] | None:
     }
 
 
-def _comparison(
-    source: ReportSource, base: ReportSource, compared: ProfileComparison
-) -> dict[str, Any]:
+def _comparison(source: ReportSource, base: ReportSource, found: ProfileComparison) -> JsonObject:
     """Return the differences: times with verdicts, bytes, instructions."""
+    from dagprofiler.analysis.compare import MEANING, WAY_OUT
+
     reasons: dict[str, int] = {}
     return {
         "base": {"profile": _facts(base), "summary": _summary(base)},
-        "names": [compared["base"], compared["new"]],
-        "headline": compared.headline(),
-        "meaning": f"{MEANING}; {WAY_OUT}" if compared.needs_rounds else MEANING,
-        "total": _judgement(compared["total_time"], reasons),
+        "names": [found["base"], found["new"]],
+        "headline": found.headline(),
+        "meaning": f"{MEANING}; {WAY_OUT}" if found.needs_rounds else MEANING,
+        "total": _judgement(found["total_time"], reasons),
         "tasks": [
             {"task": source.numbers[name], **_judgement(entry, reasons)}
-            for name, entry in compared["task_times"].items()
+            for name, entry in found["task_times"].items()
         ],
         "edges": [
             {"name": name, **_judgement(entry, reasons)}
-            for name, entry in compared["edge_times"].items()
+            for name, entry in found["edge_times"].items()
         ],
         "reasons": list(reasons),
-        "prediction": _against_reality(compared.get("prediction"), source, base),
-        "added": compared.get("only_in_self", []),
-        "removed": compared.get("only_in_other", []),
-        "bits": _weights(compared["edge_weight_diff"]),
-        "instructions": _weights(compared["node_weight_diff"]),
+        "prediction": _against_reality(found.get("prediction"), source, base),
+        "added": found.get("only_in_self", []),
+        "removed": found.get("only_in_other", []),
+        "bits": _weights(found["edge_weight_diff"]),
+        "instructions": _weights(found["node_weight_diff"]),
     }
 
 
-def _judgement(entry: Mapping[str, Any], reasons: dict[str, int]) -> dict[str, Any]:
+def _judgement(entry: JsonObject, reasons: dict[str, int]) -> JsonObject:
     # Of the others it is a p-value, which a page of many tasks has no room for.
     reason = entry.get("reason") if entry["verdict"] == INCONCLUSIVE else None
     figures = {key: entry[key] for key in ("base_ms", "new_ms", "ratio", "low", "high", "coverage")}
@@ -458,13 +459,13 @@ def _judgement(entry: Mapping[str, Any], reasons: dict[str, int]) -> dict[str, A
     }
 
 
-def _weights(differing: Mapping[str, Mapping[str, Any]]) -> list[list[Any]]:
-    return [[name, entry["self"], entry["other"]] for name, entry in differing.items()]
+def _weights(differing: Mapping[str, JsonObject]) -> list[tuple[str, int, int]]:
+    return [(name, entry["self"], entry["other"]) for name, entry in differing.items()]
 
 
 def _against_reality(
-    error: Mapping[str, Any] | None, source: ReportSource, base: ReportSource
-) -> dict[str, Any] | None:
+    error: JsonObject | None, source: ReportSource, base: ReportSource
+) -> JsonObject | None:
     """Return how far a prediction is off, by parts, and both timelines, the predicted one first."""
     if error is None:
         return None

@@ -9,7 +9,8 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from math import ceil, sqrt
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import NamedTuple, Optional
 
 from dagprofiler._util import grouped
 from dagprofiler._util.checks import integer
@@ -26,6 +27,13 @@ _BENDS = 12_000
 
 #: Room that a bend takes in its layer; a node takes 1.
 _BEND = 0.3
+
+
+#: Sources and targets, by number.
+Edges = Sequence[tuple[int, int]]
+
+#: For each node the numbers of others.
+Neighbours = Sequence[Sequence[int]]
 
 
 class Layout(NamedTuple):
@@ -50,7 +58,7 @@ class Layout(NamedTuple):
     crossings: int
 
 
-def lay_out(count: int, edges: Sequence[tuple[int, int]]) -> Layout:
+def lay_out(count: int, edges: Edges) -> Layout:
     """Return a layout of the graph of nodes 0, 1 ... `count` - 1.
 
     Raises
@@ -113,7 +121,7 @@ def layers_of(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
 class _Layered:
     """A graph whose edges lead from each layer to the next, by way of bends."""
 
-    def __init__(self, layers: Sequence[int], edges: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, layers: Sequence[int], edges: Edges) -> None:
         self._count = count = len(layers)
         self.above: list[list[int]] = [[] for _ in range(count)]
         self.below: list[list[int]] = [[] for _ in range(count)]
@@ -186,9 +194,9 @@ class _Layered:
 
     def move(self) -> list[float]:
         """Return the places in the layers, close to those of neighbours."""
-        offsets = [self._offsets(row) for row in self.rows]
+        rows = [(row, self._offsets(row)) for row in self.rows]
         places = [0.0] * len(self._layer)
-        for row, offset in zip(self.rows, offsets):
+        for row, offset in rows:
             middle = offset[-1] / 2 if row else 0.0
             for v, at in zip(row, offset):
                 places[v] = at - middle
@@ -197,9 +205,8 @@ class _Layered:
             both = number == _MOVING - 1
             down = number % 2 == 0
             sides = (self.above, self.below) if both else (self.above if down else self.below,)
-            order = range(len(self.rows))
-            for layer in order if down else reversed(order):
-                self._settle(self.rows[layer], offsets[layer], sides, places)
+            for row, offset in rows if down else reversed(rows):
+                _settle(row, offset, sides, places)
         lowest = min(places, default=0.0) - 0.5
         return [place - lowest for place in places]
 
@@ -208,26 +215,23 @@ class _Layered:
         room = [1.0 if v < self._count else _BEND for v in row]
         return list(accumulate(((a + b) / 2 for a, b in zip(room, room[1:])), initial=0.0))
 
-    def _settle(
-        self,
-        row: Sequence[int],
-        offsets: Sequence[float],
-        sides: Sequence[Sequence[Sequence[int]]],
-        places: list[float],
-    ) -> None:
-        """Move a layer's nodes to the mean of their neighbours, as far as the order allows."""
-        shifts = []
-        for v, offset in zip(row, offsets):
-            around = [places[w] for side in sides for w in side[v]] or [places[v]]
-            shifts.append(sum(around) / len(around) - offset)
-        # One sweep pushes nodes that are too close to the right, the other to the left.
-        to_right = accumulate(shifts, max)
-        to_left = [*accumulate(reversed(shifts), min)][::-1]
-        for v, offset, right, left in zip(row, offsets, to_right, to_left):
-            places[v] = (right + left) / 2 + offset
+
+def _settle(
+    row: list[int], offsets: list[float], sides: Sequence[Neighbours], places: list[float]
+) -> None:
+    """Move a layer's nodes to the mean of their neighbours, as far as the order allows."""
+    shifts = []
+    for v, offset in zip(row, offsets):
+        around = [places[w] for side in sides for w in side[v]] or [places[v]]
+        shifts.append(sum(around) / len(around) - offset)
+    # One sweep pushes nodes that are too close to the right, the other to the left.
+    to_right = accumulate(shifts, max)
+    to_left = [*accumulate(reversed(shifts), min)][::-1]
+    for v, offset, right, left in zip(row, offsets, to_right, to_left):
+        places[v] = (right + left) / 2 + offset
 
 
-def _sort(row: list[int], neighbours: Sequence[Sequence[int]], place: list[int]) -> None:
+def _sort(row: list[int], neighbours: Neighbours, place: list[int]) -> None:
     """Sort a layer by the mean place of neighbours; nodes without any keep their place."""
     means: dict[int, float] = {}
     for i, v in enumerate(row):
@@ -293,10 +297,7 @@ class Folding(NamedTuple):
 
 
 def fold(
-    names: Sequence[str],
-    edges: Sequence[tuple[int, int]],
-    nodes: int = _NODES,
-    kinds: Sequence[str] | None = None,
+    names: Sequence[str], edges: Edges, nodes: int = _NODES, kinds: Sequence[str] | None = None
 ) -> Folding:
     """Return the finest of three foldings with a readable picture.
 
@@ -324,9 +325,8 @@ def fold(
     ([[0], [1, 2, 3]], ['split', 'map_*'], {(0, 1): [0, 1, 2]})
     """
     joined = set(chain.from_iterable(edges))
-    layers = [
-        layer if v in joined else _ALONE for v, layer in enumerate(layers_of(len(names), edges))
-    ]
+    layers = layers_of(len(names), edges)
+    layers = [layer if v in joined else _ALONE for v, layer in enumerate(layers)]
     kinds = kinds_by_name(names) if kinds is None else kinds
     for labels, keys in _foldings(names, kinds, layers, min(_COARSEST, nodes - 2)):
         folding = _folded(labels, keys, edges)
@@ -357,9 +357,7 @@ def _levels(layer: int, step: int) -> str:
     return f"level {layer}" if step == 1 else f"levels {layer} to {layer + step - 1}"
 
 
-def _folded(
-    labels: Sequence[str], keys: Sequence[Hashable], edges: Sequence[tuple[int, int]]
-) -> Folding:
+def _folded(labels: Sequence[str], keys: Sequence[Hashable], edges: Edges) -> Folding:
     numbers: dict[Hashable, int] = {}
     group_of = [numbers.setdefault(key, len(numbers)) for key in keys]
     groups = [*grouped((group, v) for v, group in enumerate(group_of)).values()]
@@ -418,6 +416,13 @@ _LEAST, _PADDING, _HEIGHT = 48, 20, (28, 40)
 _GAP, _APART, _MARGIN = (48, 32), 14, 8
 
 
+#: Costs of tasks, or sizes of edges; None where one is not known.
+Numbers = Sequence[Optional[float]]
+
+#: x and y, in px.
+Point = tuple[float, float]
+
+
 @dataclass(frozen=True)
 class Sketch:
     """The data of a DAG to draw.
@@ -445,10 +450,10 @@ class Sketch:
     names: Sequence[str]
     edges: list[tuple[int, int]]
     notes: Sequence[str] = ()
-    costs: Sequence[Any] = ()
+    costs: Numbers = ()
     unit: str = ""
     fields: Sequence[str] = ()
-    sizes: Sequence[Any] = ()
+    sizes: Numbers = ()
     path: Sequence[int] = ()
     unfinished: Collection[int] = ()
 
@@ -470,26 +475,26 @@ class _Grid(NamedTuple):
     height: float
     down: bool
 
-    def point(self, layer: int, place: float, *, is_end: bool = False) -> tuple[float, float]:
+    def point(self, layer: int, place: float, *, is_end: bool = False) -> Point:
         """Return where edges arrive at a place of a layer, or where they leave it."""
         length, breadth = (self.height, self.width) if self.down else (self.width, self.height)
         along = _MARGIN + layer * (length + _GAP[self.down]) + is_end * length
         across = _MARGIN + (place - 0.5) * (breadth + _APART) + breadth / 2
         return (across, along) if self.down else (along, across)
 
-    def corner(self, layer: int, place: float) -> tuple[float, float]:
+    def corner(self, layer: int, place: float) -> Point:
         """Return the upper left corner of a box."""
         x, y = self.point(layer, place)
         return (x - self.width / 2, y) if self.down else (x, y - self.height / 2)
 
-    def route(self, layout: Layout, edge: tuple[int, int], bends: Sequence[float]) -> list[Any]:
+    def route(self, layout: Layout, edge: tuple[int, int], bends: Sequence[float]) -> list[Point]:
         """Return the points on the way from one box to another."""
         first, last = ((layout.layers[node], layout.places[node]) for node in edge)
         between = enumerate(bends, first[0] + 1)
         ends = [[self.point(*bend), self.point(*bend, is_end=True)] for bend in between]
         return [self.point(*first, is_end=True), *chain(*ends), self.point(*last)]
 
-    def path(self, points: Sequence[tuple[float, float]]) -> str:
+    def path(self, points: Sequence[Point]) -> str:
         """Return a smooth line through the points, as data of a path."""
         curves = []
         for (x, y), (next_x, next_y) in zip(points, points[1:]):
@@ -527,9 +532,8 @@ def scene_of(sketch: Sketch, nodes: int, *, down: bool = False) -> Scene:
         stroke = _CRITICAL_STROKE if path.intersection(tasks) else _STROKE
         dashes = ' stroke-dasharray="4 3"' if unfinished.intersection(tasks) else ""
         opacity = darkness(share(cost or 0, largest))
-        boxes.append(
-            _box(grid, corner, label, note, f'fill-opacity="{opacity:.2f}" {stroke}{dashes}')
-        )
+        look = f'fill-opacity="{opacity:.2f}" {stroke}{dashes}'
+        boxes.append(_box(grid, corner, label, note, look))
     routes = [grid.route(layout, *line) for line in zip(picture.edges, layout.bends)]
     wires = _wires(sketch, grid, picture, labels, routes)
     # A line may run beside the last box.
@@ -556,15 +560,15 @@ def _label(sketch: Sketch, picture: Picture, node: int) -> str:
     return f"{printable(picture.labels[node])} ({len(tasks):,})"
 
 
-def _note(sketch: Sketch, tasks: Sequence[int], cost: Any) -> str:
+def _note(sketch: Sketch, tasks: Sequence[int], cost: float | None) -> str:
     if sketch.costs:
         return quantity(cost, sketch.unit)
     return printable(sketch.notes[tasks[0]]) if sketch.notes and len(tasks) == 1 else ""
 
 
-def _sum(values: Sequence[Any], numbers: Sequence[int]) -> Any:
+def _sum(values: Numbers, numbers: Sequence[int]) -> float | None:
     """Return the sum of the known values; None if none is known."""
-    known = [values[i] for i in numbers if values[i] is not None] if values else ()
+    known = [value for i in numbers if (value := values[i]) is not None] if values else ()
     return sum(known) if known else None
 
 
@@ -606,14 +610,13 @@ def darkness(part: float) -> float:
 
 
 def _wires(
-    sketch: Sketch, grid: _Grid, picture: Picture, labels: Sequence[str], routes: Sequence[Any]
+    sketch: Sketch, grid: _Grid, picture: Picture, labels: list[str], routes: list[list[Point]]
 ) -> list[str]:
     """Return the edges, those of the critical path above others."""
     sizes = [_sum(sketch.sizes, edges) for edges in picture.of]
     largest = max((size for size in sizes if size is not None), default=0)
     steps = set(zip(sketch.path, sketch.path[1:]))
-    plain: list[str] = []
-    critical: list[str] = []
+    wires: list[tuple[bool, str]] = []
     for (source, target), edges, size, points in zip(picture.edges, picture.of, sizes, routes):
         is_critical = any(sketch.edges[edge] in steps for edge in edges)
         colour, opacity = (CRITICAL, 0.9) if is_critical else ("currentColor", 0.4)
@@ -622,21 +625,22 @@ def _wires(
         ends = f"{shortened(labels[source])} → {shortened(labels[target])}"
         width = 1.2 + 3 * sqrt(share(size or 0, largest))
         x, y = points[-1]
-        (critical if is_critical else plain).append(
+        svg = (
             f"<g>{_title(ends, *_carried(sketch, edges, size))}"
             f'<path d="{grid.path(points)}" fill="none" stroke="{colour}" '
             f'stroke-opacity="{opacity}" stroke-width="{width:.2f}"{dashes}/>'
             f'<path d="M{x:.1f} {y:.1f}{_HEAD[grid.down]}" fill="{colour}" '
             f'fill-opacity="{opacity}"/></g>'
         )
-    return plain + critical
+        wires.append((is_critical, svg))
+    return [svg for _, svg in sorted(wires, key=itemgetter(0))]
 
 
 #: Arrowheads to the right and to the bottom.
 _HEAD = ("l-7 -3.5v7z", "l-3.5 -7h7z")
 
 
-def _carried(sketch: Sketch, edges: Sequence[int], size: Any) -> Iterator[str]:
+def _carried(sketch: Sketch, edges: Sequence[int], size: float | None) -> Iterator[str]:
     """Yield what an edge of the picture carries, in words."""
     if len(edges) > 1:
         yield counted(len(edges), "edge")
@@ -650,7 +654,7 @@ _STROKE = 'stroke="currentColor" stroke-opacity="0.55"'
 _CRITICAL_STROKE = f'stroke="{CRITICAL}" stroke-width="2.2"'
 
 
-def _box(grid: _Grid, corner: tuple[float, float], label: str, note: str, look: str) -> str:
+def _box(grid: _Grid, corner: Point, label: str, note: str, look: str) -> str:
     """Return a node with its label and its note."""
     x, y = corner
     middle = y + grid.height / 2

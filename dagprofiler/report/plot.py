@@ -7,13 +7,14 @@ style that is in use.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dagprofiler._document import TimelineRow
 from dagprofiler._document.table import label_of, unit_of
+from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import choice
 from dagprofiler._util.text import printable
-from dagprofiler.errors import did_you_mean, needs_extra, short_repr
+from dagprofiler.errors import did_you_mean, needs_extra
 from dagprofiler.profile import Profile
 from dagprofiler.report.data import begun, sampled, typical_first, worker_names
 from dagprofiler.report.drawing import shortened
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 #: Colours of the phases of a task, as in the report.
 COLOURS = {"deserialize": "#5fae9f", "compute": "#3b82c4", "serialize": "#d9a637"}
-
-#: Texts are shown unchanged: a dollar sign does not begin a formula.
-PLAIN: dict[str, Any] = {"parse_math": False}
 
 #: Rows that are labelled, and letters of a label.
 _LABELLED, _LETTERS = 60, 32
@@ -57,7 +55,8 @@ def label_rows(ax: Axes, names: Sequence[str], what: str) -> None:
     ax.set_ylim(len(names) - 0.5, -0.5)
     if len(names) <= _LABELLED:
         labels = [shortened(printable(name), _LETTERS) for name in names]
-        ax.set_yticks(range(len(names)), labels, **PLAIN)
+        # A dollar sign does not begin a formula.
+        ax.set_yticks(range(len(names)), labels, parse_math=False)
     else:
         ax.set_yticks([])
         ax.set_ylabel(f"{len(names):,} {what}")
@@ -73,7 +72,7 @@ def gantt(
     ax: Axes | None = None,
     *,
     by: str = "task",
-    round: int | None = None,  # noqa: A002  (the library's term)
+    round: int | None = None,
 ) -> Axes:
     """Draw when each task deserialized its inputs, computed, and serialized its outputs.
 
@@ -130,10 +129,7 @@ def _of_round(profile: Profile, rows: list[TimelineRow], number: int | None) -> 
     rounds = typical_first(profile.samples, {row.round for row in rows})
     chosen = rounds[0] if number is None else number
     if chosen not in rounds:
-        numbers = ", ".join(str(number) for number in sorted(rounds))
-        raise ValueError(
-            f"round must be one of those in the timeline ({numbers}), got {short_repr(number)}"
-        )
+        raise ValueError(f"round must be one of {sorted(rounds)}, got {number!r}")
     return sorted((row for row in rows if row.round == chosen), key=_start_ms)
 
 
@@ -149,10 +145,8 @@ def _draw_phase(ax: Axes, phase: str, rows: Sequence[TimelineRow], heights: Sequ
     is_wait = phase == "waiting"
     bars = []
     for row, height in zip(rows, heights):
-        if is_wait:
-            start_ms, end_ms = row.ready_ms, _start_ms(row)
-        else:
-            start_ms, end_ms = getattr(row, f"{phase}_start_ms"), getattr(row, f"{phase}_end_ms")
+        start_ms = row.ready_ms if is_wait else getattr(row, f"{phase}_start_ms")
+        end_ms = _start_ms(row) if is_wait else getattr(row, f"{phase}_end_ms")
         if start_ms is not None and end_ms is not None:
             start_ms = max(start_ms, zero_ms)
             bars.append((height, end_ms - start_ms, start_ms - zero_ms))
@@ -232,8 +226,8 @@ def samples(
 
 def _chosen(medians: dict[str, float], tasks: Sequence[str] | None) -> list[str]:
     if tasks is None:
-        largest = sorted(medians, key=medians.__getitem__, reverse=True)[:_ROWS]
-        return [name for name in medians if name in set(largest)]
+        largest = {*sorted(medians, key=medians.__getitem__, reverse=True)[:_ROWS]}
+        return [name for name in medians if name in largest]
     for name in [tasks] if isinstance(tasks, str) else tasks:
         if name not in medians:
             hint = did_you_mean(name, list(medians))
@@ -241,7 +235,7 @@ def _chosen(medians: dict[str, float], tasks: Sequence[str] | None) -> list[str]
     return list(tasks)
 
 
-def _draw_row(ax: Axes, row: int, values: Sequence[float], summary: dict[str, Any]) -> None:
+def _draw_row(ax: Axes, row: int, values: Sequence[float], summary: JsonObject) -> None:
     # In the order of the rounds, so that a drift is seen.
     last = max(len(values) - 1, 1)
     heights = [row - _SPREAD + 2 * _SPREAD * i / last for i in range(len(values))]
@@ -250,6 +244,5 @@ def _draw_row(ax: Axes, row: int, values: Sequence[float], summary: dict[str, An
     ax.plot(values, heights, ".", color=colour, alpha=0.7, markersize=5)
     ax.vlines(median(values), *ends, linewidth=1.6)
     if summary.get("low") is not None:
-        ax.fill_betweenx(
-            ends, summary["low"], summary["high"], color=colour, alpha=0.2, linewidth=0
-        )
+        interval = summary["low"], summary["high"]
+        ax.fill_betweenx(ends, *interval, color=colour, alpha=0.2, linewidth=0)

@@ -16,7 +16,14 @@ from dagprofiler.engine.contracts import ContractReader, problems_of
 from dagprofiler.engine.log import Firing, Growth
 from dagprofiler.engine.run import Round
 from dagprofiler.engine.setup import check_limits, estimates_of
-from dagprofiler.errors import DeclarationError, GraphError, ValidationError, describe, frames_of
+from dagprofiler.errors import (
+    DeclarationError,
+    GraphError,
+    ValidationError,
+    describe,
+    frames_of,
+    short_repr,
+)
 from dagprofiler.graph.edges import Matches, Route, check_parallel, edge_text
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.pipeline import Contract
@@ -264,7 +271,8 @@ class GrowingGraph:
         except NotYetError:
             return False
         if not isinstance(answer, (bool, np.bool_)):
-            raise DeclarationError(f"its predicate returned {answer!r}, expected True or False")
+            given = short_repr(answer)
+            raise DeclarationError(f"its predicate returned {given}, expected True or False")
         return bool(answer)
 
     def _is_settled(self, rule: OpenRule) -> bool:

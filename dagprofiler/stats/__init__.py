@@ -275,9 +275,8 @@ def _drifts(times: Sequence[float], middle: float) -> bool:
 
 
 def _has_outliers(times: Sequence[float], summary: Summary) -> bool:
-    far = max(
-        OUTLIER_SCORE / 0.6745 * summary.mad, OUTLIER_DEVIATION * summary.median, WALL_FLOOR_MS
-    )
+    by_score = OUTLIER_SCORE / 0.6745 * summary.mad
+    far = max(by_score, OUTLIER_DEVIATION * summary.median, WALL_FLOOR_MS)
     farthest = max(max(times) - summary.median, summary.median - summary.min)
     return summary.n >= FEWEST_ROUNDS and farthest > far
 

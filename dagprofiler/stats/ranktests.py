@@ -29,6 +29,11 @@ NO_DIFFERENCE = "no significant difference"
 INCONCLUSIVE = "inconclusive"
 
 
+#: Samples in one unit; and two sets of them.
+Times = Sequence[float]
+Sets = tuple[Times, Times]
+
+
 class RankResult(NamedTuple):
     """The comparison of one set of samples with another.
 
@@ -87,9 +92,7 @@ class Verdict(NamedTuple):
     comparable: bool = True
 
 
-def compare_unpaired(
-    times: Sequence[float], other: Sequence[float], gate: float = GATE
-) -> RankResult:
+def compare_unpaired(times: Times, other: Times, gate: float = GATE) -> RankResult:
     """Compare independent samples, such as rounds in fresh processes.
 
     Parameters
@@ -113,19 +116,10 @@ def compare_unpaired(
     distribution is exact up to 900 pairs of samples, then normal with continuity
     correction. Ties count against a difference. O(n m log(n m)) time.
     """
-    size = (len(times), len(other))
-    trivial = _trivial(times, other, size, paired=False)
-    if trivial:
-        return trivial
-    logs = [math.log(value) for value in other]
-    effects = sorted([math.log(value) - log for value in times for log in logs])
-    tails = _rank_sum_tails(*sorted(size))
-    return _judge(effects, tails, size, gate)
+    return _ranked(times, other, gate, paired=False)
 
 
-def compare_paired(
-    times: Sequence[float], other: Sequence[float], gate: float = GATE
-) -> RankResult:
+def compare_paired(times: Times, other: Times, gate: float = GATE) -> RankResult:
     """Compare samples taken in pairs, such as interleaved rounds.
 
     Parameters, result and treatment of zeros are those of `compare_unpaired`, except
@@ -138,21 +132,10 @@ def compare_paired(
     whose statistic is the number of Walsh averages above 0 (Tukey, 1949). Exact up
     to 50 pairs, then normal with continuity correction. O(n² log n) time.
     """
-    size = (len(times), len(other))
-    trivial = _trivial(times, other, size, paired=True)
-    if trivial:
-        return trivial
-    logs = [math.log(a) - math.log(b) for a, b in zip(times, other)]
-    effects = sorted([(a + b) / 2 for i, a in enumerate(logs) for b in logs[i:]])
-    tails = _signed_rank_tails(size[0])
-    return _judge(effects, tails, size, gate, paired=True)
+    return _ranked(times, other, gate, paired=True)
 
 
-def compare_apart(
-    times: Sequence[float],
-    other: Sequence[float],
-    kernels: tuple[Sequence[float], Sequence[float]] | None = None,
-) -> RankResult:
+def compare_apart(times: Times, other: Times, kernels: Sets | None = None) -> RankResult:
     """Compare samples that were taken one set after the other, such as two saved profiles.
 
     Parameters are those of :func:`compare_interleaved`, but the sets may differ in length.
@@ -184,11 +167,7 @@ def compare_apart(
     return results[1]._replace(p=max(ps) if agree else 1.0, doubt=doubt)
 
 
-def compare_interleaved(
-    times: Sequence[float],
-    other: Sequence[float],
-    kernels: tuple[Sequence[float], Sequence[float]] | None = None,
-) -> RankResult:
+def compare_interleaved(times: Times, other: Times, kernels: Sets | None = None) -> RankResult:
     """Compare interleaved rounds by the most sensitive of three tests.
 
     Parameters
@@ -207,7 +186,7 @@ def compare_interleaved(
     that excludes 1, so that no verdict contradicts its interval. The smallest p-value is
     multiplied by three (Bonferroni's correction).
     """
-    trivial = _trivial(times, other, (len(times), len(other)), paired=True)
+    trivial = _trivial(times, other, paired=True)
     if trivial:
         return trivial
     samples = (times, other) if kernels is None else without_speed((times, other), kernels)
@@ -218,20 +197,15 @@ def compare_interleaved(
         p = min(p, fastest_p(times, other))
     elif high < 1:
         p = min(p, fastest_p(other, times))
-    return best._replace(
-        paired=True, p=min(1.0, 3 * p), smallest_p=_smallest_of_interleaved(*best.n)
-    )
+    smallest_p = _smallest_of_interleaved(*best.n)
+    return best._replace(paired=True, p=min(1.0, 3 * p), smallest_p=smallest_p)
 
 
 def _smallest_of_interleaved(n: int, m: int) -> float:
-    return min(1.0, 3 * min(_smallest_p(n, m, paired=True), _smallest_p(n, m, paired=False)))
+    return min(1.0, 3 * min(_smallest_paired(n), _smallest_unpaired(n, m)))
 
 
-def without_speed(
-    samples: tuple[Sequence[float], Sequence[float]],
-    kernels: tuple[Sequence[float], Sequence[float]],
-    exponent: float | None = None,
-) -> tuple[list[float], list[float]]:
+def without_speed(samples: Sets, kernels: Sets, exponent: float | None = None) -> Sets:
     """Return two sets of samples at the typical speed of the machine.
 
     Parameters
@@ -282,7 +256,7 @@ def _mean_difference(values: Sequence[float]) -> float:
     return sum((2 * i - n + 1) * value for i, value in enumerate(sorted(values)))
 
 
-def fastest_p(times: Sequence[float], other: Sequence[float]) -> float:
+def fastest_p(times: Times, other: Times) -> float:
     """Return a p-value of "`times` are slower", from the ranks of the fastest 30 % of all samples.
 
     Parameters
@@ -326,10 +300,9 @@ def _depth_tails(n: int, total: int, fastest: int) -> list[float]:
     return [below / math.comb(total, n) for below in accumulate(by_depth)]
 
 
-def _trivial(
-    times: Sequence[float], other: Sequence[float], size: tuple[int, int], *, paired: bool
-) -> RankResult | None:
+def _trivial(times: Times, other: Times, *, paired: bool) -> RankResult | None:
     """Return the comparison of samples without logarithms; None if all have one."""
+    size = len(times), len(other)
     if not all(size):
         return RankResult(size, paired, reason="no samples")
     if not any(times) and not any(other):
@@ -339,19 +312,24 @@ def _trivial(
     return None
 
 
-def _judge(
-    effects: Sequence[float],
-    tails: Sequence[float],
-    size: tuple[int, int],
-    gate: float,
-    *,
-    paired: bool = False,
-) -> RankResult:
-    """Return estimate, interval and p-value from sorted effects.
+def _ranked(times: Times, other: Times, gate: float, *, paired: bool) -> RankResult:
+    """Return estimate, interval and p-value from the effects: differences of logarithms.
 
     Both test statistics are the number of effects above 0, so that ``tails[k]`` is
     the probability of at most k effects on one side, for either test.
     """
+    trivial = _trivial(times, other, paired=paired)
+    if trivial:
+        return trivial
+    size = len(times), len(other)
+    logs, others = ([math.log(value) for value in values] for values in (times, other))
+    if paired:
+        logs = [a - b for a, b in zip(logs, others)]
+        effects = sorted([(a + b) / 2 for i, a in enumerate(logs) for b in logs[i:]])
+        tails = _signed_rank_tails(size[0])
+    else:
+        effects = sorted([a - b for a in logs for b in others])
+        tails = _rank_sum_tails(*sorted(size))
     end = math.log1p(gate)
     slower = tails[bisect_right(effects, end)]
     faster = tails[len(effects) - bisect_left(effects, -end)]
@@ -364,7 +342,7 @@ def _judge(
         math.exp(effects[-1 - beyond]),
         max(1 - 2 * tails[beyond], 0.0),
         min(1.0, 2 * min(slower, faster)),
-        _smallest_p(*size, paired=paired),
+        _smallest_paired(size[0]) if paired else _smallest_unpaired(*size),
     )
 
 
@@ -403,8 +381,12 @@ def _normal_tails(most: int, mean: float, variance: float) -> list[float]:
     return [math.erfc((mean - k - 0.5) / scale) / 2 for k in range(most + 1)]
 
 
-def _smallest_p(n: int, m: int, *, paired: bool) -> float:
-    return min(1.0, 2 / (2**n if paired else math.comb(n + m, n)))
+def _smallest_paired(n: int) -> float:
+    return 2 / (1 << n)
+
+
+def _smallest_unpaired(n: int, m: int) -> float:
+    return 2 / math.comb(n + m, n)
 
 
 def rounds_needed(comparisons: int, *, paired: bool) -> int:
@@ -418,10 +400,8 @@ def rounds_needed(comparisons: int, *, paired: bool) -> int:
     >>> rounds_needed(1, paired=True), rounds_needed(30, paired=True)
     (5, 8)
     """
-    n = 1
-    while (
-        _smallest_of_interleaved(n, n) if paired else _smallest_p(n, n, paired=False)
-    ) * comparisons > ALPHA:
+    n, smallest_of = 1, _smallest_of_interleaved if paired else _smallest_unpaired
+    while smallest_of(n, n) * comparisons > ALPHA:
         n += 1
     return n
 
@@ -469,7 +449,7 @@ def verdicts(
         ``1 + difference``: a difference that matters might not have been seen.
     """
     p_values = {name: c.p for name, c in comparisons.items() if c.p is not None}
-    adjusted = dict(zip(p_values, holm(list(p_values.values()))))
+    adjusted = dict(zip(p_values, holm([*p_values.values()])))
     return {
         name: _verdict(comparison, adjusted.get(name, 1.0), len(adjusted), difference)
         for name, comparison in comparisons.items()
@@ -492,10 +472,10 @@ def _verdict(comparison: RankResult, adjusted: float, count: int, difference: fl
     if adjusted > ALPHA and comparison.doubt:
         return Verdict(INCONCLUSIVE, comparison.doubt, comparable=False)
     if adjusted > ALPHA and not (low and high and low * most >= 1 and high <= most):
-        size = f"a difference of {100 * difference:.3g} %"
-        why = (
-            "might not have been seen, as the interval is wider; take more rounds, or longer tasks"
+        reason = (
+            f"a difference of {100 * difference:.3g} % might not have been seen, as the interval "
+            "is wider; take more rounds, or longer tasks"
         )
-        return Verdict(INCONCLUSIVE, f"{size} {why}")
+        return Verdict(INCONCLUSIVE, reason)
     verdict = NO_DIFFERENCE if adjusted > ALPHA else FASTER if ratio < 1 else SLOWER
     return Verdict(verdict, f"p = {adjusted:.2g} after Holm's correction for {among}")

@@ -100,7 +100,7 @@ def sync_event(pointcut: str, name: object, category: object) -> None:
     _take(pointcut, work)
 
 
-def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: Any = None) -> None:  # noqa: A002  (PerfFlowAspect's)
+def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: Any = None) -> None:
     """Begin or end asynchronous work by hand, or record an instant in it.
 
     Parameters

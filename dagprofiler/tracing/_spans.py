@@ -88,7 +88,7 @@ def record(
     start: float,
     end: float,
     args: JsonObject | None = None,
-    id: int | str | None = None,  # noqa: A002  (as in Chrome's format)
+    id: int | str | None = None,
 ) -> None:
     """Keep one span of this thread; the parameters are the fields of a ``Span``."""
     collection = collection_here()

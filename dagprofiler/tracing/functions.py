@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util.checks import number
 from dagprofiler._util.interpreter import SPANS_OF_A_TASK, Collection, recording
-from dagprofiler.errors import TraceError, describe, short_repr
+from dagprofiler.errors import TraceError, explained, short_repr
 from dagprofiler.tracing._recorder import switch
 from dagprofiler.tracing._spans import clock, collection_here, instant, record
 
@@ -266,10 +266,8 @@ def _collector(modules: tuple[str, ...], floor_ms: float) -> _TaskCollector:
 def _name_of(module: ModuleType | str) -> str:
     """Return the name of a module; raise a TraceError if its calls are not seen."""
     if isinstance(module, str):
-        try:
+        with explained(TraceError, f"module {module!r} is not found", of=ImportError):
             module = import_module(module)
-        except ImportError as error:
-            raise TraceError(f"module {module!r} is not found: {describe(error)}") from error
     name, file = getattr(module, "__name__", ""), getattr(module, "__file__", None)
     # That of a notebook has no file.
     if name != "__main__" and not str(file).endswith(".py"):

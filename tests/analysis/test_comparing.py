@@ -148,7 +148,7 @@ def test_the_headline_names_what_changed_most():
     assert compare_profiles(side(True), side(False)).headline() == (
         "no significant difference in all (60 ms -> 60 ms a round); "
         "4 of 7 tasks slower: b 1.5 x (+10 ms), c 1.3 x (+3.01 ms), a 1.2 x (+2.01 ms) and 1 more; "
-        "1 of 7 tasks faster; 1 of 1 edge slower: a->b 3 x (+6 ms)"
+        "1 of 7 tasks faster: d 0.5 x (-1.51 ms); 1 of 1 edge slower: a->b 3 x (+6 ms)"
     )
 
 

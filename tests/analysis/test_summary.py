@@ -165,7 +165,7 @@ def test_what_was_metered_is_a_table_of_its_own():
 @pytest.mark.parametrize(
     ("failing", "rounds", "line"),
     [
-        (1, 3, "0 measured rounds, 1 warm-up; times are of the warm-up"),
+        (1, 3, "0 measured rounds, 1 warm-up"),
         (3, 3, "1 measured round, 0 of them complete, 2 warm-up"),
         (4, 3, "2 measured rounds, 1 of them complete, 2 warm-up; times are medians"),
         (6, 3, "3 measured rounds, 2 warm-up; times are medians"),

@@ -19,7 +19,8 @@ Parts, of which ``--quick`` takes ``forms`` and ``size``:
 
 All but ``forms`` and ``size`` need a machine that does nothing else: the pressure on its processors
 is printed, and how much longer a loop takes at some moments than at others, as it does where cores
-are shared with other virtual machines: over 1.1, errors are those of the machine. Errors are predicted against real; real is the median of plain runs.
+are shared with other virtual machines: over 1.1, errors are those of the machine. Errors are
+predicted against real; real is the median of plain runs.
 """
 
 import os

@@ -49,11 +49,10 @@ def test_validate_says_of_each_file_whether_it_is_valid(cli, refused, shelf, wri
     first, second = cli("validate", shelf.profile, cut, code=1).out.splitlines()
     assert first == f"{shelf.profile}: a valid profile"
     assert second.startswith(f"{cut}: not JSON: ")
-    assert second.endswith("run it again")
     done = command("validate", "-", "--json", cwd=shelf.folder, code=0, input=text)
     assert json.loads(done.stdout)[0]["valid"] is True
     # A file that cannot be read is not called invalid.
-    assert "cannot be read" in refused("validate", "no_such.json")
+    assert "no such file" in refused("validate", "no_such.json")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

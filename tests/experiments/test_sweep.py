@@ -91,7 +91,6 @@ def test_a_program_without_a_guard_sweeps_once_where_it_spawns(start):
 @pytest.mark.parametrize(
     ("over", "options", "words"),
     [
-        ({}, {}, ["over"]),
         ({"n": [1]}, {}, ["'n'", "'N'"]),
         ({"N": []}, {}, ["'N'"]),
         ({"mode": "slow"}, {}, ["'mode'", "'slow'"]),

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from dagprofiler.measure import kernel as counters
-from dagprofiler.measure.kernel import INSTRUCTIONS, EventCounter, Unavailable
+from dagprofiler.measure.kernel import INSTRUCTIONS, EventCounter, UnavailableError
 
 #: Every machine counts them.
 PAGE_FAULTS = (1, 2)
@@ -52,7 +52,7 @@ def page_faults():
     """Counts page faults, which every machine can, unless that is forbidden."""
     try:
         counter = EventCounter(PAGE_FAULTS)
-    except Unavailable as reason:
+    except UnavailableError as reason:
         pytest.skip(str(reason))
     yield counter
     counter.close()
@@ -80,7 +80,7 @@ def touch():
 def test_a_counter_that_cannot_be_opened_says_why(number, reason, tmp_path, monkeypatch):
     (tmp_path / "paranoid").write_text("3\n")
     monkeypatch.setattr(counters, "_PARANOID", str(tmp_path / "paranoid"))
-    with pytest.raises(Unavailable) as raised:
+    with pytest.raises(UnavailableError) as raised:
         EventCounter(INSTRUCTIONS, FakeSystem((10,), {10: number}))
     assert reason in str(raised.value)
 
@@ -90,7 +90,7 @@ def test_a_counter_that_fails_to_open_closes_what_it_opened():
     EventCounter(INSTRUCTIONS, system)
     assert system.opened == [10, 12]
     system = FakeSystem((10, 11, 12), {12: errno.EMFILE})
-    with pytest.raises(Unavailable, match="Too many open files"):
+    with pytest.raises(UnavailableError, match="Too many open files"):
         EventCounter(INSTRUCTIONS, system)
     assert (system.opened, system.still_open) == ([10, 11], set())
 
@@ -103,7 +103,7 @@ def test_counters_are_opened_again_if_threads_started():
     assert len(system.still_open) == 3
     counter.close()
     system = FakeSystem([(1, 2), *[(n, n + 1) for n in range(100)]])
-    with pytest.raises(Unavailable, match="threads kept starting"):
+    with pytest.raises(UnavailableError, match="threads kept starting"):
         EventCounter(INSTRUCTIONS, system)
     assert not system.still_open
 
@@ -168,7 +168,7 @@ def test_instructions_follow_the_work():
     # In a process of its own: threads that others left here would count, too.
     code = """
 from itertools import repeat
-from dagprofiler.measure.kernel import INSTRUCTIONS, EventCounter, Unavailable
+from dagprofiler.measure.kernel import INSTRUCTIONS, EventCounter, UnavailableError
 def instructions(count):
     counter.start()
     for _ in repeat(None, count):
@@ -177,7 +177,7 @@ def instructions(count):
 try:
     counter = EventCounter(INSTRUCTIONS)
     print(*(min(instructions(count) for _ in range(20)) for count in (0, 50_000, 100_000)))
-except (Unavailable, TypeError) as reason:
+except (UnavailableError, TypeError) as reason:
     print("none:", reason)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

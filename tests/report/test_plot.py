@@ -73,7 +73,7 @@ def test_a_gantt_is_of_the_round_asked_for(profile):
 @pytest.mark.parametrize(
     ("draw", "options", "expected"),
     [
-        *((plot.gantt, {"round": i}, rf"round .*\(0, 1.*{i}") for i in (99, -1, "first")),
+        *((plot.gantt, {"round": i}, rf"round .*\[0, 1.*{i}") for i in (99, -1, "first")),
         (plot.gantt, {"by": "host"}, "by .*'task' or 'worker'.*'host'"),
         (plot.samples, {"column": "wal_ms"}, "column must be .*wall_ms.*did you mean"),
         (plot.samples, {"tasks": ["laod"]}, "no samples of a task 'laod'; did you mean 'load'"),
