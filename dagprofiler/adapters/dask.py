@@ -293,7 +293,7 @@ def profile_dask(client: Any) -> Iterator[Recording]:
         from distributed import Client
     if not isinstance(client, Client) or client.asynchronous or client.status != "running":
         what = "a connected distributed.Client, not asynchronous"
-        raise DeclarationError(f"profile_dask(): expected {what}, got {client!r}")
+        raise DeclarationError(f"profile_dask(): expected {what}, got {short_repr(client)}")
     recording = Recording()
     name = f"dagprofiler-{uuid4()}"
     client.run_on_scheduler(_begin, name)

@@ -147,9 +147,8 @@ def fields_of(function: Function) -> Mapping[str, inspect.Parameter]:
             form = f"*{name}" if p.kind is p.VAR_POSITIONAL else f"{name}, /"
             why = "a decorator has to use functools.wraps, a builtin a function around it"
             raise DeclarationError(f"{place_of(function)}: no input can be {form} ({why})")
-    return {
-        name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD and name != "cfg"
-    }
+    keywords = {name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
+    return {name: parameter for name, parameter in keywords.items() if name != "cfg"}
 
 
 def from_functions(functions: ModuleType | Iterable[Function], inputs: Values) -> Converted:
@@ -158,7 +157,7 @@ def from_functions(functions: ModuleType | Iterable[Function], inputs: Values) -
     The parameters are those of :meth:`dagprofiler.DAG.from_functions`.
     """
     if not isinstance(inputs, Mapping):
-        raise DeclarationError(f"from_functions(): inputs must be a dict, got {inputs!r}")
+        raise DeclarationError(f"from_functions(): inputs must be a dict, got {short_repr(inputs)}")
     known: dict[str, Function] = {}
     for function in _listed(functions):
         other = known.setdefault(function.__name__, function)

@@ -9,7 +9,7 @@ from typing import Any
 from dagprofiler._document import SpanRow
 from dagprofiler._document.table import TaskSpan, edges_of, moment_ns, task_spans
 from dagprofiler._util import JsonObject, Values, grouped
-from dagprofiler.errors import FormatError, needs_extra
+from dagprofiler.errors import FormatError, explained, needs_extra
 from dagprofiler.profile import Profile
 
 #: A span of OpenTelemetry.
@@ -186,11 +186,9 @@ class _Sender:
 
 def _epoch_ns(timestamp: str | None) -> int:
     """Return the start of the run, in ns since 1970."""
-    try:
+    with explained(FormatError, "metadata.timestamp", of=ValueError):
         # Before Python 3.11 it does not know the Z.
         moment = datetime.fromisoformat((timestamp or "").replace("Z", "+00:00"))
-    except ValueError:
-        raise FormatError(f"metadata.timestamp: {timestamp!r} is not a valid timestamp") from None
     # The time that 0.1.0 wrote, which names no zone, is that of the host; it has microseconds.
     return round(moment.timestamp() * 1e6) * 1000
 
