@@ -74,10 +74,3 @@ def test_the_longest_ending_decides_on_the_format(install):
     install("thirdparty_b", {"two": "thirdparty_b:EXPORTER"}, extension=".dot")
     with pytest.raises(FormatError, match=r"'x\.dot' .* dot, two; give format="):
         format_of("x.dot")
-
-
-@pytest.mark.parametrize("path", ["x", "x.txt", "", "saga", "dag.mermad"])
-def test_an_ending_that_says_nothing_lists_those_that_do(path):
-    hint = "; did you mean 'mermaid'" if "mermad" in path else ""
-    with pytest.raises(FormatError, match=rf"give format=, .*\.dot \(dot\).*{hint}"):
-        format_of(path)
