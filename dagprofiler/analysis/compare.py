@@ -18,7 +18,7 @@ from dagprofiler._util.text import Block, printable, some, table_of
 from dagprofiler._util.text import quantity as with_unit
 from dagprofiler.analysis.makespan import PARTS, parts_of
 from dagprofiler.config import same_value
-from dagprofiler.errors import counted, listed, short_repr
+from dagprofiler.errors import counted, short_repr
 from dagprofiler.stats import DIFFERENCE, FEWEST_ROUNDS, Column, ranktests
 from dagprofiler.stats.ranktests import FASTER, INCONCLUSIVE, SLOWER, RankResult, Verdict
 
