@@ -230,6 +230,19 @@ def test_values_of_all_kinds_pass_through_an_override_of_run(options, expected):
     assert profile.outputs["b"] == {"z": expected}
 
 
+def test_overrides_of_run_gather_and_draw():
+    tasks = {"a": Source(b"1"), "b": Source([2]), "c": overriding(gathers=["x"], compute=passes)()}
+    dag = DAG(tasks, [("b", "c"), ("a", "c")], Config(factor=2))
+    assert dag.run().final_outputs == {"z": [[2], b"1"]}
+
+    def draws(self, x, cfg=None):
+        return {"z": float(np.random.random())}
+
+    plain = type("Plain", (Task,), {"inputs": ["x"], "outputs": ["z"], "compute": draws})
+    first, second = (recorded(recorder=kind) for kind in (overriding(compute=draws), plain))
+    assert first.run(5).final_outputs == second.run(5).final_outputs
+
+
 @pytest.mark.parametrize(
     ("run", "cause"),
     [

@@ -103,6 +103,7 @@ def test_dag_refuses_wrong_tasks_and_edges(tasks, message):
         ({"on_error": "ignore"}, "^on_error .*'stop'.*'finish'.*'ignore'$"),
         ({"keep": ["snk"]}, "^keep: .*'snk'; .*'sink'"),
         ({"keep": "sink"}, r"^keep .*'sink'; .*\['sink'\]"),
+        *(({"keep": value}, "^keep .*3") for value in (3, [3])),
         *(({"inputs": value}, "inputs") for value in (3, [("sink", {})], {"sink": 3})),
         *(({"inputs": value}, "inputs") for value in ({"sink": "x"}, {"sink": {3: 1}})),
         ({"executor": "threads:2"}, r"as ThreadPoolExecutor\(2\), .* got 'threads:2'"),

@@ -192,7 +192,8 @@ def test_nan_is_refused_and_the_old_file_stays(tmp_path, number):
     path = tmp_path / "profile.json"
     by_hand().save(path)
     before = path.read_text()
-    for profile in (by_hand(total=number), by_hand(sections={"energy": {"a": [number]}})):
+    sections = {"energy": {"a": [number]}}, {"energy": object()}
+    for profile in (by_hand(total=number), *(by_hand(sections=own) for own in sections)):
         for write in (profile.dumps, lambda profile=profile: profile.save(path)):
             with pytest.raises(ProfileError, match=r"cannot be written: .*JSON"):
                 write()

@@ -66,6 +66,7 @@ def test_edges_carry_what_they_say_or_the_names_that_tasks_share(target, edges, 
     [
         ({"a": one, "b": None}, [], GraphError, ["'b'", "'task'"]),
         ({"a": one, "b": 3}, [], DeclarationError, ["'b'", "3"]),
+        ({"a": one, "b": max}, [("a", "b")], DeclarationError, ["'b'", "max()"]),
         ({1: one, "1": one}, [], GraphError, ["1", "'1'"]),
         ({"a": one, "b": one}, [("a", "b")], GraphError, ["'a' -> 'b'", "parameters: none"]),
         (THREE, [("left", "b"), ("x", "b")], GraphError, ["'x' -> 'b'", "'data_fields'"]),

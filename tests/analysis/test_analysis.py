@@ -192,13 +192,6 @@ def test_paths_of_decimal_times_tie_as_those_of_whole_numbers(graph):
     assert gains == pytest.approx({item.name: item.gain / 10 for item in whole.bottlenecks})
 
 
-@given(graphs(st.integers(0, 2)))
-def test_the_order_in_a_profile_decides_nothing(graph):
-    tasks, edges = ({key: part[key] for key in sorted(part)} for part in graph)
-    assert analysis_of(*graph) == analysis_of(tasks, edges)
-    assert str(analysis_of(*graph)) == str(analysis_of(tasks, edges))
-
-
 def test_without_costs_the_first_names_are_the_path():
     pairs = {("d", "b"): 0, ("d", "c"): 0, ("a", "c"): 0}
     for names, path in (("dcba", ("a", "c")), ("", ())):

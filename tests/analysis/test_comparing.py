@@ -222,6 +222,12 @@ def test_the_whole_needs_a_verdict_on_a_task_or_edge():
     assert total["reason"].startswith("no task and no edge has a verdict")
 
 
+def test_profiles_are_called_by_their_names():
+    first, second = timed(), timed()
+    first.metadata["name"], second.metadata["name"] = "first", "second"
+    assert str(second.compare(first)).startswith("second against first: ")
+
+
 def test_pairs_are_the_rounds_that_both_have():
     # A machine that gets slower and slower disturbs both sides of a pair alike.
     times = [float(2**i) for i in range(9)]

@@ -1,8 +1,10 @@
 import json
+from collections import Counter
 
 import pytest
 from handmade import strict
 from sample_profiles import profile_of, rendered
+from traced_programs import chain
 
 from dagprofiler._document.rounds import MOMENTS
 from dagprofiler.errors import FormatError
@@ -88,6 +90,15 @@ def test_spans_lie_in_their_task_or_on_their_threads_track():
     assert inner[1]["tid"] == inner[2]["tid"]
     processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert [processes[inner[n]["pid"]] for n in (1, 3)] == ["h, pid 2", "unknown worker"]
+
+
+def test_counters_instants_and_coroutines_have_events_of_their_own():
+    events = events_of(chain().run())
+    kinds = Counter(event["ph"] for event in events)
+    assert (kinds["b"], kinds["e"], kinds["C"], kinds["i"]) == (3, 3, 1, 1)
+    assert [event["args"] for event in events if event["ph"] == "C"] == [{"depth": 1}]
+    marked = {event["name"] for event in events if event.get("args", {}).get("critical_path")}
+    assert {"load", "fill", "wait", "read", "count_to"} <= marked
 
 
 def test_columns_are_found_by_their_names():

@@ -58,6 +58,7 @@ def test_partial_and_hostile_profiles_are_written_as_utf_8(form, tmp_path):
 
 
 def test_losses_name_the_sections_that_are_left_out():
+    assert "no weights: " in rendered("dot", golden_profile(), cost="counted")
     (loss,) = exporter("graphml").render(golden_profile()).losses
     left_out = loss.rpartition(": ")[2].split(", ")
     assert set(left_out) == {"configuration", "run", "weight_sources", "timeline"}

@@ -61,14 +61,6 @@ def test_sizes_are_payload_or_wire_in_bits_or_bytes():
         assert document["dependencies"][0]["size"] == in_bytes
 
 
-def test_costs_are_the_weights_of_the_source_and_the_statistic():
-    profile = run(rounds=Rounds(3, warmup=0))
-    for options in (("wall_time", "median"), ("wall_time", "max"), ("estimated", "median")):
-        document, _ = export(profile, cost=options[0], statistic=options[1])
-        costs = {one["name"]: one["cost"] for one in document["tasks"]}
-        assert costs == profile.weights(*options).values
-
-
 def test_stochastic_costs_and_sizes_are_the_measured_samples():
     profile = run(rounds=Rounds(4, warmup=2))
     samples = profile.sections["samples"]
@@ -161,6 +153,7 @@ NO_NETWORKS = (
     ("network", "message"),
     [
         ({"speeds": TWO}, "no bandwidth for 'a' - 'b'"),
+        ({"speeds": {}}, "the network has no nodes"),
         *((none, "a network is {'speeds'") for none in (*NO_NETWORKS, [("a", 1)], 3)),
         ({"speeds": TWO, "bandwidth": {("a", "bb"): 1}}, "link 'a' - 'bb': .* no node"),
         ({"speeds": TWO, "bandwidth": {("a", "b"): 1, ("b", "a"): 2}}, "link 'b' - 'a' .* 1 .* 2"),

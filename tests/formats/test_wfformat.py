@@ -475,6 +475,7 @@ def a_task(name, parents=(), children=(), **more):
         (workflow(a_task("a", ["b"])), "no task 'b'.*'a'"),
         (workflow(a_task("a"), files=[{"id": "f", "sizeInBytes": -1}]), "sizeInBytes: -1"),
         (workflow(a_task("a"), runtimes=[("a", -0.5)]), "runtimeInSeconds: -0.5"),
+        (workflow(a_task("a"), runtimes=[("b", 1)]), "no task 'b'"),
         ({"schemaVersion": "1.4", "workflow": {"tasks": [{"id": "a"}]}}, "not WfFormat 1.4.*name"),
     ],
 )

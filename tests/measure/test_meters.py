@@ -273,6 +273,7 @@ PEAK = {"self/clear_refs": "", "self/status": "VmHWM:\t 50 kB\n"}
         # Field two, in nanoseconds.
         ("delay", {SCHEDSTAT: "9 1000000 7\n"}, "99 3500000 9\n", 2.5, ""),
         ("peak_memory", PEAK, "VmHWM:\t 5 kB\n", None, "the mark of the peak was reset"),
+        ("peak_memory", {**PEAK, "self/status": "VmRSS:\t 5 kB\n"}, "", None, "no mark of peak"),
         ("peak_memory", {"self/clear_refs": None}, None, None, os.strerror(errno.EISDIR)),
         ("resident_before", {"self/statm": None}, None, None, "cannot be opened: IsADirectory"),
     ],

@@ -319,6 +319,7 @@ def test_models_of_real_runs_have_estimates_and_instructions():
     ("configs", "config", "words"),
     [
         ([{"N": 1}, {"N": 2}], None, ["3"]),
+        ([{"N": 1}] * 3, None, ["numeric parameter"]),
         ([{"N": 1}, {"N": 2}, {"N": "many"}], None, ["'N'", "'many'"]),
         ([{"N": 0}, {"N": 2}, {"N": 3}], None, ["'N'", "0"]),
         ([{"N": 1}, {"N": 2}, {"N": 2}], None, ["'N'", "3 values", "1, 2"]),

@@ -7,7 +7,7 @@ import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
 
 from dagprofiler import DAG, Config, Profile, map_over, reduce, simulate, task, tracing
-from dagprofiler.errors import RunError
+from dagprofiler.errors import RunError, WeightError
 from dagprofiler.report import EXPORTER
 from dagprofiler.report import data as series
 from dagprofiler.stats import FLAGS
@@ -136,6 +136,8 @@ def test_costs_are_wall_times_or_those_asked_for(profile, found):
     without = data_of(profile_of(["a"], {"a": 0}))
     assert "it has no wall_time_ms" in without["summary"]["why_not"]
     assert "cost" not in without["tasks"]
+    with pytest.raises(WeightError):
+        EXPORTER.render(profile_of(["a"]), cost="counted")
 
 
 def test_a_base_gives_verdicts_and_what_differs(profile):

@@ -151,15 +151,6 @@ KINDS = {
 }
 
 
-def test_spans_have_names_of_function_and_module_or_others(traced):
-    assert add(1, b=2) == 3
-    named = trace(name="the sum", category="arithmetic")(add.__wrapped__)
-    assert named(1, 2) == 3
-    first, second = traced.events()
-    assert (first["ph"], first["name"], first["cat"]) == ("X", "add", __name__)
-    assert (second["name"], second["cat"]) == ("the sum", "arithmetic")
-
-
 @pytest.mark.parametrize("function", KINDS, ids=lambda f: f.__name__)
 def test_traced_functions_keep_kind_signature_and_result(function, traced):
     is_kind, call, returned = KINDS[function]

@@ -38,13 +38,6 @@ def install(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_a_package_of_others_is_found(install):
-    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
-    assert formats(EXPORTERS) == sorted([*OURS, "tasks"])
-    assert exporter("tasks").extension == ".tasks"
-    assert format_of("x.TASKS") == "tasks"
-
-
 @pytest.mark.parametrize("group", [EXPORTERS, IMPORTERS])
 @pytest.mark.parametrize("spoil", ["", "1 / 0"])
 def test_broken_plugins_leave_our_formats_usable(install, tmp_path, group, spoil):
