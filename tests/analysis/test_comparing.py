@@ -133,6 +133,25 @@ def test_the_headline_begins_with_the_verdict_on_the_whole(factor, headline):
     assert str(found).startswith(f"new against old: {found.headline()}\n")
 
 
+def test_the_headline_names_what_changed_most():
+    factors = {"a": 1.2, "b": 1.5, "c": 1.3, "d": 0.5, "e": 1.1, "f": 1.0, "tiny": 2.0}
+    sizes = {"b": 2.0, "d": 0.3, "tiny": 0.01}
+
+    def side(changed):
+        rows = {
+            name: {"wall_ms": [sizes.get(name, 1.0) * (f if changed else 1.0) * t for t in TEN]}
+            for name, f in factors.items()
+        }
+        sent = {"serialize_ms": [9.0 if changed else 3.0] * 10, "deserialize_ms": [0.0] * 10}
+        return with_totals(profile_of(rows, {"a->b": sent}), [60.0 + i / 100 for i in range(10)])
+
+    assert compare_profiles(side(True), side(False)).headline() == (
+        "no significant difference in all (60 ms -> 60 ms a round); "
+        "4 of 7 tasks slower: b 1.5 x (+10 ms), c 1.3 x (+3.01 ms), a 1.2 x (+2.01 ms) and 1 more; "
+        "1 of 7 tasks faster; 1 of 1 edge slower: a->b 3 x (+6 ms)"
+    )
+
+
 KERNEL = [0.02 + i / 1e5 for i in range(10)]
 
 

@@ -32,7 +32,7 @@ REFUSED = [
     ("run {dag} --meters speed", "meters: 'speed' is unknown"),
     ("run {dag} --timeout 3", "timeout: a serial run cannot end a task"),
     ("run {dag} --executor thread:4", "--executor|'thread:4'; did you mean 'threads'?"),
-    ("run {dag} --executor processes:0", "workers, got 'processes:0'"),
+    ("run {dag} --executor processes:9999999", "workers, got 'processes:9999999'"),
     ("run {dag} --executor {target}:build", "executor must be None|got <DAG"),
     ("run {dag} --eta-from no_such.json", "no such file or directory: 'no_such.json'"),
     ("run {dag} --rouns 3", "unknown arguments: --rouns 3; did you mean '--rounds'?"),

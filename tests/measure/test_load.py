@@ -106,7 +106,7 @@ def test_ctrl_c_ends_the_burners_with_the_body_and_not_before():
 
 
 def test_more_cores_than_can_be_spared_are_refused(monkeypatch):
-    monkeypatch.setattr(load, "_usable_cores", lambda: [0, 1])
+    monkeypatch.setattr(load, "usable_cores", lambda: [0, 1])
     with pytest.raises(ValidationError, match=r"=2: .* use 2 cores, and one must"), busy(2):
         pytest.fail("the body must not run")
 
@@ -114,7 +114,7 @@ def test_more_cores_than_can_be_spared_are_refused(monkeypatch):
 @on_linux
 def test_a_core_that_cannot_be_had_is_an_error(monkeypatch):
     own, others = os.sched_getaffinity(0), children()
-    monkeypatch.setattr(load, "_usable_cores", lambda: [min(own), 100_000])
+    monkeypatch.setattr(load, "usable_cores", lambda: [min(own), 100_000])
     with pytest.raises(DagProfilerError, match=r"core .*: OSError"), busy(1):
         pytest.fail("the body must not run")
     assert others.issuperset(children())
