@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from heapq import nlargest
 from itertools import chain
@@ -17,7 +17,7 @@ from dagprofiler.analysis.critical_path import Analysis
 from dagprofiler.errors import counted
 from dagprofiler.graph.replay import Demands, replay
 from dagprofiler.graph.wiring import NumberedGraph, numbered
-from dagprofiler.stats import Column, corrected, median
+from dagprofiler.stats import median
 
 #: Parts of the makespan, and what they are.
 PARTS = {
@@ -82,12 +82,14 @@ def _median_round(profile: ProfileData) -> _Round | None:
     )
     if not rounds:
         return None
-    totals, tasks = dict(enumerate(samples.total_ms)), samples.tasks
+    totals = dict(enumerate(samples.total_ms))
     begins = {n: min([row.ready_ms for row in rows]) for n, rows in rounds.items()}
     times = {n: totals.get(n) or max(_ends_ms(rows)) - begins[n] for n, rows in rounds.items()}
     middle = median([*times.values()])
     n = min(times, key=lambda n: abs(times[n] - middle))
-    waited_ms = sum([_waited_ms(tasks[row.task], n, row) for row in rounds[n] if row.task in tasks])
+    columns = [column for column in samples.tasks.values() if "corrected_ms" in column]
+    known = [(column["wall_ms"][n], column["corrected_ms"][n]) for column in columns]
+    waited_ms = sum([wall_ms - alone_ms for wall_ms, alone_ms in known if alone_ms is not None])
     # A simulated task can end at 0; each resumption has workers of its own.
     begun_ms = [-inf, *(entry["at_ms"] for entry in profile.run.resumed)]
     workers = max(
@@ -102,14 +104,6 @@ def _ends_ms(rows: Sequence[TimelineRow]) -> list[Any]:
     # A task that failed has serialized nothing.
     ends_ms = [(row.compute_end_ms, row.serialize_end_ms) for row in rows]
     return [computed if serialized is None else serialized for computed, serialized in ends_ms]
-
-
-def _waited_ms(columns: Mapping[str, Column], n: int, row: Any) -> float:
-    """Return how long a task waited for a core in round `n`; 0 if that was not measured."""
-    wall_ms: float = row.compute_end_ms - row.compute_start_ms
-    delay_ms, cpu_ms = (columns[k][n] if k in columns else None for k in ("delay_ms", "cpu_ms"))
-    alone_ms = corrected(wall_ms, delay_ms, cpu_ms)
-    return 0.0 if alone_ms is None else wall_ms - alone_ms
 
 
 def _split(typical: _Round, workers: int) -> dict[str, float]:
@@ -242,11 +236,9 @@ class _TimedRun:
             longest = nlargest(most, range(len(names)), key=computing.__getitem__)
             members = {names[i]: [i] for i in longest}
         costs = {name: sum([computing[i] for i in tasks]) for name, tasks in members.items()}
-        on_path, bottlenecks = {*self.paths.critical_path}, self.paths.bottlenecks
-        gains = {item.name: float(item.gain) for item in bottlenecks if item.kind == "task"}
-        rows = []
+        rows, on_path = [], {*self.paths.critical_path}
         for name in nlargest(most, costs, key=costs.__getitem__):
-            tasks, without_ms, enough_ms = members[name], self.makespan_ms - costs[name], 0.0
+            tasks, without_ms = members[name], self.makespan_ms - costs[name]
             if costs[name] <= _SHOWN * self.makespan_ms:
                 # The rest costs less than a gain that is shown.
                 break
@@ -255,10 +247,7 @@ class _TimedRun:
                 left = [without.get(i, ms) for i, ms in enumerate(computing)]
                 without_ms = self.replayed_ms(left, self.moving, workers)
             free = [names[i] for i in tasks]
-            if len(free) == 1 and free[0] in gains:
-                enough_ms = gains[free[0]]
-            elif not on_path.isdisjoint(free):
-                enough_ms = float(self.paths.gain(free))
+            enough_ms = 0.0 if on_path.isdisjoint(free) else float(self.paths.gain(free))
             called = free[0] if len(free) == 1 else name
             rows.append(self._gain(called, len(free), costs[name], without_ms, enough_ms))
         if any(self.moving) and most > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TypeVar
 
@@ -153,10 +153,6 @@ def _moving(entries: Collection[TaskMetrics]) -> Iterator[str]:
         yield f"data: serialized in {number(sent)} ms, deserialized in {number(received)} ms"
 
 
-#: The first words on a profile of times that nothing took.
-_PREDICTED = "PREDICTED, not measured"
-
-
 def _origin(profile: ProfileData) -> str:
     """Return version, host, time, commit and seed of a profile, as far as known."""
     environment, imported = profile.environment, mapping_in(profile.sections, "imported")
@@ -267,23 +263,18 @@ def _flags(profile: ProfileData) -> list[JsonObject]:
 
 def blocks(shown: JsonObject, parts: Sequence[str] = PARTS) -> list[Block]:
     """Return the blocks of some parts of what :func:`figures` returned."""
-    made: list[Block] = []
-    if "summary" in parts:
-        made += _summary_blocks(shown)
-    if "makespan" in parts and shown["makespan"] is not None:
-        made += makespan_blocks(shown["makespan"])
-    if "tasks" in parts:
-        made.append(_task_block(shown["tasks"], shown["summary"]))
-    if "edges" in parts:
-        made.append(_edge_block(shown["edges"], shown["summary"]))
-    if "path" in parts:
-        made += _path_blocks(shown["path"])
-    if "meters" in parts:
-        made.append(_meter_block(shown["tasks"], shown["summary"]))
-    if "flags" in parts:
-        notes = [f"{entry['flag']}: {entry['meaning']}" for entry in shown["flags"]]
-        made.append(Block(notes=notes))
-    return made
+    about, tasks, makespan = shown["summary"], shown["tasks"], shown["makespan"]
+    flags = [f"{entry['flag']}: {entry['meaning']}" for entry in shown["flags"]]
+    made: dict[str, Iterable[Block]] = {
+        "summary": _summary_blocks(shown),
+        "makespan": () if makespan is None else makespan_blocks(makespan),
+        "tasks": [_task_block(tasks, about)],
+        "edges": [_edge_block(shown["edges"], about)],
+        "path": _path_blocks(shown["path"]),
+        "meters": [_meter_block(tasks, about)],
+        "flags": [Block(notes=flags)],
+    }
+    return [block for part in PARTS if part in parts for block in made[part]]
 
 
 def _summary_blocks(shown: JsonObject) -> Iterator[Block]:
@@ -292,15 +283,12 @@ def _summary_blocks(shown: JsonObject) -> Iterator[Block]:
     total = about["total_time_ms"]
     # The conditions are those of rounds.
     of = "in all" if about["conditions"] is None else "a round"
-    head = [] if about["name"] is None else [printable(about["name"])]
-    unknown = f"total time unknown{' (use simulate)' if about['predicted'] else ''}"
-    head += [
-        counted(about["tasks"], "task"),
-        counted(about["edges"], "edge"),
-        unknown if total is None else f"{number(total)} ms {of}",
-    ]
-    if about["executor"] is not None:
-        head.append(printable(about["executor"]))
+    time = f"{number(total)} ms {of}"
+    if total is None:
+        time = f"total time unknown{' (use simulate)' if about['predicted'] else ''}"
+    size = counted(about["tasks"], "task"), counted(about["edges"], "edge")
+    parts = (about["name"], *size, time, about["executor"])
+    head = ", ".join([printable(part) for part in parts if part is not None])
     notes = [] if about["conditions"] is None else [about["conditions"]]
     notes += [f"{entry['flag']}: {some(entry['tasks'], _NAMED)}" for entry in flags]
     if about["state"] == "partial":
@@ -314,8 +302,9 @@ def _summary_blocks(shown: JsonObject) -> Iterator[Block]:
     if about["config"]:
         values = (f"{key}={short_repr(value)}" for key, value in about["config"].items())
         notes.append(printable(f"configuration: {', '.join(values)}"))
-    predicted = f"{_PREDICTED}; " if about["predicted"] else ""
-    yield Block(f"{predicted}{', '.join(head)}", notes=[*notes, printable(about["origin"])])
+    # Nothing took these times.
+    predicted = "PREDICTED, not measured; " if about["predicted"] else ""
+    yield Block(f"{predicted}{head}", notes=[*notes, printable(about["origin"])])
     for name, entry in about["failures"].items():
         yield failure_block(name, entry)
 

@@ -181,8 +181,6 @@ def save_each(
     for of, rounds in getattr(error, "unfinished", {}).items():
         parts.append(f"{counted(rounds, 'complete round')} of {of} lost")
     message = f"; measured: {', '.join(parts)}" if parts else _NOTHING
-    if written and isinstance(error, KeyboardInterrupt):
-        message += "; show, fit and compare take partial profiles by name"
     return message, {"written": written}
 
 

@@ -19,6 +19,7 @@ from dagprofiler.errors import refused
 from dagprofiler.executors import Executor
 from dagprofiler.executors.pools import PoolExecutor
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
+from dagprofiler.measure.busy import usable_cores
 from dagprofiler.measure.calibrate import kernels
 from dagprofiler.measure.machine import allocator_settings
 from dagprofiler.predict import Engine, simulate
@@ -57,7 +58,7 @@ class Probe(Task):
 
     def compute(self, x: list[bytes]) -> dict[str, object]:
         """Use the core, or sleep; return bytes, and what the process has used."""
-        used = os.getpid(), process_time(), _usable_cores()
+        used = os.getpid(), process_time(), usable_cores()
         end = thread_time() + self.seconds
         while self.computes and thread_time() < end:
             pass
@@ -219,12 +220,6 @@ def _all_workers(run: Runs, expected: int | None) -> tuple[int, int]:
     return workers, len(set().union(*(values["used"][2] for values in waited.outputs.values())))
 
 
-def _usable_cores() -> list[int]:
-    """Return the cores that this process may use."""
-    of_process = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-    return [*of_process(0)]
-
-
 def _rounds(dag: DAG, run: Runs) -> list[Profile]:
     """Run a DAG several times, after once to warm up."""
     return [run(dag) for _ in range(_RUNS + 1)][1:]
@@ -331,16 +326,14 @@ def _handing_over(run: Runs, workers: int) -> tuple[tuple[float, float], tuple[f
     wholes: list[float] = []
     parts: list[float] = []
     for size in (1, *Engine.VALUE_BYTES):
-        whole: list[float] = []
-        part: list[float] = []
         tasks = {"write": Probe(0.0, size), **{name: Probe() for name in names}}
-        for profile in _rounds(DAG(tasks, [("write", name) for name in names]), run):
-            moments = {name: span for (name, _), span in _rows(profile)}
-            whole.append(min(moments[name][0] for name in names) - moments["write"][1])
-            part += _gaps_of(profile)
+        profiles = _rounds(DAG(tasks, [("write", name) for name in names]), run)
+        moments = [{name: span for (name, _), span in _rows(profile)} for profile in profiles]
+        whole = min([min(at[name][0] for name in names) - at["write"][1] for at in moments])
+        part = median([gap for profile in profiles for gap in _gaps_of(profile)])
         # What is larger takes no less time; other programs only take more.
-        parts.append(max([*parts, median(part)]))
-        wholes.append(max([*wholes, min(whole) - parts[-1]]))
+        parts.append(max([*parts, part]))
+        wholes.append(max([*wholes, whole - parts[-1]]))
     write, read = ([round(ms - of[0], 6) for ms in of[1:]] for of in (wholes, parts))
     return (write[0], write[1]), (read[0], read[1])
 

@@ -69,7 +69,7 @@ def busy(cores: int) -> Iterator[None]:
     if not cores:
         yield
         return
-    usable = _usable_cores()
+    usable = usable_cores()
     if cores >= len(usable):
         raise refused(
             f"busy_cores={cores}: this process may use {counted(len(usable), 'core')}, and one "
@@ -90,7 +90,8 @@ def _can_pin() -> bool:
     return hasattr(os, "sched_setaffinity") and os.path.isdir("/proc/self/task")
 
 
-def _usable_cores() -> list[int]:
+def usable_cores() -> list[int]:
+    """Return the cores that this process may use."""
     return sorted(os.sched_getaffinity(0)) if _can_pin() else [*range(os.cpu_count() or 1)]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from itertools import islice
-from math import inf, isfinite
+from math import inf
 from typing import TYPE_CHECKING
 
 from dagprofiler._document import Samples, TimelineRow
@@ -450,10 +450,10 @@ def _comparison(source: ReportSource, base: ReportSource, found: ProfileComparis
 def _judgement(entry: JsonObject, reasons: dict[str, int]) -> JsonObject:
     # Of the others it is a p-value, which a page of many tasks has no room for.
     reason = entry.get("reason") if entry["verdict"] == INCONCLUSIVE else None
-    figures = {key: entry[key] for key in ("base_ms", "new_ms", "ratio", "low", "high", "coverage")}
+    figures = "base_ms", "new_ms", "ratio", "low", "high", "coverage"
     return {
         "quantity": label_of(entry["quantity"]),
-        **{k: v if v is not None and isfinite(v) else None for k, v in figures.items()},
+        **{key: entry[key] for key in figures},
         "verdict": entry["verdict"],
         "reason": None if reason is None else reasons.setdefault(reason, len(reasons)),
     }

@@ -23,7 +23,9 @@ def profile_of(*rows, predicted=False, samples=None):
 
 REAL = profile_of(
     *(("a", 0, 0, 2, 3, 9, 10), ("b", 1, 0, 2, 2, 8, 8), ("c", 0, 10, 12, 12, 16, 16)),
-    samples={"b": {"delay_ms": [None]}, "c": {"delay_ms": [1.0]}},
+    samples={
+        name: {"wall_ms": [8.0], "corrected_ms": [ms]} for name, ms in [("b", None), ("c", 7.0)]
+    },
 )
 GUESS = profile_of(
     ("a", 0, 0, 0, 0, 8, 8), ("b", 1, 0, 0, 0, 8, 8), ("c", 0, 8, 8, 8, 12, 12), predicted=True
@@ -142,7 +144,8 @@ def test_each_cause_has_one_advice_the_largest_gain_first():
     one_core = Profile.from_dict(SERIAL.to_dict())
     one_core.sections["environment"] = {"cores": 4, "cores_usable": 1}
     assert advice(one_core) == [cheaper, data]
-    waited = {name: {"delay_ms": [5.0]} for name in "bc"}
+    waited = {"b": {"wall_ms": [20.0], "corrected_ms": [15.0]}}
+    waited["c"] = {"wall_ms": [8.0], "corrected_ms": [3.0]}
     busy = {"samples": {"rounds": ["measured"], "tasks": waited}}
     assert advice(run_of(*ROWS, **busy)) == [cheaper, "end what else runs on the machine", data]
 
@@ -163,17 +166,6 @@ def test_time_between_the_phases_of_a_task_serializes_nothing():
     row[begin], row[end] = 1, 9
     parts = {"tasks": 6, "transfers": 2, "cores": 0, "waiting": 0, "engine": 2}
     assert parts_of(run) == parts
-
-
-def test_no_task_waits_longer_for_a_core_than_it_runs():
-    run = run_of(*ROWS)
-    run.sections["samples"] = {
-        "rounds": ["measured"],
-        "tasks": {"a": {"delay_ms": [14.0]}, "b": {"delay_ms": [19.0], "cpu_ms": [15.0]}},
-    }
-    shown = makespan_of(run, None)
-    assert shown["parts"]["cores"] == 8 + 5
-    assert shown["makespan_ms"] == run.metrics.total_time_ms
 
 
 def test_each_attempt_of_a_run_has_workers_of_its_own():

@@ -111,7 +111,7 @@ def quick(monkeypatch):
 
 @pytest.mark.parametrize("pinned", [False, True])
 def test_calibrate_engine_measures_an_executor(quick, pinned):
-    cores, pin = calibration._usable_cores(), getattr(os, "sched_setaffinity", None)
+    cores, pin = calibration.usable_cores(), getattr(os, "sched_setaffinity", None)
     one, other = (ThreadPoolExecutor(1, "", pin, (0, {cores[k]})) for k in (0, -1))
     with one, other, ThreadPoolExecutor(2) as two:
         engine = calibrate_engine({"a": one, "b": other} if pinned else two)
