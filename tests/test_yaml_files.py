@@ -83,6 +83,7 @@ ENDS = "edge 2: expected 'source' and 'target', got {"
     [
         ("", "expected a mapping with tasks, edges and config, got nothing"),
         ("5", "expected a mapping, got 5"),
+        ("tasks: " + 1000 * "[", "lists and mappings are too deep in each other"),
         ("config: {1: 2}", "config: "),
         ("tasks: [a]", "tasks: expected a mapping, got ['a']"),
         *((text, "not YAML: ") for text in ("tasks: [", "a: b: c", "\t- x", "tasks: \x00")),
