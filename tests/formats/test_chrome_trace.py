@@ -92,7 +92,7 @@ def test_spans_lie_in_their_task_or_on_their_threads_track():
     assert [processes[inner[n]["pid"]] for n in (1, 3)] == ["h, pid 2", "unknown worker"]
 
 
-def test_counters_instants_and_coroutines_have_events_of_their_own():
+def test_counters_instants_and_coroutines_are_events():
     events = events_of(chain().run())
     kinds = Counter(event["ph"] for event in events)
     assert (kinds["b"], kinds["e"], kinds["C"], kinds["i"]) == (3, 3, 1, 1)
