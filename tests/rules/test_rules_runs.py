@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 """Growing graphs in all kinds of runs."""
 
 import sys
@@ -321,3 +324,26 @@ def test_a_wrong_name_and_a_tag_that_is_complete_are_known_early():
     ]
     DAG({"list": lists.bind(items=[1, 2])}, rules=rules).run()
     assert order == ["rule", 1, 2]
+
+
+def test_values_go_when_nobody_needs_them_any_more():
+    kept, graphs = [], []
+
+    def look(graph):
+        kept.append([handle is not None for handle in graph._graph.current.slots.handles[:2]])
+        graphs.append(weakref.ref(graph._graph))
+
+    def add(graph):
+        look(graph)
+        graph.add_task("end", lists.bind(items=[]), after=[("a", [])])
+        graph.add_rule(Rule(after("end"), look, "last"))
+
+    gc.disable()
+    try:
+        tasks = dict.fromkeys("ab", lists.bind(items=b"x" * 1000))
+        DAG(tasks, rules=[Rule(after("a", "b"), add)]).run()
+    finally:
+        gc.enable()
+    # Nothing takes the output of `a` any more; `b` is an exit task.
+    assert kept == [[True, True], [False, True]]
+    assert graphs[0]() is None, "the graph waits for the garbage collector"
