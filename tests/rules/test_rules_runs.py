@@ -1,10 +1,9 @@
-import gc
-import weakref
-
 """Growing graphs in all kinds of runs."""
 
+import gc
 import sys
 import threading
+import weakref
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 
