@@ -347,7 +347,7 @@ class DAG(Shown):
         from dagprofiler.engine.run import HookCalls, Run
         from dagprofiler.engine.setup import RunOptions, prepare
 
-        with closing(HookCalls(hooks_of(hooks))) as calls:
+        with closing(HookCalls([] if hooks == () else hooks_of(hooks))) as calls:
             workflow = self._workflow()
             options = RunOptions.of(
                 seed=seed,
@@ -414,7 +414,7 @@ class DAG(Shown):
         from dagprofiler.engine.setup import RunOptions, as_seed, check_inputs, prepare
         from dagprofiler.journal import Journal
 
-        with closing(HookCalls(hooks_of(hooks))) as calls:
+        with closing(HookCalls([] if hooks == () else hooks_of(hooks))) as calls:
             journal = Journal(path)
             calls.hooks.insert(0, journal)
             past, workflow = journal.reopen(), self._workflow()

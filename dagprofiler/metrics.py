@@ -144,10 +144,6 @@ class DAGMetrics:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain dicts and lists."""
-        return {
-            "task_metrics": [task.to_dict() for task in self.task_metrics],
-            "edge_metrics": [edge.to_dict() for edge in self.edge_metrics],
-            "node_weights": self.node_weights,
-            "edge_weights": self.edge_weights,
-            "total_time_ms": self.total_time_ms,
-        }
+        tasks = [task.to_dict() for task in self.task_metrics]
+        edges = [edge.to_dict() for edge in self.edge_metrics]
+        return {**vars(self), "task_metrics": tasks, "edge_metrics": edges}

@@ -239,15 +239,11 @@ class Profile(ProfileData, Shown):
         edges = {(edge.source, edge.target): edge for edge in self.metrics.edge_metrics}
         several = any(edge.several is not None for edge in edges.values())
         columns = EDGE_COLUMNS if several else EDGE_COLUMNS[:-1]
-        records: list[list[object] | None] = []
+        attributes = ("data_fields", "size_bytes", "wire_bytes", "several")[: len(columns)]
+        records = []
         for ends in self.dag_structure["edges"]:
             edge = edges.pop((ends["source"], ends["target"]), None)
-            record = None
-            if edge is not None:
-                record = [edge.data_fields, edge.size_bytes, edge.wire_bytes]
-                if several:
-                    record.append(edge.several)
-            records.append(record)
+            records.append(edge and [getattr(edge, name) for name in attributes])
         for source, target in edges:
             where = f"{short_repr(source)} -> {short_repr(target)}"
             raise ProfileError(f"dag_structure has no edge {where}", "$.edge_metrics")

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: What a serializer returns: bytes, or a list of buffers.
 Frames = Union[bytes, list["Buffer"]]
 
+#: The serialized value of one output, or what an executor has instead of it.
+Handle = Any
+
 #: One half of a serializer: value to frames, or frames to value.
 Codec = Callable[[Any], Any]
 
@@ -224,7 +227,7 @@ def frames_bytes(frames: object) -> int:
 
 
 #: Types whose payload is their pickled length: a fast path for most values.
-PICKLED_AS_COUNTED = frozenset({type(None), bool, int, float, complex, str, dict, list, tuple, set})
+PICKLED_LENGTH = frozenset({type(None), bool, int, float, complex, str, dict, list, tuple, set})
 
 
 def payload_bytes(value: Any, wire_bytes: int) -> int:

@@ -14,7 +14,7 @@ from dagprofiler._util import Values
 from dagprofiler.config import Config
 from dagprofiler.errors import DeclarationError, describe, did_you_mean, listed, short_repr
 from dagprofiler.graph.edges import field_problem
-from dagprofiler.measure.pipeline import Contract, Parameters, Record, Work, perform, signature_of
+from dagprofiler.measure.pipeline import Contract, Parameters, Record, perform, signature_of
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.serializers import (
     Codec,
@@ -301,21 +301,16 @@ class Task(ABC):
         # A gathered input is passed as one list; without one it is empty, as in a DAG.
         empty: dict[str, list[object]] = {name: [] for name in self.gathers if name not in inputs}
         contract = contract_of(self, Parameters.of(self.compute))
-        work = Work(
-            name=self.name,
-            task=self,
-            contract=replace(contract, gathers=(), overrides_run=False),
-            inputs=[*inputs, *empty],
-            decoders=[
-                contract.decode if isinstance(value, (bytes, FrameList)) else _unchanged
-                for value in inputs.values()
-            ]
-            + [_unchanged] * len(empty),
-            keep=True,
-        )
+        alone = replace(contract, gathers=(), overrides_run=False)
+        values = [*inputs.values(), *empty.values()]
+        decoders = [
+            contract.decode if isinstance(value, (bytes, FrameList)) else _unchanged
+            for value in values
+        ]
+        work = self.name, self, alone, [*inputs, *empty], decoders, True
         # The task's own config replaces an empty one, as in version 0.1.0.
         cfg = config or (config if self.config is None else self.config)
-        record = Record(*perform(work, [*inputs.values(), *empty.values()], cfg))
+        record = Record(*perform(work, values, cfg))
         if record.error is not None:
             raise record.error
         t0, t1, t2, t3, t4, t5 = record.times

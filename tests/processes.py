@@ -22,6 +22,12 @@ def children():
     return {pid for pid, (_, parent, _) in processes().items() if parent == os.getpid()}
 
 
+def cpu_ticks(pid):
+    """Return the CPU time of a process, in the kernel's ticks."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+        return int(stat.read().rpartition(")")[2].split()[11])
+
+
 def alive_in(group):
     """Return the processes of a group that have not ended."""
     every = processes().items()

@@ -4,11 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dagprofiler import Config, DeclarationError
-from dagprofiler.config import same_value
 
 
 def test_a_config_is_an_ordered_mapping_with_attributes():
@@ -108,27 +105,6 @@ def test_values_with_an_equals_method_are_asked_by_it():
     assert Config(a=Frame([1])) == Config(a=Frame([1]))
     assert Config(a=Frame([1])) != Config(a=Frame([2]))
     assert Config(a=Frame([1])) != Config(a=1)
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 2) | st.text("ab", max_size=2),
-    lambda inner: (
-        st.lists(inner, max_size=2)
-        | st.dictionaries(st.text("ab", max_size=1), inner, max_size=2)
-        | st.tuples(inner)
-    ),
-    max_leaves=4,
-)
-
-
-@given(values, values, st.dictionaries(st.text(min_size=1, max_size=3), values, max_size=4))
-def test_equality_of_configs_is_that_of_python(left, right, parameters):
-    assert same_value(left, right) == (left == right)
-    assert same_value(left, copy.deepcopy(left))
-    cfg = Config(**parameters)
-    assert cfg == Config(**copy.deepcopy(parameters))
-    assert cfg.to_dict() == parameters
-    assert pickle.loads(pickle.dumps(cfg)) == copy.deepcopy(cfg) == copy.copy(cfg) == cfg
 
 
 class Radio(Config):

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from check_page import NEEDS, blocks, check, lacking, write
+from check_page import NEEDS, blocks, check, lacking
 from handmade import paths
 
 import dagprofiler
@@ -271,27 +271,3 @@ def test_the_recipe_for_ci_runs_as_it_stands(tmp_path):
     assert done["Compare"].returncode == 1 or "nothing could be judged" in done["Compare"].stdout
     assert (tmp_path / "comparison.md").read_text(encoding="utf-8").count("| add |") == 2
     assert (tmp_path / "report.html").exists()
-
-
-def test_output_is_checked_but_for_numbers_that_are_measured(tmp_path):
-    path, page = tmp_path / "page.md", "```python\nprint({})\n```\n```output\n1 ... 3\n```\n"
-    path.write_text(page.format("1, 2, 3"))
-    check(path, ModuleType("page"))
-    path.write_text(page.format("1, 2, 4"))
-    with pytest.raises(AssertionError, match=r"page\.md:4: "):
-        check(path, ModuleType("page"))
-    page = """```python
-print("wide: a\\na     1.5 ms  3.0%\\nb    20.0 us   -4%")
-```
-
-```output measured
-{}
-```
-"""
-    path.write_text(page.format("b  1,234 ms  2%\na  7 s"))
-    check(path, ModuleType("page"))
-    path.write_text(page.format("a  7 s  slow"))
-    with pytest.raises(AssertionError, match=r"page\.md:5: not printed: \[\['a', 'slow'\]\]"):
-        check(path, ModuleType("page"))
-    write(path, ModuleType("page"))
-    assert path.read_text() == page.format("wide: a\na     1.5 ms  3.0%\nb    20.0 us   -4%")

@@ -108,29 +108,10 @@ def test_messages_are_one_short_line_whatever_is_in_them():
     assert text.endswith("99999, 'last']")
     assert len(text) < 310
     assert short_repr("two  blanks\n\x1b[31m") == r"'two  blanks\n\x1b[31m'"
-    rude = type("Rude", (Exception,), {"__str__": lambda self: 1 / 0})
-    assert errors.describe(rude()).startswith("Rude")
     assert errors.describe(ValueError("no\n  such   cell")) == "ValueError: no such cell"
     for name in ("dta", "DATA"):
         assert errors.did_you_mean(name, ["data", "labels"]) == "; did you mean 'data'?"
     assert errors.did_you_mean("zzz", ["data"]) == errors.did_you_mean(5, []) == ""
-
-
-@pytest.mark.parametrize(
-    ("task", "failed", "message"),
-    [
-        ("a", ["a"], "task 'a' failed: OSError: x"),
-        ("a", "ab", "task 'a' failed: OSError: x (so did 'b')"),
-        ("a", "abcdefg", "task 'a' failed: OSError: x (so did 'b', 'c', 'd', 'e', 'f' and 1 more)"),
-        (None, ["Beside.task_finished"], "hook Beside.task_finished failed: OSError: x"),
-    ],
-)
-def test_a_run_error_names_six_failures_at_most(task, failed, message):
-    profile, failures = DAG({}).run(), dict.fromkeys(failed, OSError("x"))
-    error = RunError(task, failures, profile)
-    assert str(error) == message
-    assert (error.task, error.failures) == (task, failures)
-    assert error.profile is profile
 
 
 class Unpicklable(Exception):  # noqa: N818  (a name that a user may choose)

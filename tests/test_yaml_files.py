@@ -83,18 +83,15 @@ ENDS = "edge 2: expected 'source' and 'target', got {"
     [
         ("", "expected a mapping with tasks, edges and config, got nothing"),
         ("5", "expected a mapping, got 5"),
-        ("config: 5", "config: expected a mapping, got 5"),
+        ("tasks: " + 1000 * "[", "lists and mappings are too deep in each other"),
         ("config: {1: 2}", "config: "),
         ("tasks: [a]", "tasks: expected a mapping, got ['a']"),
-        ("edges: {a: b}", "edges: expected a list, got {'a': 'b'}"),
-        ("tasks: &a\n  - *a\n", "tasks: expected a mapping, got "),
         *((text, "not YAML: ") for text in ("tasks: [", "a: b: c", "\t- x", "tasks: \x00")),
         ("!!python/object:os.system {}", "not YAML: "),
         *((f"tasks: {{a: {spec}}}", NEEDED) for spec in ("5", "a.B", "{module: os}", "{class: A}")),
         (tasks_of("no_such_module"), "task 'a': No module named 'no_such_module'"),
         (tasks_of(__name__, "Nope"), f"task 'a': module {__name__!r} has no attribute 'Nope'"),
         *((tasks_of(module), "task 'a': ") for module in ("''", "5", ".relative", "")),
-        *((tasks_of("os", name), "task 'a': ") for name in ("5", "")),
         *(
             (f"{HEAD}edges: [[collect, classify], {edge}]", ENDS)
             for edge in ("{source: a}", "{target: a}", "{data: []}", "{}")
@@ -113,8 +110,6 @@ def test_from_yaml_names_the_place_in_the_file(path, text, expected):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (f"tasks: {{1: {{module: {__name__}, class: collect}}}}", "^task name 1: "),
-        (HEAD + "edges: [collect]", r"expected \(source, target\) or "),
         (HEAD + "edges: [[collect, no]]", "there is no task False"),
         ("tasks: {}\ntasks: {}\n", r"dag\.yaml: .*'tasks' occurs twice.*line 2"),
         ("tasks:\n  a: {class: C}\n  a: {class: C}\n", r"dag\.yaml: .*'a' occurs twice.*line 3"),

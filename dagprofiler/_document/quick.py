@@ -151,11 +151,8 @@ def _numbers_valid(values: list[Any], schema: JsonObject) -> bool:
     if "number" in schema["type"] and not isfinite(sum(values)):
         return False
     least, most = min(values), max(values)
-    return bool(
-        schema.get("minimum", -inf) <= least
-        and schema.get("exclusiveMinimum", -inf) < least
-        and most <= schema.get("maximum", inf)
-    )
+    above = schema.get("minimum", -inf) <= least and schema.get("exclusiveMinimum", -inf) < least
+    return bool(above and most <= schema.get("maximum", inf))
 
 
 def _objects_valid(values: list[Any], schema: JsonObject) -> bool:
@@ -169,9 +166,8 @@ def _objects_valid(values: list[Any], schema: JsonObject) -> bool:
         if not _column_valid(column, field):
             return False
     others = schema.get("additionalProperties", True)
-    return others is True or _column_valid(
-        list(chain.from_iterable(map(dict.values, values))), others
-    )
+    rest = chain.from_iterable(map(dict.values, values))
+    return others is True or _column_valid(list(rest), others)
 
 
 def _arrays_valid(values: list[Any], schema: JsonObject) -> bool:

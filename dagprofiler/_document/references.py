@@ -53,8 +53,9 @@ def check_references(document: JsonObject) -> None:
     _check_distinct("edge", keys, "dag_structure", "edges")
     for path, names in _names_of_tasks(document):
         _check_known("task", names, tasks, *path)
-    for path, names in _names_of_edges(document):
-        _check_known("edge", names, edges, *path)
+    _check_known("edge", document["edge_weights"], edges, "edge_weights")
+    for section in ("samples", "statistics"):
+        _check_known("edge", document.get(section, {}).get("edges", ()), edges, section, "edges")
     _check_order(order, ends)
     _check_tables(document, len(keys))
     _check_samples(document.get("samples", {}))
@@ -84,12 +85,6 @@ def _names_of_tasks(document: JsonObject) -> Iterator[tuple[tuple[str, ...], Ite
         yield ("schedule", node), names
 
 
-def _names_of_edges(document: JsonObject) -> Iterator[tuple[tuple[str, ...], Iterable[Any]]]:
-    yield ("edge_weights",), document["edge_weights"]
-    for section in ("samples", "statistics"):
-        yield (section, "edges"), document.get(section, {}).get("edges", ())
-
-
 def _check_known(what: str, names: Iterable[Any], known: Container[str], *path: str) -> None:
     for name in names:
         # Spans outside of all tasks name none.
@@ -114,8 +109,7 @@ def _check_tables(document: JsonObject, edge_count: int) -> None:
         for i, record in enumerate(table["records"]):
             # An edge that carried nothing has null.
             if record is not None and len(record) != width:
-                entries = f"{len(record)} entries for {width} columns"
-                raise _error(entries, section, "records", i)
+                raise _error(f"{len(record)} entries for {width} columns", section, "records", i)
     for section in ("timeline", "origins"):
         rows = [(row[0], row[1]) for row in document.get(section, {}).get("records", ())]
         _check_distinct("task and round", rows, section, "records")

@@ -158,8 +158,7 @@ class ProfileTable(ShownInBlocks):
         cells = [[_cell(value) for value in column.values[:MOST_ROWS]] for column in known]
         left = [i for i, c in enumerate(known) if any(isinstance(v, (str, list)) for v in c.values)]
         head = [column.key.replace("_", " ") for column in known]
-        more = max(0, len(self) - MOST_ROWS)
-        return [Block(rows=[head, *zip(*cells)], left=left, more=more)]
+        return [Block(rows=[head, *zip(*cells)], left=left, more=max(0, len(self) - MOST_ROWS))]
 
 
 def _cell(value: Any) -> str:

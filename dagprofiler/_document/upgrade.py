@@ -22,9 +22,7 @@ def upgrade(document: Any) -> None:
         if "schema_version" in metadata:
             return
         edges = {(edge["source"], edge["target"]): edge for edge in structure["edges"]}
-        weights = {
-            name: min(max(weight, 0), _MOST) for name, weight in document["node_weights"].items()
-        }
+        weights = {n: min(max(w, 0), _MOST) for n, w in document["node_weights"].items()}
         entries = document.get("execution_metrics", [])
         nodes, order = structure["nodes"], structure["execution_order"]
         if len({entry["task"] for entry in entries} & {*nodes}) < len(entries):

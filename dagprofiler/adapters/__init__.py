@@ -118,11 +118,8 @@ def profile_of(run: OwnRun) -> Profile:
     bits = {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges}
     total_ms = max((ms(at.end_s) for at in done.values()), default=0.0)
     metrics = DAGMetrics(tasks, edges, dict.fromkeys(run.fields, 0), bits, total_ms)
-    structure = {
-        "nodes": [*run.fields],
-        "edges": [{"source": source, "target": target} for source, target in run.edges],
-        "execution_order": order,
-    }
+    pairs = [{"source": source, "target": target} for source, target in run.edges]
+    structure = {"nodes": [*run.fields], "edges": pairs, "execution_order": order}
     facts: JsonObject = {"state": "complete", "executor": run.executor, "rounds": 1}
     if run.states:
         failed = [name for name, entry in run.states.items() if entry["state"] == "failed"]

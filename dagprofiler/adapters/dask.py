@@ -30,6 +30,9 @@ Key = Hashable
 #: A node of a graph, as Dask computes it.
 Node = Any
 
+#: The nodes of a graph by their keys.
+Graph = Mapping[Key, Node]
+
 #: What Dask's graphs cannot give.
 _UNKNOWN = {
     "data_fields": "Dask's keys have one value each and name no fields: all are called 'value'",
@@ -39,10 +42,7 @@ _UNKNOWN = {
 #: Classes of nodes, or of their functions, whose results are not in their values.
 _SHUFFLES = {"P2PBarrierTask", "maybe_buffered_partd"}
 
-_NO_SHUFFLE = (
-    'make the collection with dask.config.set({"dataframe.shuffle.method": "tasks", '
-    '"array.rechunk.method": "tasks"})'
-)
+_TASKS = 'dask.config.set({"dataframe.shuffle.method": "tasks", "array.rechunk.method": "tasks"})'
 
 #: Packages whose iterators only compute their items when asked for; others may be more.
 _LAZY = {"builtins", "itertools", "dask", "toolz", "cytoolz"}
@@ -119,9 +119,7 @@ def _optimized(collections: Sequence[Any]) -> list[Any]:
     return [done[i] if i in done else next(others) for i in range(len(collections))]
 
 
-def _converted(
-    nodes: Mapping[Key, Node], wanted: Sequence[Key], result: Callable[..., Any]
-) -> Converted:
+def _converted(nodes: Graph, wanted: Sequence[Key], result: Callable[..., Any]) -> Converted:
     """Return the tasks and edges of the keys that are wanted, and of those they need."""
     needs, literals = _reached(nodes, wanted)
     names = names_of(needs)
@@ -146,7 +144,7 @@ def _converted(
     return Converted(tasks, edges, _UNKNOWN)
 
 
-def _behind(key: Key, nodes: Mapping[Key, Node]) -> Key:
+def _behind(key: Key, nodes: Graph) -> Key:
     """Return the key that an alias stands for."""
     from dask._task_spec import Alias
 
@@ -155,9 +153,7 @@ def _behind(key: Key, nodes: Mapping[Key, Node]) -> Key:
     return key
 
 
-def _reached(
-    nodes: Mapping[Key, Node], wanted: Sequence[Key]
-) -> tuple[dict[Key, list[Key]], dict[Key, Any]]:
+def _reached(nodes: Graph, wanted: Sequence[Key]) -> tuple[dict[Key, list[Key]], dict[Key, Any]]:
     """Return each key that has to be computed to those it needs, and the values of the others.
 
     A key comes after those it needs.
@@ -178,7 +174,7 @@ def _reached(
         elif type(node := nodes[key]) is DataNode:
             literals[key] = node.value
         elif _shuffles(node):
-            raise GraphError(f"from_dask(): {key!r} shuffles through Dask's workers: {_NO_SHUFFLE}")
+            raise GraphError(f"from_dask(): {key!r} shuffles outside of the graph: use {_TASKS}")
         else:
             needs[key] = _needed(node)
             left += [key, *reversed(needs[key])]
@@ -297,7 +293,7 @@ def profile_dask(client: Any) -> Iterator[Recording]:
         from distributed import Client
     if not isinstance(client, Client) or client.asynchronous or client.status != "running":
         what = "a connected distributed.Client, not asynchronous"
-        raise DeclarationError(f"profile_dask(): expected {what}, got {client!r}")
+        raise DeclarationError(f"profile_dask(): expected {what}, got {short_repr(client)}")
     recording = Recording()
     name = f"dagprofiler-{uuid4()}"
     client.run_on_scheduler(_begin, name)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable
 
+from dagprofiler._util import Values
 from dagprofiler.adapters import Converted
 from dagprofiler.errors import DeclarationError, GraphError, did_you_mean, explained, short_repr
 from dagprofiler.graph.edges import field_problem
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
     from inspect import Signature
 
 
+#: A function of the user's, which becomes a task.
+Function = Callable[..., Any]
+
+
 class _Named:
     """A function with named arguments and a named result: ``compute`` of a FunctionTask."""
 
-    def __init__(self, function: Callable[..., Any], output: str) -> None:
+    def __init__(self, function: Function, output: str) -> None:
         self._function = function
         self._output = output
 
@@ -62,7 +67,7 @@ class FunctionTask(Task):
     #: Each task has its own.
     compute: Any = None
 
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
+    def __init__(self, function: Function, name: str) -> None:
         super().__init__(name)
         # Where a journal finds the source of the task.
         self.__wrapped__ = function
@@ -124,7 +129,7 @@ def name_of_result(names: Collection[str]) -> str:
     return name
 
 
-def fields_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+def fields_of(function: Function) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of a function that inputs can have, which ``cfg`` is not.
 
     Raises
@@ -140,25 +145,20 @@ def fields_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     for name, p in parameters.items():
         if p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY):
             form = f"*{name}" if p.kind is p.VAR_POSITIONAL else f"{name}, /"
-            raise DeclarationError(
-                f"{place_of(function)}: an input needs a parameter with a name, not {form} (a "
-                "decorator has to use functools.wraps, a builtin a function around it)"
-            )
-    return {
-        name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD and name != "cfg"
-    }
+            why = "a decorator has to use functools.wraps, a builtin a function around it"
+            raise DeclarationError(f"{place_of(function)}: no input can be {form} ({why})")
+    keywords = {name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
+    return {name: parameter for name, parameter in keywords.items() if name != "cfg"}
 
 
-def from_functions(
-    functions: ModuleType | Iterable[Callable[..., Any]], inputs: Mapping[str, Any]
-) -> Converted:
+def from_functions(functions: ModuleType | Iterable[Function], inputs: Values) -> Converted:
     """Return a task for each function, and an edge for each parameter named after a function.
 
     The parameters are those of :meth:`dagprofiler.DAG.from_functions`.
     """
     if not isinstance(inputs, Mapping):
-        raise DeclarationError(f"from_functions(): inputs must be a dict, got {inputs!r}")
-    known: dict[str, Callable[..., Any]] = {}
+        raise DeclarationError(f"from_functions(): inputs must be a dict, got {short_repr(inputs)}")
+    known: dict[str, Function] = {}
     for function in _listed(functions):
         other = known.setdefault(function.__name__, function)
         if other is not function:
@@ -177,10 +177,8 @@ def from_functions(
                 edges.append((field, name, {field: field}))
             elif field not in inputs and parameter.default is parameter.empty:
                 hint = f"{', '.join(map(repr, names))}){did_you_mean(field, [*names, 'cfg'])}"
-                raise GraphError(
-                    f"{place_of(function)}: parameter {field!r} has no default and is neither a "
-                    f"function nor in inputs (names: {hint}"
-                )
+                what = f"parameter {field!r} has no default, and is no function or input"
+                raise GraphError(f"{place_of(function)}: {what} (names: {hint}")
         bound = {field: inputs[field] for field in fields if field in inputs}
         taken.update(fields)
         tasks[name] = FunctionTask(function, name).bind(**bound)
@@ -191,7 +189,7 @@ def from_functions(
     return Converted(tasks, edges, {})
 
 
-def _listed(functions: Any) -> list[Callable[..., Any]]:
+def _listed(functions: Any) -> list[Function]:
     """Return the functions of a list, or the public ones that a module defines."""
     listed: list[Any]
     if isinstance(functions, ModuleType):
@@ -206,7 +204,7 @@ def _listed(functions: Any) -> list[Callable[..., Any]]:
     return listed
 
 
-def place_of(function: Callable[..., Any]) -> str:
+def place_of(function: Function) -> str:
     """Return the name of a function, and file and line of its code if it has any."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     name = getattr(function, "__qualname__", None) or repr(function)

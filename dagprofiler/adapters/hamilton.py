@@ -57,9 +57,7 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
     if not isinstance(driver, Driver):
         raise DeclarationError(f"from_hamilton(): expected a Driver, got {short_repr(driver)}")
     if isinstance(outputs, str) or not isinstance(outputs, Iterable):
-        raise DeclarationError(
-            f"from_hamilton(): outputs must be a list, got {short_repr(outputs)}"
-        )
+        raise DeclarationError(f"from_hamilton(): outputs is no list: {short_repr(outputs)}")
     graph = driver.graph
     with explained(GraphError, "from_hamilton()"):
         wanted = [
@@ -105,11 +103,8 @@ def _check_nodes(nodes: Mapping[str, Any]) -> None:
 
 def _builder_of(driver: Any) -> Callable[..., Any]:
     """Return what makes the result of ``execute()``."""
-    if not driver.adapter.does_method("do_build_result", is_async=False):
-        return dict
-    builders = [a for a in driver.adapter.adapters if hasattr(a, "build_result")]
-    build: Callable[..., Any] = builders[-1].build_result
-    return build
+    builders = [a.build_result for a in driver.adapter.adapters if hasattr(a, "build_result")]
+    return builders[-1] if builders else dict
 
 
 def profile_hamilton() -> Any:
@@ -208,8 +203,7 @@ class _Recorded:
             for node in self._needs
             for number, part in enumerate(parts.get(node, ()))
         }
-        threads = {thread: None for _, thread, _ in self.ended.values()}
-        numbers = {thread: number for number, thread in enumerate(threads)}
+        threads = [*dict.fromkeys(thread for _, thread, _ in self.ended.values())]
         done, states, edges = {}, {}, []
         for key, name in names.items():
             sources = self._sources(*key, parts)
@@ -223,7 +217,7 @@ class _Recorded:
                 start_s = self.started[key]
                 ends_s = (self.ended[source][0] for source in sources if source in self.ended)
                 ready_s = min(start_s, max(ends_s, default=self._began_s))
-                done[name] = Observed(numbers[thread], ready_s, start_s, end_s, None)
+                done[name] = Observed(threads.index(thread), ready_s, start_s, end_s, None)
         unknown = dict(_UNKNOWN_OF_RUN)
         if missing and self.succeeded:
             unknown["dag_structure"] = f"not run in this process, or overridden: {some(missing)}"
@@ -235,9 +229,7 @@ class _Recorded:
             edges=edges,
             done=done,
             states=states,
-            workers=[
-                {"host": HOSTNAME, "pid": os.getpid(), "thread": thread} for thread in threads
-            ],
+            workers=[{"host": HOSTNAME, "pid": os.getpid(), "thread": ident} for ident in threads],
             unknown=unknown,
             sections={},
         )

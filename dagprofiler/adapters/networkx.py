@@ -62,8 +62,7 @@ def _edge(tasks: Mapping[str, Task], source: str, target: str, fields: Any) -> t
     if isinstance(tasks[target], FunctionTask) and not {*outputs} & {*inputs}:
         if not len(outputs) == len(inputs) == 1:
             ends = f"{', '.join(outputs) or 'none'}; parameters: {', '.join(inputs) or 'none'}"
-            raise GraphError(
-                f"edge {source!r} -> {target!r} needs the attribute {_FIELDS!r} (outputs: {ends})"
-            )
+            what = f"edge {source!r} -> {target!r} needs the attribute {_FIELDS!r}"
+            raise GraphError(f"{what} (outputs: {ends})")
         return source, target, {outputs[0]: inputs[0]}
     return source, target

@@ -63,6 +63,8 @@ def _document(file: IO[Any], name: str) -> JsonObject:
         document = yaml.load(file, Loader)  # noqa: S506  (it is a SafeLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise GraphError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError:
+        raise GraphError(f"{name}: lists and mappings are too deep in each other") from None
     if document is None:
         raise GraphError(f"{name}: expected a mapping with tasks, edges and config, got nothing")
     mapping: JsonObject = _typed(document, dict, name)

@@ -18,7 +18,7 @@ from dagprofiler._util.text import Block, printable, some, table_of
 from dagprofiler._util.text import quantity as with_unit
 from dagprofiler.analysis.makespan import PARTS, parts_of
 from dagprofiler.config import same_value
-from dagprofiler.errors import counted, listed, short_repr
+from dagprofiler.errors import counted, short_repr
 from dagprofiler.stats import DIFFERENCE, FEWEST_ROUNDS, Column, ranktests
 from dagprofiler.stats.ranktests import FASTER, INCONCLUSIVE, SLOWER, RankResult, Verdict
 
@@ -482,7 +482,7 @@ class ProfileComparison(ShownInBlocks, JsonObject):
         """Return what was found, as the command, the page and notebooks show it.
 
         The verdict on the total time, then how many tasks, and edges, of at least 1 % of it are
-        slower or faster, three of each with the largest changes by name, as in "no significant
+        slower or faster, the three with the largest changes by name, as in "no significant
         difference in all (252 ms -> 261 ms a round); 1 of 8 tasks slower: peaks 1.25 x
         (+13.8 ms)". A change in ms is that of the ratio, from the base's median.
 
@@ -530,17 +530,20 @@ def _in_all(total: JsonObject) -> str:
 def _changes(of_all: str, rows: Rows) -> Iterator[str]:
     """Yield how many are slower, and faster, as in "1 of 8 tasks slower: peaks 1.25 x (+13.8 ms)".
 
-    Of each the three with the largest changes are named.
+    The three with the largest changes are named.
     """
+    changed = [(name, row) for name, row in rows if row["verdict"] in CHANGED]
+    changed.sort(key=lambda named: abs(_change_ms(named[1])), reverse=True)
     for verdict in CHANGED:
-        changed = [(name, row) for name, row in rows if row["verdict"] == verdict]
-        changed.sort(key=lambda named: abs(_change_ms(named[1])), reverse=True)
-        names = [
+        number = sum(row["verdict"] == verdict for _, row in changed)
+        words = [
             f"{name} {row['ratio']:.3g} x ({_three_digits(_change_ms(row), '+')} ms)"
-            for name, row in changed
+            for name, row in changed[:_NAMED]
+            if row["verdict"] == verdict
         ]
-        if names:
-            yield f"{len(names)} of {of_all} {verdict}: {listed(names, _NAMED, str)}"
+        more = f" and {number - len(words)} more" if words and number > len(words) else ""
+        if number:
+            yield f"{number} of {of_all} {verdict}{': ' if words else ''}{', '.join(words)}{more}"
 
 
 #: Tasks, and edges, that a headline names.

@@ -18,7 +18,7 @@ from dagprofiler.cli._parser import CommandError
 from dagprofiler.errors import listed
 from dagprofiler.profile import Profile
 from dagprofiler.stats import DIFFERENCE
-from dagprofiler.stats.ranktests import SLOWER
+from dagprofiler.stats.ranktests import INCONCLUSIVE, SLOWER
 
 #: Options for measuring two targets.
 _OF_RUNS = (
@@ -31,10 +31,13 @@ _FAILED, _NOT_COMPARABLE = 1, 3
 
 _CONDITION = re.compile(r"(slower|larger)(?:\s*>\s*(\d+(?:\.\d+)?)\s*%)?")
 
+#: What gives verdicts: where rounds are missing, and where there are enough.
 _WAY_OUT = (
     "take both with dagprofiler run TARGET --rounds 10 --fresh-process, on one machine, or "
     "measure both with dagprofiler compare --run BASE NEW"
 )
+_LESS_NOISE = "take more rounds, on a machine that no other program uses"
+_IN_TURNS = "or measure both in turns with dagprofiler compare --run BASE NEW"
 
 
 class _Condition(NamedTuple):
@@ -141,7 +144,7 @@ def compare(arguments: argparse.Namespace) -> int:
         _output.print_json({"comparisons": [_as_json(*pair) for pair in judged]})
     else:
         width = _output.width()
-        blocks = [_blocks(*pair) for pair in judged]
+        blocks = [_blocks(*pair, in_turns=arguments.run) for pair in judged]
         shown = [markdown(b) if arguments.markdown else render(b, 0, width) for b in blocks]
         _output.print_text("\n\n".join(shown))
     # One that fails counts more than one without a verdict.
@@ -223,8 +226,14 @@ def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -
     return compare_profiles(new, base, names=names, **how)
 
 
-def _blocks(comparison: ProfileComparison, outcome: _Outcome) -> list[Block]:
-    """Return the blocks of a comparison, then what failed, and what may have been missed."""
+def _blocks(comparison: ProfileComparison, outcome: _Outcome, *, in_turns: bool) -> list[Block]:
+    """Return the blocks of a comparison, then what failed, and what would tell more."""
     notes = [f"failed: {text}: {', '.join(names)}" for text, names in outcome.failed.items()]
     notes += [outcome.missed] if outcome.missed else []
+    verdicts = {row["verdict"] for row in comparison["task_times"].values()}
+    # A prediction has no samples, however its base was measured.
+    is_predicted = "prediction" in comparison or "predicted" in comparison["obstacles"]
+    if verdicts == {INCONCLUSIVE} and not (is_predicted or comparison.needs_rounds):
+        ways = _LESS_NOISE if in_turns else f"{_LESS_NOISE}, {_IN_TURNS}"
+        notes.append(f"for a verdict: {ways}")
     return [*comparison.blocks(_WAY_OUT), Block(notes=notes)]

@@ -84,6 +84,9 @@ def as_like(name: str, text: str, like: Any, option: str = "--config") -> Any:
     raise CommandError(f"{option} {name}: expected {expected}, got {text!r}")
 
 
+#: More workers for each core cannot be meant, and starting them would take the machine down.
+_MOST_PER_CORE = 100
+
 _KINDS = ("serial", "threads", "processes", "dask", "ray")
 _KNOWN = "serial, threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
 
@@ -110,9 +113,10 @@ def executor_named(spec: str | None, nodes: Collection[str] = ()) -> Iterator[ob
         elif kind in ("threads", "processes") and nodes and not rest:
             yield {node: stack.enter_context(_closing(_pool(kind, 1))) for node in nodes}
         elif kind in ("threads", "processes"):
-            workers = rest or str(os.cpu_count() or 1)
-            if not workers.isdecimal() or int(workers) < 1:
-                raise CommandError(f"--executor: expected a number of workers, got {spec!r}")
+            cores = os.cpu_count() or 1
+            workers, most = rest or str(cores), _MOST_PER_CORE * cores
+            if not workers.isdecimal() or not 1 <= int(workers) <= most:
+                raise CommandError(f"--executor: expected 1 to {most:,} workers, got {spec!r}")
             yield stack.enter_context(_closing(_pool(kind, int(workers))))
         elif kind in ("dask", "ray"):
             module = import_module(f"dagprofiler.executors.{kind}")

@@ -25,13 +25,12 @@ from dagprofiler.engine.hooks import Hook, RunInfo
 from dagprofiler.engine.log import Results, RoundLog, RoundResult, RunLog
 from dagprofiler.engine.setup import RunOptions, Setup, Workflow, prepare
 from dagprofiler.errors import RunError, WorkerError, describe, frames_of, refused, short_repr
-from dagprofiler.executors import Handle
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.wiring import ReadyTasks, Wiring
 from dagprofiler.measure.pipeline import Contract
 from dagprofiler.measure.random import Streams, current_stream, generators_restored
 from dagprofiler.profile import Profile
-from dagprofiler.serializers import frames_bytes
+from dagprofiler.serializers import Handle, frames_bytes
 
 if TYPE_CHECKING:
     from dagprofiler.engine.fresh import FreshRounds
@@ -609,7 +608,7 @@ class Run:
         log, setup = self.log, self.log.setup
         # The last round's outputs are no longer needed, only its measurements.
         self._results, self._outputs = Results(), {}
-        if setup.options.several and setup.options.rounds.collect_garbage is not None:
+        if setup.several and setup.options.rounds.collect_garbage is not None:
             begun = perf_counter()
             gc.collect()
             log.costs.garbage_s += perf_counter() - begun
@@ -654,7 +653,7 @@ class Run:
             frontier = self._past.frontier(frontier, number)
         log.wiring = wiring = frontier.wiring
         # Each task removes its inputs; another round needs them again.
-        inputs, is_last = setup.given_inputs, not (setup.options.several or setup.allocation)
+        inputs, is_last = setup.given_inputs, not (setup.several or setup.allocation)
         tasks, slots = len(wiring.names), len(wiring.owner)
         round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
         if instruments is not None:
@@ -766,7 +765,7 @@ class Run:
         outputs = {name: self._outputs[name] for name in order if name in self._outputs}
         final = outputs.get(order[-1], {}) if order else {}
         calibrations = asked_for
-        if setup.options.several:
+        if setup.several:
             from dagprofiler.measure.calibrate import calibration_of_process
 
             calibrations = [calibration_of_process(oldest_s=_CALIBRATED_S)]
@@ -790,7 +789,7 @@ def kinds_of_rounds(log: RunLog, past: Past | None) -> Iterator[tuple[str, str]]
     measured = 0
     while log.ended_by is None:
         measured += 1
-        single = not (setup.options.several or setup.allocation)
+        single = not (setup.several or setup.allocation)
         yield MEASURED, "" if single else f" in round {measured}{of_how_many}"
         log.ended_by = _enough(log, measured, perf_counter() - since_s, earlier)
     if setup.allocation:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     from dagprofiler.executors.jobs import JobResult
 
-#: The serialized value of one output, or what an executor has instead of it.
-Handle = Any
-
 
 @dataclass
 class RoundReport:

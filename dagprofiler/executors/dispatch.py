@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dagprofiler._util import JsonObject
 from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
-from dagprofiler.executors import Executor, Handle, RoundReport
+from dagprofiler.executors import Executor, RoundReport
 from dagprofiler.executors._shared_files import SharedFile, removed_when_unused
 from dagprofiler.executors.jobs import Job, JobMaker, JobResult, JobTask, Session, not_started
 from dagprofiler.executors.worker import Worker
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.machine import allocator_settings, clock_domain
-from dagprofiler.measure.pipeline import Record, WorkFields, unserialized
-from dagprofiler.serializers import Codec, FrameList, Frames
+from dagprofiler.measure.pipeline import Record, Work, unserialized
+from dagprofiler.serializers import Codec, FrameList, Frames, Handle
 
 if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation
@@ -93,7 +93,7 @@ class Workers:
         number = self._numbers.get(worker)
         if number is None:
             number = self._numbers[worker] = len(self.rows)
-            row: dict[str, Any] = {"host": worker.host, "pid": worker.pid, "thread": worker.thread}
+            row: JsonObject = {"host": worker.host, "pid": worker.pid, "thread": worker.thread}
             if worker.allocator != allocator_settings():
                 row["allocator_settings"] = dict(worker.allocator)
             self.rows.append(row)
@@ -362,7 +362,7 @@ class Dispatcher:
         )
         self._session_handle = self.put(self._maker.session(self._session))
 
-    def submit(self, number: int, work: WorkFields, handles: list[Handle]) -> None:
+    def submit(self, number: int, work: Work, handles: list[Handle]) -> None:
         """Submit task `number`; `handles` are those of its inputs, in the order of the work.
 
         A task that cannot be pickled fails at once.

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from dagprofiler._util import Values
 from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
-from dagprofiler.executors import Handle
 from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile, in_file_if_large
 from dagprofiler.executors.worker import Worker, end_with, this_worker, time_limit_process
-from dagprofiler.measure.pipeline import Record, RecordFields, WorkFields, perform, unserialized
+from dagprofiler.measure.pipeline import Record, RecordFields, Work, perform, unserialized
 from dagprofiler.measure.random import Streams, generators_restored
-from dagprofiler.serializers import PickleSerializer
+from dagprofiler.serializers import Handle, PickleSerializer
 
 if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation, Instruments
@@ -61,7 +60,7 @@ class JobTask(NamedTuple):
     name
         Its name in the DAG.
     call
-        The fields of a :class:`~dagprofiler.measure.pipeline.Work`; for a worker in another
+        A :data:`~dagprofiler.measure.pipeline.Work`; for a worker in another
         process those of them that it needs, pickled.
     inputs
         How many inputs it has.
@@ -72,7 +71,7 @@ class JobTask(NamedTuple):
     """
 
     name: str
-    call: WorkFields | bytes
+    call: Work | bytes
     inputs: int
     outputs: list[str]
     returns_outputs: bool
@@ -230,8 +229,8 @@ def _record_of(
     return Record(*done) if session is packed else _sent(done, task, session)
 
 
-def _call_of(task: JobTask, session: Session) -> WorkFields:
-    """Return the fields of the Work of a task."""
+def _call_of(task: JobTask, session: Session) -> Work:
+    """Return what a task of a job is to do."""
     call = task.call
     if isinstance(call, bytes):
         computes, contract, inputs, decoders = pickle.loads(call)
@@ -362,13 +361,13 @@ class JobMaker:
         except Exception as error:
             raise self._refused("config or meters", dict(session.config), error) from error
 
-    def task(self, call: WorkFields, outputs: list[str]) -> JobTask:
+    def task(self, call: Work, outputs: list[str]) -> JobTask:
         """Return a task for a job.
 
         Parameters
         ----------
         call
-            The fields of a :class:`~dagprofiler.measure.pipeline.Work`.
+            What it is to do.
         outputs
             Names of the outputs that other tasks need.
 
@@ -381,7 +380,7 @@ class JobMaker:
         packed = self._packed_call(call) if self._pickles else call
         return JobTask(name, packed, len(inputs), outputs, returns_outputs)
 
-    def _packed_call(self, call: WorkFields) -> bytes:
+    def _packed_call(self, call: Work) -> bytes:
         name, task, contract, inputs, decoders, _ = call
         config = task.config
         try:

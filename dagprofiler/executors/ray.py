@@ -165,7 +165,7 @@ class RayExecutor(Executor):
     def pinned(self, node: str) -> RayExecutor:
         """Return one whose tasks run in order in one actor, which has these options."""
         pinned = copy(self)
-        pinned._is_pinned, pinned._waiting = True, set()  # noqa: SLF001  (of the same class)
+        vars(pinned).update(_is_pinned=True, _waiting=set())
         return pinned
 
     def close(self) -> None:

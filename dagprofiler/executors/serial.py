@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dagprofiler._util import JsonObject
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler.config import Config
-from dagprofiler.executors import Handle, RoundReport
+from dagprofiler.executors import RoundReport
 from dagprofiler.graph.wiring import Wiring
-from dagprofiler.measure.pipeline import RecordFields, WorkFields, perform
+from dagprofiler.measure.pipeline import RecordFields, Work, perform
 from dagprofiler.measure.random import Streams
-from dagprofiler.serializers import Codec, Frames
+from dagprofiler.serializers import Codec, Frames, Handle
 
 if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation, Instruments
@@ -67,7 +67,7 @@ class SerialExecutor:
             self._instruments = instrumentation and instrumentation.open()
             self._instrumentation = instrumentation
 
-    def submit(self, number: int, work: WorkFields, handles: list[Handle]) -> None:
+    def submit(self, number: int, work: Work, handles: list[Handle]) -> None:
         """Keep task `number`; `handles` are those of its inputs, in order."""
         self._submitted = number, work, handles
 

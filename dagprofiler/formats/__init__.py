@@ -143,12 +143,11 @@ def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profi
             return importer(format).read(document)
         if isinstance(document, dict) and document.keys() >= _OURS:
             return Profile.from_dict(document)
-        fitting = recognizing(document)
+        fitting: dict[str, Importer] = recognizing(document)
         if len(fitting) != 1:
             what = f"could be any of {', '.join(fitting)}" if fitting else "is in no format known"
             hint = f"give format= (known: {', '.join(importer_names()) or 'none'})"
             name = documents.file_name(path)
             raise FormatError(f"{repr(name) if name else 'the stream'} {what}; {hint}")
         (chosen,) = fitting.values()
-        profile: Profile = chosen.read(document)
-        return profile
+        return chosen.read(document)

@@ -213,8 +213,7 @@ def _known(attributes: Values) -> JsonObject:
 
 def predicted(profile: Profile) -> tuple[str, ...]:
     """Return a sentence if a profile is predicted, the first of all losses; else nothing."""
-    words = "the figures are predicted, not measured"
-    return (words,) if "prediction" in profile.sections else ()
+    return ("the figures are predicted, not measured",) if "prediction" in profile.sections else ()
 
 
 def left_out(profile: Profile, held: Iterable[str]) -> tuple[str, ...]:

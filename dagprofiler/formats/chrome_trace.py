@@ -56,11 +56,8 @@ class ChromeTrace:
             "dagprofiler_version": profile.metadata.get("dagprofiler_version"),
             "prediction": " ".join(predicted(profile)),
         }
-        document = {
-            "displayTimeUnit": "ms",
-            "otherData": {key: str(value) for key, value in other.items() if value},
-            "traceEvents": trace.events,
-        }
+        about = {key: str(value) for key, value in other.items() if value}
+        document = {"displayTimeUnit": "ms", "otherData": about, "traceEvents": trace.events}
         losses = *predicted(profile), _LOST, *left_out(profile, ("timeline", "spans"))
         return Export(trace_json(document) + "\n", losses)
 

@@ -9,7 +9,7 @@ from typing import Any
 from dagprofiler._document import SpanRow
 from dagprofiler._document.table import TaskSpan, edges_of, moment_ns, task_spans
 from dagprofiler._util import JsonObject, Values, grouped
-from dagprofiler.errors import FormatError, needs_extra
+from dagprofiler.errors import FormatError, explained, needs_extra
 from dagprofiler.profile import Profile
 
 #: A span of OpenTelemetry.
@@ -86,10 +86,7 @@ class _Sender:
             for edge in profile.metrics.edge_metrics
         }
         #: Task to its predecessors, with fields and sizes of the edges.
-        self._incoming = grouped(
-            (target, (source, carried.get((source, target), {})))
-            for source, target in edges_of(profile)
-        )
+        self._incoming = grouped((b, (a, carried.get((a, b), {}))) for a, b in edges_of(profile))
         self._ended = 0
 
     def send(self, tasks: Sequence[TaskSpan]) -> int:
@@ -189,11 +186,9 @@ class _Sender:
 
 def _epoch_ns(timestamp: str | None) -> int:
     """Return the start of the run, in ns since 1970."""
-    try:
+    with explained(FormatError, "metadata.timestamp", of=ValueError):
         # Before Python 3.11 it does not know the Z.
         moment = datetime.fromisoformat((timestamp or "").replace("Z", "+00:00"))
-    except ValueError:
-        raise FormatError(f"metadata.timestamp: {timestamp!r} is not a valid timestamp") from None
     # The time that 0.1.0 wrote, which names no zone, is that of the host; it has microseconds.
     return round(moment.timestamp() * 1e6) * 1000
 

@@ -79,10 +79,8 @@ def network_of(network: Any) -> JsonObject:
         {"name": name, "speed": number(f"the speed of node {name!r}", speed, error=FormatError)}
         for name, speed in speeds.items()
     ]
-    edges = [
-        {"source": source, "target": target, "speed": bandwidth}
-        for (source, target), bandwidth in _mesh(list(speeds), ends).items()
-    ]
+    mesh = _mesh(list(speeds), ends)
+    edges = [{"source": a, "target": b, "speed": bandwidth} for (a, b), bandwidth in mesh.items()]
     return {"nodes": nodes, "edges": edges}
 
 
@@ -111,10 +109,7 @@ def _mesh(nodes: Sequence[str], links: Sequence[tuple[str, str, Any]]) -> dict[P
 #: SAGA adds tasks of these names to graphs with several sources or sinks.
 _RESERVED = {"__super_source__", "__super_sink__"}
 
-_ALONE = (
-    "the profile holds no network, so the file is only SAGA's TaskGraph or StochasticTaskGraph; "
-    "schedulers need a network too: with network= it is a ProblemInstance, without samples"
-)
+_ALONE = "without network= the file is only a task graph; schedulers need a ProblemInstance"
 
 _LOST = (
     "tasks have only a cost and edges a size: other times and sizes, data fields, host, timestamp, "
@@ -203,10 +198,8 @@ class Saga:
                 for source, target in pairs
             ],
         }
-        units = (
-            f"SAGA's numbers have no units: costs are {weights.unit} ({weights.source}: "
-            f"{weights.provenance}), sizes {size_unit} ({size})"
-        )
+        cost = f"{weights.unit} ({weights.source}: {weights.provenance})"
+        units = f"SAGA's numbers have no units: costs are {cost}, sizes {size_unit} ({size})"
         losses = [*predicted(profile), units, _LOST, *left_out(profile, ())]
         if network is None:
             losses.append(_ALONE)

@@ -379,8 +379,6 @@ def _schema() -> JsonObject:
 
 _ISO_8601 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
-_MAX_INT = 2**63 - 1
-
 _NOT_IN_WFFORMAT = {
     "estimated_instructions": "WfFormat holds times, and no instructions",
     "counted_instructions": "WfFormat holds times, and no instructions",
@@ -537,18 +535,13 @@ def _profile_document(instance: JsonObject, version: str) -> JsonObject:
     ran = {by_id[i]: executed[i] for i in by_id if i in executed}
     walls_ms = {name: _ms(task["runtimeInSeconds"]) for name, task in ran.items()}
     edges, notes = _edges(tasks, by_id)
-    try:
+    with explained(FormatError, "$.workflow", of=CycleError):
         order = kahn_order(names, edges)
-    except CycleError as error:
-        raise FormatError(f"$.workflow: {error}") from error
     imported = {"format": "wfformat", "version": version, "document": instance}
+    pairs = [{"source": source, "target": target} for source, target in edges]
     document: JsonObject = {
         "configuration": {},
-        "dag_structure": {
-            "nodes": names,
-            "edges": [{"source": source, "target": target} for source, target in edges],
-            "execution_order": order,
-        },
+        "dag_structure": {"nodes": names, "edges": pairs, "execution_order": order},
         "node_weights": dict.fromkeys(names, 0),
         "edge_weights": {},
         "execution_metrics": [{"task": n, "compute_time_ms": ms} for n, ms in walls_ms.items()],
@@ -607,12 +600,8 @@ def _circumstances(instance: JsonObject, execution: JsonObject) -> JsonObject:
     if timestamp is None:
         not_measured["timestamp"] = "the file has no date in ISO 8601: it is that of the import"
         timestamp = utc_text()
-    metadata = {
-        "timestamp": timestamp,
-        "dagprofiler_version": __version__,
-        "schema_version": SCHEMA_VERSION,
-        "seed": None,
-    }
+    versions = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VERSION}
+    metadata = {"timestamp": timestamp, **versions, "seed": None}
     environment: JsonObject = {"not_measured": not_measured}
     machines = execution.get("machines") or []
     if len(machines) == 1:
@@ -706,7 +695,7 @@ def _ms(seconds: float) -> float:
 
 def _whole(value: Any) -> int | None:
     """Return a number of at least 1 as an integer, or None."""
-    return round(value) if isinstance(value, (int, float)) and 1 <= value <= _MAX_INT else None
+    return round(value) if isinstance(value, (int, float)) and 1 <= value < 2**63 else None
 
 
 EXPORTER = WfFormat()

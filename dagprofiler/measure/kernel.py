@@ -226,6 +226,11 @@ class EventCounter:
         return sum(d[0] for d in data), sum(d[1] for d in data), sum(d[2] for d in data)
 
 
+def open_instructions(files: KernelFiles) -> EventCounter:
+    """Return a meter of instructions, whose own readings `files` counts."""
+    return EventCounter(INSTRUCTIONS, SystemCalls(files.next))
+
+
 def _why(error: OSError) -> str:
     """Return the reason why a counter could not be opened, as a text."""
     what = os.strerror(error.errno or 0)

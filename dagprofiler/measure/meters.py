@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol, Union
 from dagprofiler._util.checks import plain_number
 from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, short_repr
 from dagprofiler.measure.calibrate import interpret, kernel_clock_ns
-from dagprofiler.measure.kernel import (
-    INSTRUCTIONS,
-    EventCounter,
-    KernelFiles,
-    SystemCalls,
-    UnavailableError,
-)
+from dagprofiler.measure.kernel import KernelFiles, UnavailableError, open_instructions
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
@@ -368,7 +362,7 @@ class BuiltIn(NamedTuple):
 BUILT_IN = {
     "delay": BuiltIn("ms", _open_delay),
     "cpu": BuiltIn("ms", lambda _: ReadingGrowth(time.thread_time_ns, MILLISECOND_NS)),
-    "instructions": BuiltIn("1", lambda files: EventCounter(INSTRUCTIONS, SystemCalls(files.next))),
+    "instructions": BuiltIn("1", open_instructions),
     "process_cpu": BuiltIn("ms", lambda _: ReadingGrowth(time.process_time_ns, MILLISECOND_NS)),
     "children_cpu": BuiltIn(
         "ms",

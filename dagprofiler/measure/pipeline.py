@@ -14,13 +14,7 @@ from dagprofiler._util.interpreter import Collection, TaskSpans, TaskThread, her
 from dagprofiler.config import Config
 from dagprofiler.errors import OutputError, SerializationError, describe, listed
 from dagprofiler.measure.random import Streams, leave_stream
-from dagprofiler.serializers import (
-    PICKLED_AS_COUNTED,
-    Codec,
-    FrameList,
-    frames_bytes,
-    payload_bytes,
-)
+from dagprofiler.serializers import PICKLED_LENGTH, Codec, FrameList, frames_bytes, payload_bytes
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -141,27 +135,6 @@ class Computes(Protocol):
         """Execute this task alone, measured."""
 
 
-class Work(NamedTuple):
-    """All that :func:`perform` needs to know of one task.
-
-    Attributes
-    ----------
-    name
-        The task's name in the DAG.
-    inputs, decoders
-        The input fields and, for each, its producer's decoder.
-    keep
-        Whether to return the outputs themselves.
-    """
-
-    name: str
-    task: Computes
-    contract: Contract
-    inputs: Sequence[str]
-    decoders: Sequence[Codec]
-    keep: bool
-
-
 class Record(NamedTuple):
     """The result of one task.
 
@@ -175,7 +148,7 @@ class Record(NamedTuple):
     frames
         Output to its serialized form.
     outputs
-        What ``compute()`` returned, with ``keep``.
+        What ``compute()`` returned, if that is to be returned.
     error
         Why it failed; None if it succeeded.
     readings
@@ -194,9 +167,11 @@ class Record(NamedTuple):
     spans: TaskSpans | None
 
 
-#: The fields of a :class:`Work` and of a :class:`Record`, as bare tuples: making named ones takes
-#: a tenth of the time of a run of small tasks.
-WorkFields = tuple[str, Computes, Contract, Sequence[str], Sequence[Codec], bool]
+#: What :func:`perform` needs to know of one task: its name in the DAG, the task and its contract,
+#: its input fields and for each the decoder of its producer, and whether to return the outputs
+#: themselves. A bare tuple, since making a named one takes a tenth of the time of a small task.
+Work = tuple[str, Computes, Contract, Sequence[str], Sequence[Codec], bool]
+#: The fields of a :class:`Record`, for the same reason.
 RecordFields = tuple[
     Times,
     Sizes,
@@ -210,7 +185,7 @@ RecordFields = tuple[
 
 
 def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls no helpers)
-    work: WorkFields,
+    work: Work,
     frames: list[Any],
     config: Config | None,
     streams: Streams | None = None,
@@ -223,7 +198,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
     Parameters
     ----------
     work
-        What to do: the fields of a :class:`Work`.
+        What to do.
     frames
         The serialized inputs, in the order of ``work.inputs``. The list is
         cleared once they are decoded, which frees their memory.
@@ -330,7 +305,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         for field in outputs:
             data = encoded[field]
             wire[field] = len(data) if type(data) is bytes else _length(name, field, data)
-            if counts_payload and type(outputs[field]) not in PICKLED_AS_COUNTED:
+            if counts_payload and type(outputs[field]) not in PICKLED_LENGTH:
                 payload = {}
         if payload is not wire:
             payload = _payload(outputs, wire)
@@ -350,7 +325,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
 
 
 def _failure(
-    work: WorkFields, times: Times, field: str | None, outputs: Any, error: BaseException
+    work: Work, times: Times, field: str | None, outputs: Any, error: BaseException
 ) -> tuple[Times, BaseException]:
     """Return the times of a task whose last phase ends now by an error, and what to report."""
     t0, t1, t2, t3, t4, t5 = times
@@ -367,7 +342,7 @@ def _failure(
     return (t0, t1, t2, t3, t4, t5), error
 
 
-def _perform_by_run(work: WorkFields, frames: list[Any], config: Config | None) -> RecordFields:
+def _perform_by_run(work: Work, frames: list[Any], config: Config | None) -> RecordFields:
     """Run a task that overrides :meth:`Task.run`, through its override.
 
     It gets its inputs in its own format, as :meth:`Task.run` takes them. Its
@@ -405,7 +380,7 @@ def _perform_by_run(work: WorkFields, frames: list[Any], config: Config | None) 
 def encoded_size(contract: Contract, value: object, frames: object) -> tuple[int, int]:
     """Return the payload of a value that a task's serializer has encoded, and its length."""
     length = len(frames) if type(frames) is bytes else frames_bytes(frames)
-    counted = contract.counts_payload and type(value) not in PICKLED_AS_COUNTED
+    counted = contract.counts_payload and type(value) not in PICKLED_LENGTH
     return payload_bytes(value, length) if counted else length, length
 
 

@@ -101,7 +101,8 @@ class Rule:
             raise DeclarationError(f"Rule: name must be a non-empty string, got {short_repr(name)}")
         for what, function in ("when", when), ("then", then):
             if not callable(function):
-                raise DeclarationError(f"rule {name!r}: {what} must be callable, got {function!r}")
+                problem = f"{what} must be callable, got {short_repr(function)}"
+                raise DeclarationError(f"rule {name!r}: {problem}")
         self.when = when
         self.then = then
         self.name = name

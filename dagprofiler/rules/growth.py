@@ -38,7 +38,7 @@ from dagprofiler.rules.views import (
     GraphSoFar,
     GraphView,
     GrowRule,
-    NotYet,
+    NotYetError,
     OpenRule,
 )
 from dagprofiler.task import grows
@@ -268,7 +268,7 @@ class GrowingGraph:
         rule.words, rule.missing = view.words, None
         try:
             answer = rule.rule.when(view)
-        except NotYet:
+        except NotYetError:
             return False
         if not isinstance(answer, (bool, np.bool_)):
             given = short_repr(answer)

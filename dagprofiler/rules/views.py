@@ -38,8 +38,8 @@ ALL = ""
 _NUMBER = re.compile(r"\[(\d+)\]")
 
 
-class NotYet(Exception):  # noqa: N818  (a signal, not an error)
-    """A predicate looked at a task or an output that does not exist yet; internal."""
+class NotYetError(GraphError):
+    """A rule looked at a task or an output that does not exist yet: a predicate does not hold."""
 
 
 class OpenRule:
@@ -146,10 +146,9 @@ class GraphSoFar:
         is_read = name in rule.reads or not rule.reads.isdisjoint(self.tags.get(number, ()))
         is_gone = self.current.slots.handles[slot] is None and self.states[number] == SUCCEEDED
         if is_gone or not is_read:
-            raise GraphError(
-                f"rule {rule.name!r}: outputs of task {name!r} are not kept for it; declare "
-                f"reads=[{name!r}], or a tag of that task, in it and in the rule that adds it"
-            )
+            what = f"outputs of task {name!r} are not kept for it; declare reads=[{name!r}]"
+            where = "or a tag of that task, in it and in the rule that adds it"
+            raise GraphError(f"rule {rule.name!r}: {what}, {where}")
 
     def value(self, number: int, slot: int) -> Any:
         """Return a copy of the value of an output, which is in a slot."""
@@ -300,18 +299,18 @@ class GraphView:
         return self._graph.tags.get(self._graph.index[name], ())
 
     def state_of(self, name: str) -> int:
-        """Return the state of a task; raise NotYet if there is none of that name."""
+        """Return the state of a task; raise NotYetError if there is none of that name."""
         self.words[name] = None
         number = self._graph.index.get(name)
         if number is None:
             self._rule.missing = name
-            raise NotYet
+            raise NotYetError
         return self._graph.states[number]
 
     def output_of(self, name: str, field: str) -> Any:
-        """Return a copy of an output of a task; raise NotYet until it has succeeded."""
+        """Return a copy of an output of a task; raise NotYetError until it has succeeded."""
         if self.state_of(name) != SUCCEEDED:
-            raise NotYet
+            raise NotYetError(f"task {name!r} has not succeeded: no output {field!r} to read")
         return self._graph.read(self._rule, self._graph.index[name], field)
 
 
@@ -509,12 +508,6 @@ class GraphEditor(GraphView):
     def state_of(self, name: str) -> int:
         """Return the state of a task; one that the body has added is pending."""
         return super().state_of(name) if name in self._graph.index else PENDING
-
-    def output_of(self, name: str, field: str) -> Any:
-        """Return a copy of an output of a task; raise a GraphError unless it has succeeded."""
-        if self.state_of(name) != SUCCEEDED:
-            raise GraphError(f"task {name!r} has not succeeded: no output {field!r} to read")
-        return super().output_of(name, field)
 
 
 class GrowRule:

@@ -193,9 +193,8 @@ def _align(sources: Sequence[_Source]) -> list[str]:
             source.shift_us = (source.zero_s - first.zero_s) * 1e6
         else:
             source.shift_us = (source.epoch_s - first.epoch_s) * 1e6
-            notes.append(
-                f"{source.path}: aligned by the time of day: its clock may be another machine's"
-            )
+            why = "aligned by the time of day: its clock may be another machine's"
+            notes.append(f"{source.path}: {why}")
     # The time of day may have changed meanwhile.
     earliest_us = min((source.shift_us for source in timed), default=0.0)
     for source in timed:

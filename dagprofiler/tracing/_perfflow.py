@@ -215,8 +215,8 @@ def _finish() -> None:
     end = clock()
     while _open:
         work = _open.pop(0)
-        number = work.id or new_id()
-        record("async", work.name, work.category, work.start, end, {"unfinished": True}, number)
+        args = {"unfinished": True}
+        record("async", work.name, work.category, work.start, end, args, work.id or new_id())
 
 
 def _strand() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
@@ -26,13 +27,6 @@ _TOOLS = (2, 3, 4)
 
 #: What a callback returns for code whose events are of no interest.
 _DISABLE: Any = getattr(getattr(sys, "monitoring", None), "DISABLE", None)
-
-
-class _Begun(threading.local):
-    """The calls that have begun and not ended in this thread: their code, and when they began."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[CodeType, float]] = []
 
 
 class FunctionCollector:
@@ -76,7 +70,8 @@ class FunctionCollector:
         self._floor_s = floor_ms / 1000
         #: Each code object seen so far to the name and category of its spans; None without spans.
         self._labels: dict[int, tuple[tuple[str, str] | None, CodeType]] = {}
-        self._begun = _Begun()
+        #: By thread the calls that have begun and not ended: their code, and when they began.
+        self._begun: defaultdict[int, list[tuple[CodeType, float]]] = defaultdict(list)
         self._lock = threading.Lock()
         #: How many have started it.
         self._users = 0
@@ -93,7 +88,7 @@ class FunctionCollector:
         if sys.version_info < (3, 12):
             if sys.getprofile() is not None:
                 raise TraceError("another profiler is active in this thread; only one is possible")
-            self._begun.calls = []
+            self._begun[threading.get_ident()].clear()
             sys.setprofile(self._profile)
             return
         with self._lock:
@@ -138,7 +133,7 @@ class FunctionCollector:
     def _begin(self, code: CodeType, *_: Any) -> Any:
         if self._label(code) is None:
             return _DISABLE
-        self._begun.calls.append((code, clock()))
+        self._begun[threading.get_ident()].append((code, clock()))
         return None
 
     def _end(self, code: CodeType, *_: Any) -> Any:
@@ -147,8 +142,9 @@ class FunctionCollector:
         if label is None:
             return _DISABLE
         # Others on top of it had no event for their return.
-        while self._begun.calls:
-            other, start = self._begun.calls.pop()
+        begun = self._begun[threading.get_ident()]
+        while begun:
+            other, start = begun.pop()
             if other is code:
                 if end - start >= self._floor_s and self._is_wanted():
                     record("span", *label, start, end)
@@ -205,7 +201,7 @@ class FunctionCollector:
         for event in self._callbacks():
             monitoring.register_callback(self._tool, event, None)
         monitoring.free_tool_id(self._tool)
-        self._begun = _Begun()
+        self._begun.clear()
 
 
 class _TaskCollector(FunctionCollector):

@@ -103,26 +103,6 @@ def test_results_are_those_of_dask(name, optimize):
         assert result == expected
 
 
-class Countdown:
-    """An iterator that is more than its items."""
-
-    left = 3
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        self.left -= 1
-        if self.left < 0:
-            raise StopIteration
-        return self.left
-
-
-def test_a_result_that_is_an_iterator_of_its_own_class_stays_one():
-    value = dask.delayed(Countdown)()
-    assert DAG.from_dask(value).run().final_outputs["value"].left == 3
-
-
 def test_tasks_have_the_names_that_dask_shows():
     dag = DAG.from_dask((array() + 1).sum(), optimize=False)
     kinds = {name.partition(" (")[0] for name in dag.tasks}

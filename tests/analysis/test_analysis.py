@@ -105,13 +105,6 @@ def test_text_is_the_golden_one_and_of_a_large_graph_it_is_cut():
     text = str(analyze(profile, cost="wall_time"))
     assert "t004 -> t005 -> ... 39 more ... -> t045 -> t046 ->" in text
     assert text.endswith("... and 10 more tasks")
-    sizes = {("a", "b"): 1, ("a", "c"): 1000}
-    for costs, sizes_, expected in (
-        ({"a": 1.0}, {}, "1 task in 1 level of up to 1, in ms\n"),
-        ({"a": 1, "b": 3, "c": 2}, sizes, "critical path: a -> b\nwith communication: a -> c\n"),
-    ):
-        text = str(analyze(profile_of(costs, sizes_), cost="wall_time", bandwidth_bits_per_s=LINK))
-        assert expected in text
 
 
 @st.composite
@@ -197,13 +190,6 @@ def test_paths_of_decimal_times_tie_as_those_of_whole_numbers(graph):
         assert (paths.slack[name] == 0) == (slack == 0)
     gains = {item.name: item.gain for item in tenths.bottlenecks}
     assert gains == pytest.approx({item.name: item.gain / 10 for item in whole.bottlenecks})
-
-
-@given(graphs(st.integers(0, 2)))
-def test_the_order_in_a_profile_decides_nothing(graph):
-    tasks, edges = ({key: part[key] for key in sorted(part)} for part in graph)
-    assert analysis_of(*graph) == analysis_of(tasks, edges)
-    assert str(analysis_of(*graph)) == str(analysis_of(tasks, edges))
 
 
 def test_without_costs_the_first_names_are_the_path():
@@ -294,10 +280,7 @@ def test_sizes_on_the_wire_are_taken_where_known():
     found = analyze(example(), **options)
     assert found.communication is None
     assert found.communication_note == "unknown: the profile has no wire sizes of its edges"
-    profile = profile_of(COSTS, dict.fromkeys(BYTES, 0), fields=())
-    found = analyze(profile, cost="wall_time")
-    assert set(found.communication.values()) == {0}
-    assert found.with_communication == found.without_communication
+    found = analyze(profile_of(COSTS, dict.fromkeys(BYTES, 0), fields=()), cost="wall_time")
     assert (found.ccr, found.communication_note) == (0, "none, since no edge carries anything")
     found = analyze(profile_of({"a": 1.0, "b": 1.0}, {("a", "b"): 0}), cost="wall_time")
     assert found.communication is None  # an empty field takes time

@@ -148,7 +148,7 @@ def test_the_headline_names_what_changed_most():
     assert compare_profiles(side(True), side(False)).headline() == (
         "no significant difference in all (60 ms -> 60 ms a round); "
         "4 of 7 tasks slower: b 1.5 x (+10 ms), c 1.3 x (+3.01 ms), a 1.2 x (+2.01 ms) and 1 more; "
-        "1 of 7 tasks faster: d 0.5 x (-1.51 ms); 1 of 1 edge slower: a->b 3 x (+6 ms)"
+        "1 of 7 tasks faster; 1 of 1 edge slower: a->b 3 x (+6 ms)"
     )
 
 
@@ -223,12 +223,9 @@ def test_the_whole_needs_a_verdict_on_a_task_or_edge():
 
 
 def test_profiles_are_called_by_their_names():
-    named = [timed(), timed()]
-    for profile, name in zip(named, ("first", "second")):
-        profile.metadata["name"] = name
-    assert str(named[1].compare(named[0])).startswith("second against first: ")
-    assert str(named[0].compare(named[0])).startswith("new against base (first): ")
-    assert str(timed().compare(timed())).startswith("new against base: ")
+    first, second = timed(), timed()
+    first.metadata["name"], second.metadata["name"] = "first", "second"
+    assert str(second.compare(first)).startswith("second against first: ")
 
 
 def test_pairs_are_the_rounds_that_both_have():
@@ -296,20 +293,6 @@ def test_conditions_that_differ_cannot_be_compared(name, value, usual, paired):
         assert entry["verdict"] == INCONCLUSIVE
         assert f"{name} is {value!r} here, {usual!r} there" in entry["reason"]
     assert task_a(mine, mine, paired=paired)["verdict"] == NO_DIFFERENCE
-
-
-def test_all_conditions_that_differ_are_told():
-    mine = timed(conditions={**FRESH, "busy_cores": 1, "collect_garbage": "tasks"})
-    assert compare_profiles(mine, timed())["obstacles"] == {
-        "other_conditions": "the conditions differ: busy_cores is 1 here, 0 there; "
-        "collect_garbage is 'tasks' here, 'rounds' there"
-    }
-
-
-def test_a_task_of_any_name_leaves_the_whole_in_the_table():
-    lines = str(compare_profiles(*[profile_of({"in all": {"wall_ms": TEN}})] * 2)).splitlines()
-    rows = [line.split() for line in lines if line.startswith("in all ")]
-    assert [row[2] for row in rows] == ["1.000", "10.045"]
 
 
 def test_a_dag_without_tasks_has_a_ratio():

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from harness import CACHE, either, in_turns, print_rows, timed, times, turns, us
+from harness import CACHE, either, in_turns, print_rows, timed, times, turns
 
 from dagprofiler import DAG, Journal, task
 
@@ -72,21 +72,6 @@ def writing():
         yield f"a task that makes {name}: its outputs and its line", "-", f"{each_ms} ms"
 
 
-def resuming():
-    """Time to go on with a run of which all is done, against the run without a journal."""
-    count = either(2_000, 200)
-    names = [f"t{i:04}" for i in range(count)]
-    tasks = {name: data.bind(value=os.urandom(100)) for name in names}
-    dag = DAG(tasks, [(*pair, []) for pair in zip(names, names[1:])])
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        dag.run(hooks=[Journal(folder)])
-        runs, resumed = in_turns(9, dag.run, lambda: dag.resume(folder))
-        size = Path(folder, "journal.jsonl").stat().st_size
-    work = f"{count:,} tasks taken over from a journal, against running them when they do nothing"
-    yield work, "-", f"{times(resumed, runs)}; {us(resumed, count)} us a task"
-    yield "… its lines, a task", "-", f"{size / count:.0f} bytes"
-
-
 if __name__ == "__main__":
     CACHE.mkdir(parents=True, exist_ok=True)
-    print_rows(__doc__, [running, writing, resuming])
+    print_rows(__doc__, [running, writing])

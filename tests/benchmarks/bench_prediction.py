@@ -8,7 +8,6 @@ Parts, of which ``--quick`` takes ``forms`` and ``size``:
 - ``models``: those of real tasks, at 2, 4 and 16 times the largest size measured;
 - ``values``: those of the times to serialize and deserialize values of several kinds, likewise;
 - ``size``: how long a simulation takes;
-- ``structure``: tasks that sleep, on processes and threads;
 - ``makespan``: six applications on two processes, from a profile taken in this process and from
   one taken on the workers; ``loky``, ``threads``, ``dask`` and ``allocator``, which is processes
   with another setting of the allocator than the profile's, likewise;
@@ -433,19 +432,6 @@ def size():
         print(f"size: {count:,} tasks in {time.perf_counter() - begun:.2f} s")
 
 
-def structure():
-    processes = [(count, ProcessPoolExecutor) for count in (2, 4, 8)]
-    for count, kind in [*processes, (2, ThreadPoolExecutor), (8, ThreadPoolExecutor)]:
-        errors = []
-        with kind(count) as executor:
-            engine = calibrate_engine(executor)
-            for application in APPLICATIONS:
-                dag = dag_of(application, kind="sleep")
-                found = simulate(dag.run(rounds=Rounds(3)), engine=engine)
-                errors.append(found.makespan_ms / real_ms(dag, executor=executor) - 1)
-        report(f"structure, {count} workers of a {kind.__name__}", errors)
-
-
 def makespans(what, executor, profiled):
     """Predict on `executor` from profiles of runs with the options `profiled`, by their name."""
     engine = calibrate_engine(executor)
@@ -649,7 +635,7 @@ def schedules():
 
 
 if __name__ == "__main__":
-    parts = [forms, models, values, size, structure, makespan, loky, threads, dask, allocator]
+    parts = [forms, models, values, size, makespan, loky, threads, dask, allocator]
     named = {part.__name__: part for part in [*parts, cores, blas, faster, schedules]}
     quick = ["forms", "size"] if "--quick" in sys.argv else []
     for name in quick or [name for name in sys.argv[1:] if name != "--all"] or named:

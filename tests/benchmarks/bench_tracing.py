@@ -10,8 +10,6 @@ import os
 import tempfile
 import tracemalloc
 from contextlib import contextmanager, nullcontext
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import repeat
 from pathlib import Path
 from statistics import median
@@ -118,37 +116,13 @@ CALLS = {
 }
 
 
-def viztracer():
-    """Return calls of VizTracer, where it is installed."""
-    if find_spec("viztracer") is None:
-        return {}
-    package = import_module("viztracer")
-    tracer = package.VizTracer(log_sparse=True, verbose=0, tracer_entries=1_000_000)
-    NAMES.update(tracer=tracer, sparse=package.log_sparse(nothing))
-
-    @contextmanager
-    def started():
-        # While it is, Python 3.11 runs everything more slowly.
-        tracer.start()
-        yield
-        tracer.stop()
-        tracer.clear()
-
-    event = "with tracer.log_event('work'): pass"
-    return {
-        "VizTracer, `log_sparse`": Call("sparse()", within=started),
-        "VizTracer, `log_event`": Call(event, "nothing", within=started),
-    }
-
-
 def calls():
     """Measure all calls in turns."""
     number = either(50_000, 5_000)
-    rows = {**CALLS, **viztracer()}
     found = [
-        {what: row.seconds(number) / number * 1e6 for what, row in rows.items()} for _ in turns(15)
+        {what: row.seconds(number) / number * 1e6 for what, row in CALLS.items()} for _ in turns(15)
     ]
-    for what, row in rows.items():
+    for what, row in CALLS.items():
         if row.base is not None:
             over = {"a plain call": " over a plain call", "an awaited call": " over that"}
             more_us = [took[what] - took[row.base] for took in found]

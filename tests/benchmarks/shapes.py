@@ -12,21 +12,11 @@ import random
 import subprocess
 import sys
 import tempfile
-import tracemalloc
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
-from harness import (
-    CHECKOUT,
-    QUICK,
-    cpu_seconds,
-    either,
-    install,
-    note,
-    print_machine,
-    print_table,
-)
+from harness import CHECKOUT, cpu_seconds, either, install, note, print_machine, print_table
 
 from dagprofiler import DAG, Journal, Profile, Rule, Task, import_profile, map_over, simulate, task
 from dagprofiler.formats import exporter_names
@@ -309,22 +299,10 @@ def growth_of(operation, case_of, n):
     return many_s / few_s
 
 
-def task_kb(operation, case):
-    """Return the peak of the memory that an operation takes, as tracemalloc counts it."""
-    work = operation(case)
-    gc.collect()
-    tracemalloc.start()
-    try:
-        _result = work()
-        return tracemalloc.get_traced_memory()[1] / case.n / 1000
-    finally:
-        tracemalloc.stop()
-
-
 def measure(operations, name):
-    """Return the growth of time and the memory of each cell of one shape."""
+    """Return the growth of time of each cell of one shape."""
     note(f"{name} ...")
-    growth, memory_kb = {}, {}
+    growth = {}
     with tempfile.TemporaryDirectory() as folder:
         case_of = lru_cache(None)(partial(Case, name, folder=Path(folder)))
         for cell in ((title, name) for title in operations):
@@ -332,34 +310,25 @@ def measure(operations, name):
                 continue
             operation, n = OPERATIONS[cell[0]]
             growth[cell] = growth_of(operation, case_of, either(4 * n, n))
-            if not QUICK:
-                memory_kb[cell] = task_kb(operation, case_of(4 * n))
-    return growth, memory_kb
-
-
-def print_cells(what, cells, operations, shapes):
-    texts = {cell: f"{value:.1f}" for cell, value in cells.items()}
-    lines = [[title, *(texts.get((title, name), "-") for name in shapes)] for title in operations]
-    print_table(" | ".join([what, *shapes]), lines)
+    return growth
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a quarter of the tasks, no memory")
+    parser.add_argument("--quick", action="store_true", help="a quarter of the tasks")
     parser.add_argument("--only", action="append", choices=OPERATIONS, metavar="OPERATION")
     parser.add_argument("--shape", action="append", choices=SHAPES, metavar="SHAPE")
     asked = parser.parse_args()
     operations, shapes = asked.only or [*OPERATIONS], asked.shape or SHAPES
-    growth, memory_kb = {}, {}
+    growth = {}
     # CPU times, so that one shape on each core may be measured at once.
     with ProcessPoolExecutor() as pool:
         for of_shape in pool.map(partial(measure, operations), shapes):
-            growth.update(of_shape[0])
-            memory_kb.update(of_shape[1])
+            growth.update(of_shape)
     print_machine(())
-    print_cells("time of 4 n tasks over that of n", growth, operations, shapes)
-    if memory_kb:
-        print_cells("peak memory, kB a task", memory_kb, operations, shapes)
+    texts = {cell: f"{times:.1f}" for cell, times in growth.items()}
+    lines = [[title, *(texts.get((title, name), "-") for name in shapes)] for title in operations]
+    print_table(" | ".join(["time of 4 n tasks over that of n", *shapes]), lines)
     too_steep = {cell: times for cell, times in growth.items() if times > MOST_GROWTH}
     for (title, name), times in too_steep.items():
         print(f"{title}, {name}: {FACTOR} times the tasks take {times:.1f} times as long")

@@ -41,14 +41,10 @@ def steps(text):
     """Yield each command of a page's text with its block and what it prints."""
     for block in blocks(text):
         if block.kind.startswith("console"):
-            block = block._replace(kind=block.kind.replace("console", "output"))  # noqa: PLW2901
+            printed = block._replace(kind=block.kind.replace("console", "output"))
             for step in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
                 command, _, expected = step.partition("\n")
-                yield (
-                    block._replace(kind=block.kind.replace("console", "output")),
-                    command,
-                    expected,
-                )
+                yield printed, command, expected
 
 
 def results(folder):

@@ -14,7 +14,7 @@ PIPELINE = '''\
 import shutil, time
 
 from dagprofiler import DAG, Config, task
-from dagprofiler.rules import after, map_over, rule
+from dagprofiler.rules import map_over
 
 @task(outputs=["numbers"], config_deps=["N"])
 def read(cfg):
@@ -74,13 +74,6 @@ def waiting():
 def unlike():
     longer = task(outputs=["numbers"])(lambda seen=[]: {"numbers": seen.append([]) or seen})
     return DAG({"read": longer}, [], {"N": 3}, rules=[map_over("read", "numbers", add)])
-
-@rule(after("read"))
-def no_rule(graph):
-    raise ValueError("no such rule")
-
-def grown():
-    return DAG({"read": read}, [], {"N": 3}, rules=[no_rule])
 
 dag = build()
 

@@ -4,17 +4,10 @@ import json
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pytest
 from cli_runner import command
 
-from dagprofiler.cli._targets import as_like
-
-PLANS = {
-    "plan": {"edge": ["read", "show"], "cloud": ["add"]},
-    "other": {"edge": ["reed"]},
-    "none": {},
-}
+PLANS = {"plan": {"edge": ["read", "show"], "cloud": ["add"]}, "none": {}}
 
 #: Commands, in which {names} stand for paths, and what their lines say, parted by "|".
 REFUSED = [
@@ -31,42 +24,30 @@ REFUSED = [
     ("run no_such.yaml", "no such file or directory: 'no_such.yaml'"),
     # Parameters.
     ("run {dag} --config M=3", "--config|no parameter 'M' (parameters: 'N', 'factor',"),
-    ("run {dag} --config Factor=3", "--config|did you mean 'factor'?"),
     ("run {dag} --config N=1.5", "N: expected a value of type 'int', as JSON, got '1.5'"),
     ("run {dag} --config factor=much", "factor: expected a value of type 'float'"),
-    ("run {dag} --config names=3", "names: expected a value of type 'list'"),
-    ("run {dag} --config on=maybe", "on: expected a value of type 'bool'"),
-    ("run {dag} --config model=3", "model: expected a value of type 'object'"),
     ("run {dag} --config N", "expected NAME=VALUE, got 'N'"),
     # Options of runs.
     ("run {dag} --seed x", "argument --seed: invalid int value: 'x'"),
     ("run {dag} --rounds often", "n must be an integer of at least 1 or 'auto', got 'often'"),
-    ("run {dag} --rounds 0", "n must be an integer|got 0"),
-    ("run {dag} --warmup -1", "warmup must be an integer of at least 0, got -1"),
-    ("run {dag} --max-time 0", "max_time_s must be a finite number above 0, got 0.0"),
     ("run {dag} --meters speed", "meters: 'speed' is unknown"),
     ("run {dag} --timeout 3", "timeout: a serial run cannot end a task"),
     ("run {dag} --executor thread:4", "--executor|'thread:4'; did you mean 'threads'?"),
-    ("run {dag} --executor processes:0", "workers, got 'processes:0'"),
+    ("run {dag} --executor processes:9999999", "workers, got 'processes:9999999'"),
     ("run {dag} --executor {target}:build", "executor must be None|got <DAG"),
     ("run {dag} --eta-from no_such.json", "no such file or directory: 'no_such.json'"),
     ("run {dag} --rouns 3", "unknown arguments: --rouns 3; did you mean '--rounds'?"),
-    ("run {dag} --rouns=3", "did you mean '--rounds'?"),
     ("run {dag} -o page.html", "-o writes the profile, which is JSON; --report writes"),
-    ("run {dag} -o p.csv", "dagprofiler export"),
     ("run {dag} --schedule {plan} --executor processes:2", "schedule|{{node: pool}}"),
     ("run {dag} --schedule {plan} --journal {folder}/j", "--schedule|journal"),
     ("run {dag} --schedule {none}", "schedule|node"),
-    ("run {dag} --schedule {other} --executor threads", "'edge'|'reed'|'read'"),
     # Outputs.
     ("run {marks} -o {folder}/no/p.json", "there is no directory"),
     ("run {marks} --report {folder}", "Is a directory"),
     ("run {marks} -o x.json --report ./x.json", "is given twice"),
     ("run {marks} --journal ''", "--journal: expected a directory, got ''"),
     ("run {dag} -o {target}", "is also an input of the command"),
-    ("export {profile} --format dot -o {profile}", "is also an input of the command"),
     ("report {profile} -o ./profile.json", "is also an input of the command"),
-    ("report {profile} --base {profile} -o {profile}", "is also an input of the command"),
     # Files and formats.
     ("show {cut}", "not JSON"),
     ("show {foreign}", "try dagprofiler import"),
@@ -74,8 +55,6 @@ REFUSED = [
     ("show {folder}", "directory"),
     ("show {target}", "is a program: dagprofiler run"),
     ("show {dag}", "is a program: dagprofiler run"),
-    ("compare {target} {dag}", "is a program: dagprofiler run"),
-    ("compare {dag} {target}", "is a program: dagprofiler run"),
     ("import {foreign}", "is in no format known; give --format (known: wfformat)"),
     ("export {profile}", "--format"),
     ("export {profile} --format dot --json", "give -o FILE"),
@@ -85,7 +64,6 @@ REFUSED = [
     ("export {profile} --format chrome_trace --cost time", "'chrome_trace'|'cost'"),
     ("export {profile} --format saga --option network=@none.json", "no such file or directory"),
     # Comparing.
-    ("compare {profile} {profile} --fail-if slwer", '--fail-if: expected "slower"'),
     ("compare {profile} {profile} --fail-if 'slower > 5'", '--fail-if: expected "slower"'),
     ("compare {profile} {profile} --least-share 5", "expected a share from 0 to 1"),
     ("compare {profile} {profile} --rounds 3", "needs --run"),
@@ -97,7 +75,6 @@ REFUSED = [
     ("fit {empty}", "no complete profile|*.json"),
     ("fit {profile}", "fit: at least 3 configurations|got 1; dagprofiler sweep TARGET --over"),
     ("predict {profile} -c N=5", "predict: at least 3 configurations|dagprofiler sweep TARGET"),
-    ("fit {profile} {profile} {profile}", "fit: no numeric parameter"),
     ("simulate {profile} --engine {profile}", "--engine|section engine"),
     ("simulate {profile} --engine {profile} --executor threads", "--engine|--executor"),
     ("simulate {profile} --workers 4..1", "4..1"),
@@ -177,11 +154,6 @@ def test_a_dag_that_is_not_valid_has_a_line_for_each_problem(refused, written, c
     lines = cli("run", written("invalid.py", text), code=2).err.splitlines()
     assert lines[0] == "dagprofiler: 2 problems:"
     assert len(lines) == 3
-
-
-def test_values_may_have_types_that_only_numpy_has():
-    assert as_like("N", "3", np.int64(1)) == 3
-    assert as_like("shape", "[1, 2]", (0, 0)) == (1, 2)
 
 
 def test_an_empty_standard_input_is_no_profile(shelf):

@@ -231,10 +231,6 @@ def test_a_journal_says_which_command_resumes_it(cli, folder):
     assert f"; resume it with {resume}, or" in cli("run", *words, code=2).err
 
 
-def test_a_rule_that_fails_is_a_failure_of_the_run(cli):
-    assert "no such rule" in cli("run", "pipeline_of_tests.py:grown", code=4).err
-
-
 #: A pipeline of which a task fails until there is a file.
 TWICE = """\
 import os

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from cli_runner import command
 
-from dagprofiler import DAG, RunError, span, task
+from dagprofiler import DAG, span, task
 from dagprofiler._util.text import fitted
 from dagprofiler.analysis.summary import PARTS, figures
 from dagprofiler.cli._output import text
@@ -56,29 +56,6 @@ def test_json_has_the_same_figures(cli, shelf):
     text_of_it = Path(shelf.profile).read_text(encoding="utf-8")
     done = command("show", "-", "--part", "summary", cwd=shelf.folder, code=0, input=text_of_it)
     assert done.stdout.startswith(f"{shelf.target}, 3 tasks")
-
-
-@task(outputs=["x"], estimate_fn=lambda cfg: 1200)
-def hostile():
-    return {"x": b"0" * 12_345_678}
-
-
-def test_a_run_without_times_has_no_critical_path():
-    @task(outputs=["x"])
-    def fails():
-        raise ValueError("no such cell")
-
-    with pytest.raises(RunError) as caught:
-        DAG({"fails": fails}).run()
-    assert "no critical path: " in text(figures(caught.value.profile))
-
-
-def test_flags_are_explained_with_their_tasks():
-    profile = DAG(dict.fromkeys("abc", hostile)).run(rounds=2)
-    profile.sections["statistics"]["flags"] = {"a": ["short"], "b": ["short"], "c": ["waits"]}
-    shown = text(figures(profile), ("summary", "flags"))
-    assert "\nshort: a, b\nwaits: c\n" in shown.split("\n\n")[0]
-    assert "\nshort: The median is under 0.1 ms" in shown
 
 
 @task(outputs=["x"])

@@ -171,16 +171,6 @@ def test_a_signal_lets_a_whole_profile_be_written(started, folder, written):
     assert run["state"] == "complete"
 
 
-@pytest.mark.slow
-def test_idle_workers_of_a_command_end_with_it(started):
-    words = ["run", "ended_from_outside.py:dag", *ROUNDS, "--executor", "processes:2"]
-    process = started(*words)
-    assert process.stdout.readline() == "up\n"
-    process.kill()
-    out, _ = process.communicate(timeout=60)
-    assert out == ""
-
-
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_that_is_ignored_stays_so(name):
     code = (

@@ -35,18 +35,6 @@ class NoInput(Task):
         return {"x": 1}
 
 
-class OnlyConfig(Task):
-    outputs = ["x"]
-    config_deps = ["N"]
-
-    def compute(self, cfg: Config) -> dict[str, Any]:
-        return {"x": cfg.N}
-
-    @staticmethod
-    def estimate_instructions(cfg: Config) -> int:
-        return int(cfg.N) * 10
-
-
 class OptionalConfig(Task):
     inputs = ["x"]
     outputs = ["y"]

@@ -14,7 +14,7 @@ from handmade import failure
 from processes import alive_in, children, processes, until
 from steps import Notes
 
-from dagprofiler import DAG, Profile, Rounds, task
+from dagprofiler import DAG, Rounds, task
 from dagprofiler.errors import DagProfilerError, SerializationError
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at /proc")
@@ -190,7 +190,6 @@ def test_a_single_round_has_a_process_like_the_programs_own(tasks, monkeypatch, 
     assert profile.sections["run"]["rounds"] == 1
     timeline = profile.sections["timeline"]
     assert timeline["workers"][timeline["records"][0][2]]["pid"] != os.getpid()
-    assert Profile.loads(profile.dumps()) == profile
 
 
 @pytest.mark.slow
@@ -228,7 +227,6 @@ def test_the_error_of_a_task_comes_back_with_its_type(program, log):
     assert [wall is None for wall in tasks["b"]["wall_ms"]] == [False, True]
     assert None not in tasks["a"]["wall_ms"]
     assert len(pids_in(log)) == 2
-    assert Profile.loads(error.profile.dumps()) == error.profile
     # One that cannot travel is told in words.
     error = failure(program(at=3, action="fail_oddly"), rounds=FRESH)
     assert "odd" in str(error.failures["b"])
@@ -252,7 +250,6 @@ def test_a_process_that_ends_leaves_earlier_rounds(program, log, action, error, 
     assert re.search(words, run["reason"])
     assert run["reason"].endswith("in round 2 of 3")
     assert len(profile.metrics.task_metrics) == len(pids_in(log)) == 2
-    assert Profile.loads(profile.dumps()) == profile
 
 
 def test_fresh_rounds_refuse_what_does_not_pickle(program, log, tasks):

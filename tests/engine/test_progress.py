@@ -4,13 +4,12 @@ import io
 import re
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
 from handmade import Terminal, sink, source
 
-from dagprofiler import DAG, Progress, Rounds, RunError, compare_runs, map_over, task
+from dagprofiler import DAG, Progress, Rounds, RunError, map_over, task
 from dagprofiler.engine import progress as module
 
 
@@ -84,14 +83,6 @@ def test_added_and_failed_tasks_are_counted(drawn):
     assert drawn(FAILING)[-1].startswith("[############] 2 of 2 tasks")
 
 
-def test_of_tasks_that_run_concurrently_the_first_is_named(drawn):
-    barrier = threading.Barrier(3, timeout=30)
-    waits = task(outputs=["x"])(lambda: {"x": barrier.wait()})
-    with ThreadPoolExecutor(3) as pool:
-        lines = drawn(DAG({"a": waits, "b": waits, "c": waits}), executor=pool)
-    assert lines[2] == "[............] 0 of 3 tasks | T | a for T and 2 more"
-
-
 def test_on_a_terminal_the_line_stays_below_what_tasks_print(monkeypatch):
     moved = threading.Event()
 
@@ -138,12 +129,3 @@ def test_a_terminal_that_is_gone_ends_no_run(monkeypatch):
     gone.close()
     monkeypatch.setenv("TERM", "xterm")
     assert TWO.run(hooks=[Progress(stream=gone)]).sections["run"]["state"] == "complete"
-
-
-@pytest.mark.usefixtures("drawn")
-def test_two_runs_that_are_compared_share_a_line(capsys):
-    compare_runs(TWO, {}, rounds=Rounds(2, warmup=0), progress=True)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("[............] base: 0 of 2 tasks | round 1 of 2")
-    assert lines[4].startswith("[............] new: 0 of 2 tasks | round 1 of 2")
-    assert lines[-1].startswith("[############] base: 2 of 2 tasks | round 2 of 2")

@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import json
 import os
 import pickle
 import random
@@ -15,16 +14,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from agreement import check_agreement
 from handmade import failure
-from jsonschema import Draft202012Validator
 from platforms import needs_two_cores
-from processes import children, open_files_of_the_kernel
-from steps import Calls, Notes, Slow, Timed, always, spent_ms
+from processes import children, cpu_ticks, open_files_of_the_kernel, until
+from steps import Calls, Slow, Timed, always, spent_ms
 
 import dagprofiler
-from dagprofiler import DAG, Hook, Profile, Rounds, RunError, Task, TaskMetrics, ValidationError
+from dagprofiler import DAG, Profile, Rounds, RunError, Task, TaskMetrics
 from dagprofiler.errors import describe
-from dagprofiler.schema import PROFILE_SCHEMA, validate_profile
+from dagprofiler.serializers import OutOfBandPickle
 
 
 def chain():
@@ -64,7 +63,10 @@ def test_figures_are_medians_of_measured_rounds(clock):
     second = Timed(clock, [60, 30, 5, 5, 5, 7, 7, 7], inputs=["x"], outputs=[])
     profile = DAG({"a": first, "b": second}, [("a", "b")]).run(rounds=6)
     document = profile.to_dict()
-    samples = document["samples"]
+    check_agreement(document)
+    samples, run = document["samples"], document["run"]
+    assert (samples["rounds"], run["rounds"], run["ended_by"]) == (kinds(6), 6, "n")
+    assert run["conditions"] == Rounds(6).to_dict()
     assert samples["tasks"]["a"]["wall_ms"] == [1000.0 * s for s in first.seconds]
     assert samples["tasks"]["a"]["serialize_ms"] == [1000.0] * 8
     assert samples["tasks"]["b"]["deserialize_ms"] == [4000.0] * 8
@@ -75,30 +77,11 @@ def test_figures_are_medians_of_measured_rounds(clock):
         TaskMetrics("b", 6000.0, 0.0, 4000.0, nbytes, 0),
     ]
     assert document["total_time_ms"] == 17500.0
-    assert document["run"]["elapsed_ms"] == sum(samples["total_ms"])
+    assert run["elapsed_ms"] == sum(samples["total_ms"])
     assert document["statistics"]["cold_ms"] == {"a": 50000.0, "b": 60000.0}
     interval = {"low": 2000.0, "high": 100000.0, "coverage": 0.96875}
     summary = {"median": 6000.0, "mad": 3000.0, **interval, "min": 2000.0, "n": 6}
     assert document["statistics"]["tasks"]["a"]["wall_ms"] == summary
-
-
-def test_six_rounds_survive_the_file(tmp_path):
-    profile = chain().run(rounds=6, seed=3, meters="full")
-    document = profile.to_dict()
-    samples, run = document["samples"], document["run"]
-    assert samples["rounds"] == kinds(6)
-    assert (run["rounds"], run["ended_by"], run["state"]) == (6, "n", "complete")
-    assert run["conditions"] == Rounds(6).to_dict()
-    # Every column has an entry for each round.
-    assert (samples["tasks"].keys(), samples["edges"].keys()) == (set("abc"), {"a->b", "b->c"})
-    for columns in (*samples["tasks"].values(), *samples["edges"].values()):
-        assert {len(values) for values in columns.values()} == {8}
-    path = profile.save(tmp_path / "profile.json")
-    again = Profile.load(path)
-    assert (again, again.metrics, again.sections) == (profile, profile.metrics, profile.sections)
-    assert json.loads((tmp_path / "profile.json").read_text(encoding="utf-8")) == document
-    assert validate_profile(document)
-    Draft202012Validator(PROFILE_SCHEMA).validate(document)
 
 
 def test_sizes_that_change_have_a_whole_median():
@@ -114,7 +97,6 @@ def test_sizes_that_change_have_a_whole_median():
     assert document["edge_metrics"]["records"] == [[["x"], 20, wire[-1]]]
     first, second = document["execution_metrics"]
     assert first["bytes_out"] == second["bytes_in"] == wire[-1]
-    assert Profile.loads(profile.dumps()) == profile
 
 
 def test_a_dag_without_tasks_has_rounds_too():
@@ -234,7 +216,7 @@ def test_a_seed_gives_the_same_outputs_in_every_round():
         return {"x": drawn[-1]}
 
     tasks = {"a": Calls(draw), "b": Calls(always(y=1), "y", "x"), "c": Calls(always(x=np.ones(3)))}
-    dag = DAG(tasks, [("a", "b")])
+    dag = DAG(tasks, [("a", "b")], serializer=OutOfBandPickle())
     random.seed(1)
     np.random.seed(1)
     before = random.getstate(), np.random.get_state()[1].tolist()
@@ -271,15 +253,6 @@ def test_allocations_are_counted_in_their_own_round():
     summary = profile.sections["statistics"]["tasks"]["b"]["allocation_bytes"]
     assert (summary["n"], summary["median"]) == (1, samples["tasks"]["b"]["allocation_bytes"][-1])
     assert profile.sections["run"]["rounds"] == 3
-    assert Profile.loads(profile.dumps()) == profile
-
-
-@pytest.mark.parametrize(("rounds", "taken"), [(1, 1), (3, 5)])
-def test_allocation_rounds_are_in_no_figure(clock, rounds, taken):
-    task = Timed(clock, [*[2] * taken, 1000], outputs=[])
-    profile = DAG({"a": task}).run(rounds=rounds, meters="allocation")
-    assert profile.metrics.task_metrics[0].compute_time_ms == profile.metrics.total_time_ms == 2000
-    assert len(profile.sections["samples"]["rounds"]) == taken + 1
 
 
 def test_an_edge_takes_the_time_of_its_own_fields(clock):
@@ -318,24 +291,6 @@ def test_a_run_of_ones_own_has_rounds_and_inputs_in_each():
     assert "run()" in profile.sections["weight_sources"]["b"]["reasons"]["cpu_time_ms"]
     assert [*profile.outputs] == ["c"]
     assert differing(profile) == {"b"}
-    assert Profile.loads(profile.dumps()) == profile
-
-
-def test_hooks_are_told_of_each_round_and_what_it_took(clock):
-    walls, told, notes, times = [], [], Notes(), Hook()
-
-    def task_finished(record):
-        took_ms = record.phases["compute_end_ms"] - record.phases["compute_start_ms"]
-        walls.append((record.round, record.metrics.compute_time_ms, took_ms))
-
-    times.task_finished = task_finished
-    dag = DAG({"a": Timed(clock, [3, 1, 2]), "b": Timed(clock)}, [("a", "b", [])])
-    dag.run(rounds=Rounds(2, warmup=1), hooks=[notes, times])
-    for number in range(3):
-        told += [(method, name) for name in "ab" for method in ("task_started", "task_finished")]
-        told.append(("round_finished", number))
-    assert notes.calls == [("run_started",), *told, ("run_finished",), ("close",)]
-    assert walls[::2] == [(k, 1000.0 * s, 1000.0 * s) for k, s in enumerate((3, 1, 2))]
 
 
 def failing(clock, error, *, at):
@@ -370,11 +325,7 @@ BOOM, STOPPED = ValueError("boom"), KeyboardInterrupt()
 def test_a_failure_in_round_3_leaves_rounds_1_and_2(clock, error, on_error, reason):
     with pytest.raises((RunError, type(error))) as caught:
         failing(clock, error, at=4).run(rounds=6, meters="wall", on_error=on_error)
-    if error is BOOM:
-        assert caught.value.__cause__ is error
-        assert (caught.value.task, caught.value.failures) == ("b", {"b": error})
-    else:
-        assert caught.value is error
+    assert error in (caught.value, caught.value.__cause__)
     profile = caught.value.profile
     run = profile.sections["run"]
     assert (run["state"], run["reason"]) == ("partial", reason)
@@ -394,14 +345,13 @@ def test_a_failure_in_round_3_leaves_rounds_1_and_2(clock, error, on_error, reas
         "c": [2000.0] * 4 + [None],
         "d": [2000.0] * 4 + [None],
     }
-    edges = samples["edges"]
-    assert edges["a->b"]["serialize_ms"] == [1000.0] * 5
-    assert edges["a->b"]["deserialize_ms"] == [4000.0] * 4 + [None]
-    assert edges["b->c"]["size_bytes"][-1] is None
+    assert samples["edges"]["a->b"]["deserialize_ms"] == [4000.0] * 4 + [None]
+    assert samples["edges"]["b->c"]["size_bytes"][-1] is None
     times = {one.task: one.compute_time_ms for one in profile.metrics.task_metrics}
     assert times == {"a": 4000.0, "b": 8000.0, "c": 2000.0, "d": 2000.0}
     statistics = profile.sections["statistics"]
     assert (statistics["tasks"]["b"]["wall_ms"]["n"], statistics["total_ms"]["n"]) == (2, 2)
+    assert "3 measured rounds, 2 of them complete, 2 warm-up" in str(profile)
     # A round that was not finished has no total.
     assert samples["total_ms"][-1] is None
     assert profile.metrics.total_time_ms == median(samples["total_ms"][2:4])
@@ -425,9 +375,6 @@ def test_the_reason_names_the_round(clock, at, asked, where, measured):
     assert (run["reason"], run["rounds"]) == (reason, measured)
     walls = profile.sections["samples"]["tasks"]["b"]["wall_ms"]
     assert walls == [*[5e3, 6e3, 7e3, 9e3][:at], None]
-    assert Profile.loads(profile.dumps()) == profile
-    if at == 0:
-        assert [one.task for one in profile.metrics.task_metrics] == ["a"]
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks at /proc")
@@ -449,25 +396,6 @@ def test_nothing_that_measures_is_left_behind(clock, error, thawed):
     assert max(frozen) > 1000
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"executor": "threads:2"}, r"as ThreadPoolExecutor\(2\), .* got 'threads:2'"),
-        ({"rounds": 0}, "Rounds: n must be .* at least 1 or 'auto', got 0"),
-        ({"rounds": Rounds(1, busy_cores=10_000)}, "busy_cores=10000: this process may use"),
-        ({"meters": "cpuu"}, "(?i)meter.*'cpuu'"),
-        ({"meters": ["default", "memory"], "rounds": 6}, "(?i)meter.*'memory'"),
-        ({"meters": 5}, "(?i)meter.*5"),
-    ],
-    ids=repr,
-)
-def test_run_refuses_wrong_rounds_and_meters(arguments, words):
-    task, notes = Calls(always(x=1)), Notes()
-    with pytest.raises(ValidationError, match=words):
-        DAG({"a": task}).run(**arguments, hooks=[notes])
-    assert (task.calls, notes.calls) == (-1, [("close",)])
-
-
 @needs_two_cores
 @pytest.mark.parametrize("fails", [False, True])
 def test_other_cores_are_busy_during_rounds_only(fails):
@@ -475,7 +403,10 @@ def test_other_cores_are_busy_during_rounds_only(fails):
     seen = []
 
     def looks(call):
-        seen.append((len(children() - before), len(cores) - len(os.sched_getaffinity(0))))
+        burners = children() - before
+        # They compute, and are not just there.
+        until(lambda: all(cpu_ticks(burner) > 2 for burner in burners))
+        seen.append((len(burners), len(cores) - len(os.sched_getaffinity(0))))
         if fails and call == 1:
             raise ValueError("boom")
         return {"x": 1}

@@ -7,15 +7,21 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from time import perf_counter
 
 import programs
 import pytest
 from conformance import Here, done, failure
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dagprofiler import DAG, Config, Rounds, task
 from dagprofiler.dag import ORDER_ONLY
 from dagprofiler.errors import SerializationError, WorkerError
 from dagprofiler.executors import dispatch, jobs
+from dagprofiler.executors.dispatch import Clock
+from dagprofiler.executors.jobs import JobResult
+from dagprofiler.executors.worker import Worker
 
 pytestmark = pytest.mark.usefixtures("impatient")
 
@@ -260,22 +266,6 @@ def test_a_task_with_a_time_limit_travels_alone(takes):
     assert executor.calls == ["open", "s1", "s2", "s3", "close"]
 
 
-def test_each_task_of_a_batch_has_its_own_record(takes):
-    takes({"s": 0.0})
-    follows, executor = programs.Follows(), Here(capacity=1)
-    names = [f"s{i}" for i in range(5)]
-    profile = independent(*names).run(
-        executor=executor, rounds=Rounds(2, warmup=0), hooks=[follows]
-    )
-    assert executor.calls[1:-1] == ["s0 and 4 more"] * 2
-    timeline = profile.sections["timeline"]
-    rows = [dict(zip(timeline["columns"], row)) for row in timeline["records"]]
-    assert [row["task"] for row in rows[:5]] == names
-    for before, after in zip(rows[:4], rows[1:5]):
-        assert before["serialize_end_ms"] <= after["deserialize_start_ms"]
-    assert follows.finished == 2 * names
-
-
 def test_all_tasks_of_a_lost_batch_are_lost_and_named(takes):
     takes({"s": 0.0})
     executor = Records(1)
@@ -364,17 +354,6 @@ def test_classes_of_the_main_program_are_sent_anew_in_each_run():
     assert [pickle.loads(record.frames["x"]) for record in records] == [1, 1, 2, 2]
 
 
-def test_late_results_of_lost_jobs_change_nothing():
-    late = Future()
-
-    def check():
-        late.set_result(None)
-        raise ConnectionError("all workers are gone")
-
-    executor = Here(submit=lambda *_: late, check=check)
-    assert [*failure(independent("a"), executor).failures] == ["a"]
-
-
 def test_an_input_that_cannot_be_read_fails_its_task_alone(takes, tmp_path):
     class Forgets(Records):
         folder = str(tmp_path)
@@ -392,3 +371,38 @@ def test_an_input_that_cannot_be_read_fails_its_task_alone(takes, tmp_path):
     assert [*failures] == ["s1"]
     assert isinstance(failures["s1"], SerializationError)
     assert re.match("task 's1'.*FileNotFoundError", str(failures["s1"]))
+
+
+# -- whose clock ---------------------------------------------------------------------------
+
+
+moments = st.lists(st.floats(0, 10), min_size=4, max_size=4).map(sorted)
+
+
+@given(ahead_s=st.floats(-1e4, 1e4), tasks=st.lists(moments, min_size=1))
+def test_the_error_holds_whatever_the_delays(ahead_s, tasks):
+    clock = Clock()
+    for sent_s, started_s, ended_s, arrived_s in tasks:
+        clock.add_job(sent_s, [started_s + ahead_s, ended_s + ahead_s], arrived_s)
+    assert abs(clock.ahead_s - ahead_s) <= clock.error_s + 1e-9
+
+
+def far(job, handles):
+    """Return the result of a job as of a host whose clock is 1000 s ahead."""
+    (record,) = Here().answer(job, handles).records
+    times = tuple(moment and moment + 1000 for moment in record.times)
+    return JobResult(Worker("far", 7, 1, "far's clock", True), [record._replace(times=times)])
+
+
+def test_times_of_another_host_are_brought_to_this_clock(batches_of):
+    batches_of(1)
+    begun = perf_counter()
+    profile = programs.failing("nothing").run(executor=Here(answer=far))
+    took_ms = (perf_counter() - begun) * 1e3
+    timeline = profile.sections["timeline"]
+    (worker,) = timeline["workers"]
+    assert (worker["host"], worker["pid"], worker["thread"]) == ("far", 7, 1)
+    assert worker["clock_ahead_ms"] == pytest.approx(1e6, abs=worker["clock_error_ms"] + 1e-3)
+    at = timeline["columns"].index("deserialize_start_ms")
+    for row in timeline["records"]:
+        assert all(0 <= moment <= took_ms for moment in row[at:])

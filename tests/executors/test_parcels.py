@@ -1,18 +1,15 @@
 import os
-import pickle
 import signal
 import stat
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 from platforms import posix
 from processes import limited_files
 
 from dagprofiler.executors import _shared_files
 from dagprofiler.executors._shared_files import SharedFile, SharedFiles
-from dagprofiler.serializers import FrameList, OutOfBandPickle, PickleSerializer
 
 
 @pytest.fixture
@@ -20,20 +17,6 @@ def folder():
     made = SharedFiles()
     yield made.folder
     made.close()
-
-
-def test_values_arrive_as_they_were_sent(folder):
-    data = PickleSerializer.dumps(list(range(1000)))
-    shared = pickle.loads(pickle.dumps(SharedFile.of(data, folder)))
-    assert pickle.loads(shared.frames(pickle.loads)) == list(range(1000))
-    assert shared.frames(len) == data
-    value, serializer = {"a": np.arange(1000), "b": np.ones((3, 4)), "c": "text"}, OutOfBandPickle()
-    shared = pickle.loads(pickle.dumps(SharedFile.of(serializer.dumps(value), folder)))
-    frames = shared.frames(serializer.loads)
-    assert type(frames) is FrameList
-    assert type(frames[0]) is bytes
-    assert all(type(frame) is memoryview and frame.readonly for frame in frames[1:])
-    assert repr(serializer.loads(frames)) == repr(value)
 
 
 def test_a_file_that_could_not_be_written_is_not_left_behind(folder):

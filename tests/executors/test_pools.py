@@ -8,6 +8,7 @@ import threading
 from concurrent import futures
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import programs
@@ -308,3 +309,13 @@ def test_workers_end_with_a_driver_that_is_killed(start, pool, how):
         # It ends when all that could write there have ended.
         process.communicate(timeout=60)
     assert process.returncode == -how
+
+
+def test_the_worked_example_of_the_page_runs_on_its_pool(start):
+    example = Path(__file__).resolve().parents[2] / "docs" / "examples" / "own_executor.py"
+    said, errors = start(example.read_text(encoding="utf-8")).communicate(timeout=60)
+    assert said.splitlines() == [
+        "{'sum': 5500} by multiprocessing.Pool",
+        "the same serially: {'sum': 5500}",
+        "at most two processes: True",
+    ], errors

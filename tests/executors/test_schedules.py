@@ -1,12 +1,13 @@
-"""Runs along a schedule: who runs what, in which order, and what is refused before it."""
+"""Schedules and priorities: who runs what, in which order, and what is refused before it."""
 
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from conformance import PLAN, Here, check_schedule
-from programs import OUTSIDE, failing, program
+from programs import OUTSIDE, Act, failing, program
 
-from dagprofiler import RunError, ValidationError
+from dagprofiler import DAG, RunError, ValidationError
 
 NAMES = ["draw", "scale0", "scale1", "scale2", "merge", "last"]
 
@@ -42,7 +43,6 @@ def test_a_failure_ends_the_run_before_the_others_turn():
         ({"edge": NAMES[:-1]}, {"edge": thread()}, {}, ["'last'"]),
         ({"edge": [*NAMES, "q"]}, {"edge": thread()}, {}, ["'edge'", "'q'"]),
         ({"edge": ["last", *NAMES[:-1]]}, {"edge": thread()}, {}, ["'last' -> 'draw'", "forever"]),
-        ([], None, {}, ["schedule", "[]"]),
         (PLAN, {"edge": Here(), "cloud": thread()}, {}, ["'edge'"]),
         (PLAN, TWO, {"priorities": {"draw": 1}}, ["priorities"]),
         (PLAN, TWO, {"on_error": "finish"}, ["on_error"]),
@@ -52,3 +52,59 @@ def test_a_schedule_that_cannot_be_kept_is_refused(plan, pools, options, words):
     with pytest.raises(ValidationError) as caught:
         program().run(inputs=OUTSIDE, executor=pools, schedule=plan, **options)
     assert all(word in str(caught.value) for word in words)
+
+
+SIX = "abcdef"
+
+
+def dag(costs=()):
+    tasks = {name: Act("nothing") for name in SIX}
+    for name in costs:
+        tasks[name].estimate_instructions = lambda cfg, cost=costs[name]: cost
+    return DAG(tasks, [("a", "d", []), ("b", "e", []), ("e", "f", [])])
+
+
+def order(dag, **asked):
+    """Return the tasks in the order in which a single worker ran them."""
+    with ThreadPoolExecutor(1) as pool:
+        profile = dag.run(executor=pool, **asked)
+    timeline = profile.sections["timeline"]
+    at = timeline["columns"].index("compute_start_ms")
+    names = [row[0] for row in sorted(timeline["records"], key=lambda row: row[at])]
+    return "".join(names), profile.sections["run"].get("priorities")
+
+
+COSTS = {"a": 1, "b": 1, "c": 9, "d": 2, "e": 3, "f": 4}
+
+
+@pytest.mark.parametrize(
+    ("costs", "given", "expected"),
+    [
+        ({}, None, ("abcdef", None)),
+        (COSTS, None, ("cbaedf", "cost_models")),
+        # Not all tasks have a cost model.
+        ({"c": 9}, None, ("abcdef", None)),
+        ({}, COSTS, ("cbaedf", "given")),
+        (COSTS, dict.fromkeys(SIX, 0), ("abcdef", "given")),
+        # Times of other tasks are left aside.
+        ({}, {**dict.fromkeys(SIX, np.float32(1)), "z": 100}, ("baecdf", "given")),
+    ],
+)
+def test_the_longest_path_goes_first_where_something_tells_it(costs, given, expected):
+    assert order(dag(costs), priorities=given) == expected
+
+
+def test_a_profile_tells_too_if_it_is_of_the_same_dag():
+    names, told_by = order(dag(), priorities=dag().run())
+    assert (sorted(names), told_by) == (sorted(SIX), "profile")
+    with pytest.raises(ValidationError, match="no time for 'a'"):
+        order(dag(), priorities=failing("nothing").run())
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [(dict.fromkeys("abcde", 1), "no time for 'f'"), (dict.fromkeys(SIX, -1), "-1")],
+)
+def test_invalid_priorities_are_named(given, problem):
+    with pytest.raises(ValidationError, match=f"^priorities: .*{problem}"):
+        dag().run(priorities=given)

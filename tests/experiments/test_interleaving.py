@@ -113,17 +113,10 @@ def test_compare_runs_tells_slower_from_faster(before, after, verdict):
     entry = found.task_times["spins"]
     assert entry["verdict"] == verdict
     assert entry["low"] <= entry["ratio"] <= entry["high"]
+    assert found.edge_times["spins->passes"]["quantity"] == "transfer_ms"
     text = str(found)
     assert text.startswith("new against base: ")
     assert all(word in text for word in ("\nspins ", f" {verdict}", "\nspins->passes "))
-
-
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_too_few_rounds_cannot_say(rounds):
-    found = compare_runs(chain(10), {"N": 10}, rounds=rounds)
-    assert {entry["verdict"] for entry in found.task_times.values()} == {"inconclusive"}
-    assert found.task_times["spins"]["reason"]
-    assert found.edge_times["spins->passes"]["quantity"] == "transfer_ms"
 
 
 @pytest.mark.parametrize(
@@ -157,9 +150,6 @@ def test_a_failure_in_one_ends_both_and_keeps_samples(who, order, error, reason,
 @pytest.mark.parametrize(
     ("arguments", "error", "problem"),
     [
-        ({"rounds": 0}, ValidationError, "n must be an integer of at least 1"),
-        ({"meters": "cpuu"}, ValidationError, "'cpuu' is unknown"),
-        ({"inputs": {"u": {}}}, ValidationError, "there is no task 'u'"),
         ({"rounds": Rounds(6, busy_cores=10_000)}, ValidationError, "busy_cores=10000"),
         ({"new": DAG({"passes": passes})}, ValidationError, "'passes'"),
         ({"new": 5}, DeclarationError, "new must be a DAG or a config.* 5"),

@@ -19,15 +19,11 @@ the environment that runs the tests.
 
 import os
 import shutil
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from platforms import found
-
-for folder in ("formats", "report", "tracing"):
-    sys.path.append(str(Path(__file__).resolve().parent.parent / folder))
 
 
 @pytest.fixture

@@ -111,7 +111,6 @@ RUNS = {
     "processes": lambda: in_pool(ProcessPoolExecutor, MANY, rounds=2),
     "a thousand coroutines": lambda: chain(coroutines=1000).run(),
     "failing": failing,
-    "several rounds": lambda: chain().run(rounds=3),
     "ill nested": lambda: chain(**ILL_NESTED).run(rounds=2),
     "counters": lambda: chain(counts=traced_programs.Counts).run(),
     "hostile names": lambda: chain(hostile=traced_programs.Named(HOSTILE)).run(),

@@ -26,8 +26,8 @@ def ran(width, **options):
     return wide(width).run(**options)
 
 
-def example(name, **options):
-    return run_path(str(EXAMPLES / f"{name}.py"))["build_dag"](**options).run(seed=1)
+def built(name, **options):
+    return run_path(str(EXAMPLES / f"{name}.py"))["build_dag"](**options)
 
 
 def failed_at_once():
@@ -89,9 +89,9 @@ def scale(page):
 
 
 PROFILES = {
-    "example quickstart": lambda: example("quickstart"),
-    "example text_index": lambda: example("text_index", max_files=20),
-    "example slice_scheduler": lambda: example("slice_scheduler", N_UE=200),
+    "example quickstart": lambda: built("quickstart").run(seed=1),
+    "example text_index": lambda: built("text_index", max_files=20).run(seed=1),
+    "example slice_scheduler": lambda: built("slice_scheduler", N_UE=200).run(seed=1),
     "empty": lambda: DAG({}).run(),
     "partial": golden_profile,
     "without costs": lambda: profile_of(["a"], {"a": 0}),
@@ -335,31 +335,6 @@ def test_a_base_is_shown_beside_it_with_verdicts(opened, measured):
     assert "across processes" in page.locator("#comparison ol").inner_text()
 
 
-def test_run_machine_and_parameters_are_in_words(opened):
-    profile = (
-        wide(2).with_config({"long": "x" * 20000, "on": True, "items": [1, "<b>"]}).run(rounds=2)
-    )
-    document = profile.to_dict()
-    document["environment"]["cores"] += 1
-    document["environment"]["calibration"]["score"] *= 2
-    document["configuration"]["on"] = False
-    del document["environment"]["machine"]
-    page = opened(profile, Profile.from_dict(document))
-    rows = dict(page.evaluate("[...rowsOfTexts(profile.configuration), ...rowsOfRun(profile)]"))
-    assert rows["long"].endswith("… and 10,000 more characters")
-    assert (rows["on"], rows["items"]) == ("true", '[1,"<b>"]')
-    assert rows["time of all rounds, at most"].endswith(" s")
-    assert all(not {"_", "{"} & {*label} for label in rows)
-    text = page.locator("#comparison").inner_text()
-    assert "logical processors" in text
-    assert "architecture" not in text
-    assert "speed, reference" not in text
-    others = ["yesterday", "2026-13-45T03:04:05Z", "2026-01-02T03:04:60Z", None]
-    moments = ["2026-01-02T03:04:05.678+01:00", "2026-01-02T03:04:05", *others]
-    expected = ["2026-01-02 02:04:05 UTC", "2026-01-02 03:04:05", *others]
-    assert page.evaluate("(times) => times.map(moment)", moments) == expected
-
-
 def test_a_prediction_is_shown_beside_the_real_run(opened, measured):
     found = simulate(measured, workers=range(1, 4))
     page = opened(measured, found.profile, viewport={"width": 420, "height": 900})
@@ -387,30 +362,6 @@ def test_the_keyboard_walks_along_edges(opened, measured):
     assert count(page, '#graph .node[tabindex="0"]') == 1
 
 
-def application():
-    """Return a DAG of eight tasks: two that load, one of them for a fork, and what joins."""
-    edges = {
-        "read_events": (),
-        "load_signal": (),
-        "histogram": ("read_events",),
-        "covariance": ("load_signal",),
-        "spectrum": ("load_signal",),
-        "peaks": ("spectrum",),
-        "summary": ("histogram", "covariance"),
-        "evaluate": ("summary", "peaks"),
-    }
-
-    def step(name, sources):
-        def compute(**inputs):
-            return {name: [sum(range(20_000))] * (1 + 999 * (name == "load_signal"))}
-
-        return task(inputs=list(sources), outputs=[name])(compute)
-
-    tasks = {name: step(name, sources) for name, sources in edges.items()}
-    pairs = [(source, name) for name, sources in edges.items() for source in sources]
-    return DAG(tasks, pairs, name="signals")
-
-
 def many_levels():
     """Return a DAG of 16 levels, some of them of two tasks, with an edge that skips levels."""
     names = [f"level_{n:02}_of_the_pipeline" for n in range(16)]
@@ -422,13 +373,13 @@ def many_levels():
 
 def on_two_workers():
     with ThreadPoolExecutor(2) as pool:
-        return application().run(rounds=7, meters="full", executor=pool)
+        return built("image_pipeline").run(rounds=7, meters="full", executor=pool)
 
 
 #: What is looked at: a profile, and a base or None.
 LOOKED_AT = {
     "application": lambda: (on_two_workers(), None),
-    "comparison": lambda: (application().run(rounds=7), on_two_workers()),
+    "comparison": lambda: (built("image_pipeline").run(rounds=7), on_two_workers()),
     "failed": lambda: (failed_at_once(), None),
     "deep": lambda: (many_levels().run(), None),
     "kinds": lambda: (ran(200), None),
@@ -468,7 +419,7 @@ def test_nothing_is_cut_covered_or_faint_at_any_width(opened, looked_at, axe, wi
 @pytest.mark.parametrize("width", [400, 1280])
 def test_a_notebook_shows_tables_and_picture_in_its_width(browser, looked_at, tmp_path, width):
     profile, base = looked_at["comparison"]
-    shown = (profile, profile.compare(base), analyze(profile), application())
+    shown = (profile, profile.compare(base), analyze(profile), built("image_pipeline"))
     body = "".join(one._repr_html_() for one in shown).replace("<details>", "<details open>")
     path = tmp_path / "cell.html"
     path.write_text(f"<!doctype html><meta charset=utf-8>{body}", encoding="utf-8")
@@ -506,21 +457,6 @@ def test_the_theme_follows_system_and_button_and_paper_is_light(opened, measured
     assert not page.locator("#graph .tools").is_visible()
     assert page.evaluate("getComputedStyle(document.body).colorScheme") == "light"
     assert page.pdf().startswith(b"%PDF")
-
-
-def test_on_a_narrow_screen_nothing_sticks_out(opened, measured):
-    page = opened(measured)
-    assert count(page, "nav.after") == 0
-    for width in (800, 400):
-        page.set_viewport_size({"width": width, "height": 800})
-        page.evaluate("new Promise(requestAnimationFrame)")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        cells = page.locator("#overview .bars li > *, #overview .bars button")
-        cut = "all => all.map((e) => e.scrollWidth > e.clientWidth)"
-        assert {*cells.evaluate_all(cut)} == {False}
-    page.wait_for_selector("nav.after")
-    page.locator("#nav").evaluate("nav => { nav.scrollLeft = nav.scrollWidth; }")
-    page.wait_for_selector("nav.before:not(.after)")
 
 
 def test_the_policy_keeps_the_network_out(browser, tmp_path):

@@ -1,11 +1,11 @@
 import json
-from collections import defaultdict
+from collections import Counter
 
 import pytest
 from handmade import strict
-from sample_profiles import profile_of, rendered, sink, source
+from sample_profiles import profile_of, rendered
+from traced_programs import chain
 
-from dagprofiler import DAG
 from dagprofiler._document.rounds import MOMENTS
 from dagprofiler.errors import FormatError
 from dagprofiler.formats import exporter
@@ -25,60 +25,6 @@ def with_timeline(records, tasks=("a", "b"), columns=COLUMNS):
         "records": records,
     }
     return profile
-
-
-def check_nesting(events):
-    """Spans of a thread are nested, or follow one another; in whole nanoseconds."""
-    threads = defaultdict(list)
-    for event in events:
-        if event["ph"] == "X":
-            start = round(event["ts"] * 1000)
-            end = start + round(event["dur"] * 1000)
-            threads[event["pid"], event["tid"]].append((start, end, event))
-    for spans in threads.values():
-        for kind in ("round", "task", "phase"):
-            some = sorted((start, end) for start, end, event in spans if event["cat"] == kind)
-            assert all(first[1] <= second[0] for first, second in zip(some, some[1:]))
-        inside = None
-        # In the file each task comes before its phases.
-        for start, end, event in spans:
-            if event["cat"] == "task":
-                inside = (start, end)
-            elif event["cat"] == "phase":
-                assert inside[0] <= start < end <= inside[1]
-    return threads
-
-
-def check_flows(events, expected):
-    """Each arrow leads from a moment within its source's span into one of its target."""
-    spans = [e for e in events if e["ph"] == "X" and e["cat"] == "task"]
-
-    def span_at(event):
-        (found,) = [
-            span
-            for span in spans
-            if (span["pid"], span["tid"]) == (event["pid"], event["tid"])
-            and 0 <= round((event["ts"] - span["ts"]) * 1000) < round(span["dur"] * 1000)
-        ]
-        return found["name"], found["args"]["round"]
-
-    starts = {e["id"]: span_at(e) for e in events if e["ph"] == "s"}
-    ends = {e["id"]: span_at(e) for e in events if e["ph"] == "f"}
-    assert starts.keys() == ends.keys()
-    assert all(event["bp"] == "e" for event in events if event["ph"] == "f")
-    assert all(starts[i][1] == ends[i][1] for i in starts)
-    found = sorted((starts[i][0], ends[i][0], ends[i][1]) for i in starts)
-    assert found == sorted(expected)
-
-
-def test_a_run_is_nested_and_its_arrows_find_their_spans():
-    profile = DAG({"a": source, "b": sink, "c": sink}, [("a", "b"), ("a", "c")]).run(rounds=3)
-    events = events_of(profile)
-    check_nesting(events)
-    kinds = profile.sections["samples"]["rounds"]
-    check_flows(events, [("a", target, i) for i in range(len(kinds)) for target in "bc"])
-    names = [e["name"] for e in events if e["ph"] == "X" and e["cat"] == "round"]
-    assert names == [f"round {i} ({kind})" for i, kind in enumerate(kinds)]
 
 
 def test_processes_and_threads_have_names():
@@ -144,6 +90,15 @@ def test_spans_lie_in_their_task_or_on_their_threads_track():
     assert inner[1]["tid"] == inner[2]["tid"]
     processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert [processes[inner[n]["pid"]] for n in (1, 3)] == ["h, pid 2", "unknown worker"]
+
+
+def test_counters_instants_and_coroutines_have_events_of_their_own():
+    events = events_of(chain().run())
+    kinds = Counter(event["ph"] for event in events)
+    assert (kinds["b"], kinds["e"], kinds["C"], kinds["i"]) == (3, 3, 1, 1)
+    assert [event["args"] for event in events if event["ph"] == "C"] == [{"depth": 1}]
+    marked = {event["name"] for event in events if event.get("args", {}).get("critical_path")}
+    assert {"load", "fill", "wait", "read", "count_to"} <= marked
 
 
 def test_columns_are_found_by_their_names():

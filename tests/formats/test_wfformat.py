@@ -351,14 +351,6 @@ def test_edges_follow_from_files_where_no_task_names_another():
     for entry in declared["workflow"]["specification"]["tasks"]:
         del entry["children"]
     assert read(declared).dag_structure == load("v15").dag_structure
-    count = 5000
-    names = [f"t{i}" for i in range(count)]
-    files = {"inputFiles": ["log"], "outputFiles": ["log"]}
-    tasks = [a_task(name, [above], **files) for name, above in zip(names[1:], names)]
-    log = {"id": "log", "sizeInBytes": 3}
-    profile = read(workflow(a_task("t0", **files), *tasks, files=[log]))
-    assert set(profile.metrics.edge_weights.values()) == {24}
-    assert len(profile.metrics.edge_weights) == count - 1
 
 
 def test_the_only_machine_is_the_environment():
@@ -475,7 +467,6 @@ def a_task(name, parents=(), children=(), **more):
     ("instance", "words"),
     [
         (None, r"^\$"),
-        ({"workflow": {}}, "schemaVersion"),
         ({**workflow(a_task("a")), "schemaVersion": "1.7"}, "'1.7'"),
         ({"schemaVersion": "1.5", "workflow": {}}, "specification"),
         (workflow({"id": "a"}), r"tasks\[0\]: 'name'"),
@@ -484,10 +475,8 @@ def a_task(name, parents=(), children=(), **more):
         (workflow(a_task("a", ["b"])), "no task 'b'.*'a'"),
         (workflow(a_task("a"), files=[{"id": "f", "sizeInBytes": -1}]), "sizeInBytes: -1"),
         (workflow(a_task("a"), runtimes=[("a", -0.5)]), "runtimeInSeconds: -0.5"),
-        (workflow(a_task("a"), runtimes=[("a", float("inf"))]), "inf"),
         (workflow(a_task("a"), runtimes=[("b", 1)]), "no task 'b'"),
         ({"schemaVersion": "1.4", "workflow": {"tasks": [{"id": "a"}]}}, "not WfFormat 1.4.*name"),
-        ({"schemaVersion": "1.3", "workflow": []}, "not WfFormat 1.3"),
     ],
 )
 def test_an_invalid_instance_is_refused_by_what_is_wrong(instance, words):

@@ -7,7 +7,7 @@ from handmade import edge_bytes
 from journal_files import cut_after, outputs_file
 from journal_tasks import last, ran
 
-from dagprofiler import DAG, Config, Journal, Profile, Rounds, rng, task
+from dagprofiler import DAG, Config, Journal, Rounds, rng, task
 from dagprofiler.errors import JournalError, RunError
 from dagprofiler.rules import Rule, after, all_succeeded, map_over, rule
 
@@ -74,7 +74,6 @@ def test_what_finished_is_not_run_again_and_the_graph_grows_on(journal, count):
     assert edge_bytes(profile) == edge_bytes(whole)
     assert profile.dag_structure == whole.dag_structure
     assert profile.sections["run"]["state"] == "complete"
-    assert Profile.loads(profile.dumps()) == profile
     # It goes on as well: what was done then is not done now.
     ran.clear()
     assert program().resume(journal).outputs == whole.outputs

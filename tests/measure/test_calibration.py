@@ -2,7 +2,6 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError
 
 import pytest
 
@@ -35,13 +34,9 @@ def test_a_calibration_comes_back_from_json():
     assert found.score == pytest.approx(math.prod(found.parts.values()) ** (1 / 3))
     assert found.kernel_version == KERNEL_VERSION == 1
     assert found.spread >= 0
-    with pytest.raises(FrozenInstanceError):
-        found.score = 2.0
     document = json.loads(json.dumps(found.to_dict()))
     assert list(document) == ["score", "parts", "spread", "kernel_version", "taken_at"]
     assert Calibration.from_dict(document) == found
-    later = Calibration.from_dict({**document, "parts": {"gpu": 3}, "kernel_version": 7})
-    assert (later.parts, later.kernel_version) == ({"gpu": 3.0}, 7)
 
 
 def test_a_plain_run_reports_a_calibration_that_was_asked_for():

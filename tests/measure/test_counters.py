@@ -85,16 +85,6 @@ def test_a_counter_that_cannot_be_opened_says_why(number, reason, tmp_path, monk
     assert reason in str(raised.value)
 
 
-def test_a_counter_that_fails_to_open_closes_what_it_opened():
-    system = FakeSystem((10, 11, 12), {11: errno.ESRCH})
-    EventCounter(INSTRUCTIONS, system)
-    assert system.opened == [10, 12]
-    system = FakeSystem((10, 11, 12), {12: errno.EMFILE})
-    with pytest.raises(UnavailableError, match="Too many open files"):
-        EventCounter(INSTRUCTIONS, system)
-    assert (system.opened, system.still_open) == ([10, 11], set())
-
-
 def test_counters_are_opened_again_if_threads_started():
     # Whether thread 12 inherited a counter cannot be known.
     system = FakeSystem([(10, 11), (10, 11, 12), (10, 11, 12), (10, 12)])

@@ -1,12 +1,8 @@
-import os
-import random
 import warnings
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from dagprofiler import DAG, Hook, Task
 from dagprofiler.measure import _legacy as legacy
 
 KEY = bytes(range(32))
@@ -79,43 +75,3 @@ def test_a_state_has_the_second_of_a_pair_of_normals(stream, drawn):
     # No half of a pair is left to the next task.
     first, second = ((stream(KEY), np.random.standard_normal())[1] for _ in range(2))
     assert first == second
-
-
-class Idle(Task):
-    def compute(self):
-        return {}
-
-
-class AlsoDraws(Hook):
-    """A part of the caller's program that draws while a run goes on."""
-
-    def task_finished(self, record):
-        random.random()
-        np.random.random()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="a pool that forks needs no guard")
-@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_run_that_seeds_nothing_here_restores_nothing(pool):
-    random.seed(3)
-    np.random.seed(3)
-    with pool(1) as executor:
-        DAG({"a": Idle}).run(seed=1, executor=executor, hooks=[AlsoDraws()])
-    drawn = random.random(), np.random.random()
-    random.seed(3)
-    np.random.seed(3)
-    AlsoDraws().task_finished(None)
-    assert (random.random(), np.random.random()) == drawn
-
-
-def test_a_seeded_run_keeps_the_second_of_a_pair_of_normals():
-    def states():
-        python, (kind, words, *rest) = random.getstate(), np.random.get_state()
-        return python, kind, words.tolist(), rest
-
-    random.gauss(0, 1)
-    np.random.standard_normal()
-    before = states()
-    DAG({"a": Idle}).run(seed=1)
-    assert states() == before

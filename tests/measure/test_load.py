@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
 
 import pytest
 from processes import children
@@ -19,20 +18,6 @@ USABLE = len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1
 
 on_linux = pytest.mark.skipif(not LINUX, reason="burners are watched through /proc and pidfd")
 on_two_cores = pytest.mark.skipif(USABLE < 2, reason="one core must be left")
-
-
-def cpu_ticks(pid):
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-        return int(stat.read().rpartition(")")[2].split()[11])
-
-
-def affinities():
-    """Return the sets of cores that threads may use; which threads there are, others decide."""
-    found = set()
-    for tid in map(int, os.listdir("/proc/self/task")):
-        with suppress(ProcessLookupError):  # it has ended meanwhile
-            found.add(frozenset(os.sched_getaffinity(tid)))
-    return found
 
 
 def ends(pid, within_s=60.0):
@@ -63,28 +48,6 @@ def program(body, **how):
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how
     )
     return started, [int(pid) for pid in started.stdout.readline().split()]
-
-
-@on_linux
-@on_two_cores
-def test_burners_have_cores_of_their_own_until_the_body_raises():
-    cores, others, before = os.sched_getaffinity(0), children(), affinities()
-
-    def body():
-        burners = children() - others
-        taken = set.union(*map(os.sched_getaffinity, burners))
-        assert len(burners) == len(taken) == USABLE - 1
-        assert affinities() == {frozenset(cores - taken)}
-        for burner in burners:
-            assert any(
-                cpu_ticks(burner) > 2 for _ in range(6000) if not ends(burner, within_s=0.01)
-            )
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"), busy(USABLE - 1):
-        body()
-    assert others.issuperset(children())
-    assert affinities() <= before
 
 
 @on_linux

@@ -326,7 +326,6 @@ def test_models_of_real_runs_have_estimates_and_instructions():
         ([], {"M": 1}, ["'M'", "'N', 'mode'"]),
         ([], {}, ["'N'", str(SIZES[-1])]),
         ([], {"mode": "slow"}, ["'mode'", "'fast'", "'slow'"]),
-        ([], {"N": "many"}, ["'N'", "'many'"]),
     ],
 )
 def test_fit_and_predict_refuse_wrong_parameters(configs, config, words):

@@ -146,7 +146,7 @@ def test_blas_threads_that_take_other_cores_are_a_reason():
 
 
 @pytest.mark.parametrize(("other_threads_ms", "waits"), [(0.0, False), (60.0, True)])
-def test_a_serial_profile_tells_whether_tasks_use_threads_of_blas(other_threads_ms, waits):
+def test_a_serial_profile_tells_whether_blas_uses_other_threads(other_threads_ms, waits):
     ran = {"run": {"state": "complete", "other_threads_ms": other_threads_ms}}
     source = profile_of(
         dict.fromkeys("abcd", 10), rounds=[1.0] * 3, cpu=1.0, sections={**machine(2, 2), **ran}
@@ -319,7 +319,7 @@ def test_a_predicted_profile_never_passes_for_a_measured_one():
         (engine(executor="another"), 3, 1),
     ],
 )
-def test_rounds_on_the_workers_of_an_engine_are_predicted_as_measured(costs, rounds, factor):
+def test_rounds_on_an_engines_workers_are_predicted_as_measured(costs, rounds, factor):
     ran = {**timeline(pids=(1, 2)), "run": {"state": "complete", "executor": "pool"}}
     source = profile_of(*FORK, rounds=[1.0] * rounds, total_ms=10.0, sections=ran)
     two_ms = 7 + 2 * costs.latency_ms
@@ -368,21 +368,15 @@ def test_reasons_for_distrust_are_named_and_widen_the_interval(measured_engine, 
     ("options", "words"),
     [
         ({"workers": 0}, ["workers", "0"]),
-        ({"workers": []}, ["workers", "[]"]),
         ({"workers": 2, "cores": 0}, ["cores", "0"]),
         ({"workers": 2, "speeds": {"a": 1}}, ["workers", "speeds"]),
         ({"speeds": {"x": 0}}, ["'x'", "0"]),
-        ({"speeds": {}}, ["speeds", "{}"]),
         ({"engine": {"workers": 2}}, ["engine", "{'workers': 2}"]),
         ({"bandwidth": 5}, ["bandwidth", "schedule"]),
         ({"faster": {"q": 2}}, ["faster", "'q'"]),
-        ({"faster": {"a": 0}}, ["faster", "'a'"]),
         ({"schedule": {"x": ["a", "b", "k"]}}, ["'x'", "'k'"]),
-        ({"schedule": {"x": ["a", "b"]}}, ["'c'"]),
         ({"schedule": {"x": ["a", "b", "c"], "y": ["a"]}}, ["'a'", "'x'", "'y'"]),
         ({"schedule": {"x": ["b", "a", "c"]}}, ["'a' -> 'b'", "forever"]),
-        ({"schedule": {"x": "abc"}}, ["'x'", "names of tasks", "'abc'"]),
-        ({"schedule": ["a"]}, ["schedule"]),
         ({"schedule": {"x": [], "y": ["a", "b", "c"]}, "speeds": {"y": 1}}, ["speed", "'x'"]),
         ({"schedule": {"x": ["a", "b", "c"]}, "priorities": {"a": 1}}, ["priorities"]),
     ],
@@ -400,15 +394,3 @@ def test_missing_times_and_unknown_fields_of_engines_are_refused():
         simulate(Profile.from_dict(partial))
     with pytest.raises(ProfileError, match="'q'"):
         Engine.from_dict({**engine().to_dict(), "q": 1})
-
-
-def test_moments_that_other_programs_do_not_record_add_no_time():
-    columns = ["task", "round", "worker", "ready_ms", "compute_start_ms", "compute_end_ms"]
-    rows = [["t0", 0, 0, 0, 0, 10, 10], ["t1", 0, 0, 10, 10, 20, 20]]
-    timeline = {
-        "columns": [*columns, "serialize_start_ms"],
-        "workers": [{"host": "here", "pid": 1}],
-        "records": rows,
-    }
-    profile = profile_of(*chain(2, 10), sections={"timeline": timeline})
-    assert simulate(profile, workers=1).makespan_ms == pytest.approx(20)

@@ -11,7 +11,6 @@ from dagprofiler.stats.ranktests import (
     INCONCLUSIVE,
     NO_DIFFERENCE,
     SLOWER,
-    RankResult,
     compare_apart,
     compare_interleaved,
     compare_paired,
@@ -132,22 +131,6 @@ def test_a_set_of_samples_does_not_differ_from_itself(values):
         assert found.low <= 1 <= found.high
         assert found.ratio == pytest.approx(1.0)
         assert found.p == 1
-
-
-@pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])
-def test_samples_without_a_ratio_say_why(compare):
-    found = compare([3.0], [2.0])
-    assert found.ratio == found.low == found.high == pytest.approx(1.5)
-    assert (found.coverage, found.p, found.smallest_p) == (0.0, 1.0, 1.0)
-    assert compare([], []).reason == "no samples"
-    nothing = RankResult((2, 2), compare is compare_paired)
-    zero = nothing._replace(reason="a sample is 0, so there is no ratio")
-    ones = [1.0, 1.0]
-    for times, other in [([0.0, 1.0], ones), ([0.0, 0.0], ones), ([0.0, 0.0], [0.0, 1.0])]:
-        assert compare(times, other) == compare(other, times) == zero
-    ratios = dict.fromkeys(["ratio", "low", "high", "coverage"], 1.0)
-    alike = nothing._replace(**ratios, reason="all samples are 0")
-    assert compare([0.0, 0.0], [0.0, 0.0]) == alike
 
 
 @pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])

@@ -5,7 +5,7 @@ import inspect
 from collections import Counter
 
 import pytest
-from smoke import SMOKE, THREADS
+from smoke import SMOKE
 from trace_files import events_of, read
 
 from dagprofiler import TraceError
@@ -41,13 +41,6 @@ def test_a_mistyped_pointcut_is_an_error(pointcut):
         sync_event(pointcut, "name", "category")
     with pytest.raises(TraceError, match="'before', 'instant' or 'after'"):
         async_event(pointcut, "name", "category")
-
-
-def test_three_calls_in_five_threads_are_fifteen_slices(traced):
-    traced.run(THREADS)
-    events = events_of(read(traced.files()[0]))
-    assert [e["ph"] for e in events] == ["X"] * 15
-    assert [*Counter(e["tid"] for e in events).values()] == [3] * 5
 
 
 def test_before_begins_and_after_ends_a_span_of_the_thread(traced):

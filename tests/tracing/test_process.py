@@ -14,7 +14,6 @@ from trace_files import ROOT, events_of, read
 
 from dagprofiler import trace
 from dagprofiler.tracing import configure, flush
-from dagprofiler.tracing._recorder import recorder
 
 
 @trace
@@ -221,11 +220,3 @@ def test_a_file_of_the_same_name_is_replaced(traced):
     configure(filename="trace.json")
     noop()
     assert traced.names() == ["noop"]
-
-
-def test_a_thread_that_did_not_write_has_no_span_of_a_write(traced):
-    configure(limit=2000, interval_s=1000)
-    with recorder.lock, ThreadPoolExecutor(1) as pool:
-        # As if this thread were writing.
-        pool.submit(lambda: [noop() for _ in range(4000)]).result()
-    assert traced.names("X").count("noop") == len(traced.names("X")) == 4000

@@ -11,22 +11,19 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import datetime
-from pathlib import Path
 
 import pytest
+import traced_programs
 from handmade import failure
 from platforms import needs_fork
 from trace_files import events_of, read
+from traced_programs import chain, fails, pools
 
 from dagprofiler import DAG, Journal, Profile, Rounds, Tracer, analyze, span, task, tracing
 from dagprofiler._util.interpreter import recording
 from dagprofiler.errors import FormatError, RunError, TraceError, ValidationError
 from dagprofiler.formats.opentelemetry import to_opentelemetry
 from dagprofiler.tracing.functions import FunctionCollector
-
-sys.path.insert(0, str(Path(__file__).parent))
-import traced_programs
-from traced_programs import chain, fails, pools
 
 #: Task to how often each name is in it, in one round.
 SEEN = {
@@ -86,23 +83,6 @@ def executor(request):
     workers = 1 if request.param is ThreadPoolExecutor else 2
     with nullcontext() if request.param is None else request.param(workers) as pool:
         yield pool
-
-
-def test_spans_have_their_task_worker_and_round(executor):
-    profile = chain(many=pools).run(executor=executor, rounds=2)
-    when = dict(phases(profile))
-    for number in range(len(profile.sections["samples"]["rounds"])):
-        assert counted(profile, number) == {**SEEN, "many": {"count_to": 4}}
-    for row in rows(profile):
-        of_task = when[row["task"], row["round"]]
-        assert row["thread"]["worker"] == of_task["worker"]
-        assert row["thread"]["own"] == (row["task"] != "many")
-        assert row["thread"]["own"] or row["thread"]["name"].startswith("ThreadPoolExecutor-")
-        assert of_task["compute_start_ms"] <= row["start_ms"]
-        assert row["start_ms"] <= row["end_ms"] <= of_task["compute_end_ms"]
-    loaded = Profile.loads(profile.dumps())
-    assert loaded.sections["spans"] == profile.sections["spans"]
-    assert next(row for row in rows(loaded) if row["name"] == "read")["args"] == {"files": 2}
 
 
 def test_threads_record_for_the_only_task_or_their_context():
@@ -293,39 +273,6 @@ def test_spans_come_back_with_a_run_that_is_resumed(tmp_path):
         at = when[row["task"], row["round"]]
         assert at["compute_start_ms"] <= row["start_ms"] + 1e-3
         assert row["end_ms"] <= at["compute_end_ms"] + 1e-3
-
-
-def test_chrome_trace_has_spans_inside_their_phase(tmp_path):
-    chain().run().export(tmp_path / "p.trace.json")
-    events = json.loads((tmp_path / "p.trace.json").read_text())["traceEvents"]
-    spans = [one for one in events if one["ph"] == "X"]
-    (read,) = (one for one in spans if one["name"] == "read")
-    end = read["ts"] + read["dur"] - 1e-3
-    assert any(
-        (one["name"], one["pid"], one["tid"]) == ("compute", read["pid"], read["tid"])
-        and one["ts"] <= read["ts"] <= end <= one["ts"] + one["dur"]
-        for one in spans
-    )
-    assert Counter(one["ph"] for one in events)["b"] == 3
-    assert [one["args"] for one in events if one["ph"] == "C"] == [{"depth": 1}]
-    assert [one["name"] for one in events if one["ph"] == "i"] == ["loaded"]
-    marked = {one["name"] for one in events if one.get("args", {}).get("critical_path")}
-    assert {"load", "fill", "wait", "read", "count_to"} <= marked
-
-
-def test_the_critical_path_by_span_says_where_its_time_goes():
-    analysis = analyze(chain().run(rounds=3), cost="wall_time")
-    found = analysis.critical_spans
-    by_name = {one.name: one for one in found.spans}
-    waits = by_name["Wait.one"]
-    assert by_name["count_to"].tasks == ("load",)
-    assert (waits.calls, waits.self_ms, found.rounds) == (3, None, 3)
-    assert by_name["read"].self_ms < by_name["read"].total_ms
-    taken = [one.self_ms for one in found.spans if one.self_ms is not None]
-    covered = sum(taken) + waits.total_ms
-    assert covered + found.uncovered_ms == pytest.approx(found.compute_ms)
-    for told in ("critical path by span", "(in no span)"):
-        assert told in str(analysis)
 
 
 @pytest.mark.parametrize(

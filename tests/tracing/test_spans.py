@@ -50,19 +50,6 @@ def test_arguments_without_a_json_form_become_text(traced):
     assert traced.events("X")[0]["args"] == shown
 
 
-def test_rounded_spans_still_lie_within_each_other(traced):
-    for _ in range(100):
-        with span("outer"), span("inner"):
-            pass
-    events = traced.events("X")
-    for inner, outer in zip(events[::2], events[1::2]):
-        begins_ns, ends_ns = (
-            [round(event["ts"] * 1000) + k * round(event["dur"] * 1000) for event in (outer, inner)]
-            for k in (0, 1)
-        )
-        assert begins_ns[0] <= begins_ns[1] <= ends_ns[1] <= ends_ns[0]
-
-
 def test_spans_in_an_event_loop_are_asynchronous(traced):
     async def work(i):
         with span("work", i=i):
@@ -164,15 +151,6 @@ KINDS = {
 }
 
 
-def test_spans_have_names_of_function_and_module_or_others(traced):
-    assert add(1, b=2) == 3
-    named = trace(name="the sum", category="arithmetic")(add.__wrapped__)
-    assert named(1, 2) == 3
-    first, second = traced.events()
-    assert (first["ph"], first["name"], first["cat"]) == ("X", "add", __name__)
-    assert (second["name"], second["cat"]) == ("the sum", "arithmetic")
-
-
 @pytest.mark.parametrize("function", KINDS, ids=lambda f: f.__name__)
 def test_traced_functions_keep_kind_signature_and_result(function, traced):
     is_kind, call, returned = KINDS[function]
@@ -269,20 +247,14 @@ def test_a_generators_span_lasts_until_it_is_closed(traced):
 
 
 def test_async_generators_get_what_is_sent_and_thrown(traced):
-    closed = []
-
     @trace
     async def echo():
         got = None
-        try:
-            while got != "enough":
-                try:
-                    got = yield got
-                except ValueError as error:
-                    got = error
-        finally:
-            await asyncio.sleep(0)
-            closed.append(True)
+        while got != "enough":
+            try:
+                got = yield got
+            except ValueError as error:
+                got = error
 
     async def main():
         generator, failing, left = echo(), echo(), echo()
@@ -299,25 +271,8 @@ def test_async_generators_get_what_is_sent_and_thrown(traced):
         await left.aclose()
 
     asyncio.run(main())
-    assert closed == [True] * 3
     args = [event.get("args") for event in traced.events("b")]
     assert args == [None, {"error": "CancelledError"}, None]
-
-
-def test_below_contextmanager_the_span_is_the_with_block(traced):
-    @contextlib.contextmanager
-    @trace(name="opened")
-    def opened(x):
-        yield x
-
-    with opened(2) as two:
-        add(1)
-    assert two == 2
-    with pytest.raises(KeyError), opened(3):
-        raise KeyError("k")
-    inside, begin, end, failed, _ = traced.events()
-    assert begin["ts"] <= inside["ts"] <= inside["ts"] + inside["dur"] <= end["ts"]
-    assert failed["args"] == {"error": "KeyError: 'k'"}
 
 
 @pytest.mark.parametrize("what", [int, Account, 3, "name"])

@@ -1,5 +1,4 @@
 import enum
-import io
 import json
 import math
 from pathlib import Path
@@ -7,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dagprofiler import Config, ProfileError
-from dagprofiler._util.json import jsonable, parse, read
+from dagprofiler import Config
+from dagprofiler._util.json import jsonable
 
 
 class Colour(enum.IntEnum):
@@ -70,23 +69,3 @@ def test_what_json_can_hold_is_stored_as_json(value, expected):
 def test_what_json_cannot_hold_is_stored_as_text_and_listed(value):
     stored = {"n": 1, "parameter": str(value)}
     assert jsonable({"n": 1, "parameter": value}) == (stored, ["parameter"])
-
-
-@pytest.mark.parametrize(
-    "text", ["", "  ", "{", "[1,]", '{"a": }', "nul", "\x00", "{}x", b"\xff{}"]
-)
-def test_parse_refuses_text_that_is_not_json(text):
-    with pytest.raises(ProfileError, match="not JSON") as caught:
-        parse(text)
-    assert isinstance(caught.value.__cause__, ValueError)
-
-
-def test_json_is_read_from_names_paths_and_streams(tmp_path):
-    path = tmp_path / "file.json"
-    path.write_bytes(b"{}\r\n")
-    assert parse(read(str(path))) == parse(read(path)) == {}
-    with open(path, "rb") as binary, open(path, encoding="utf-8") as text:
-        assert parse(read(binary)) == parse(read(text)) == {}
-    assert parse(read(io.StringIO("[1]"))) == parse(read(io.BytesIO(b"[1]"))) == [1]
-    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-32"):
-        assert parse('{"é": 1}'.encode(encoding)) == {"é": 1}

@@ -1,5 +1,3 @@
-import codecs
-import io
 import os
 import signal
 import stat
@@ -126,27 +124,8 @@ def test_an_error_halfway_leaves_the_old_file_and_nothing_else(tmp_path, monkeyp
 
 def test_write_returns_the_name_of_the_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(tempfile, "tempdir", str(tmp_path.parent))
-        names = {second_place(lambda stream: stream.write(b"x")) for _ in range(2)}
-    assert [Path(name).read_bytes() for name in names] == [b"x"] * 2
     path = tmp_path / ("n" * 250 + ".json")
     assert write(path, ["a\n", "b\n"]) == str(path)
     assert write(path.name, ["a\n", "c\n"]) == path.name
     assert (path.read_bytes(), os.listdir(tmp_path)) == (b"a\nc\n", [path.name])
     assert write(os.fsencode(path), ["x"]) == str(path)
-
-
-def test_text_and_binary_streams_get_what_they_take(tmp_path):
-    text, binary, encoded = io.StringIO("at its end: "), io.BytesIO(), io.BytesIO()
-    text.seek(0, io.SEEK_END)
-    assert write(text, ["a", "b"]) == write(binary, ["a", "b"]) == ""
-    write(codecs.getwriter("utf-16-le")(encoded), ["a", "b"])
-    assert (text.getvalue(), binary.getvalue()) == ("at its end: ab", b"ab")
-    assert encoded.getvalue() == "ab".encode("utf-16-le")
-    path = tmp_path / "file"
-    for mode in ("w", "wb", "w+b"):
-        with open(path, mode, **({} if "b" in mode else {"encoding": "ascii"})) as stream:
-            assert write(stream, [mode]) == str(path)
-            assert not stream.closed
-        assert path.read_text() == mode

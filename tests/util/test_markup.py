@@ -1,14 +1,9 @@
-import sys
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
+from sample_profiles import large_profile, profile_of
 
 from dagprofiler import DAG, Rounds, analyze, compare_runs, task
-from dagprofiler._util.html import cut_table, paragraph, text
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "formats"))
-from sample_profiles import large_profile, profile_of
 
 #: Without a collection of garbage before each, in a process that has a lot of it.
 ROUNDS = Rounds(7, warmup=0, collect_garbage=None)
@@ -110,30 +105,3 @@ def test_a_huge_one_shows_words_alone():
     assert "svg" not in Page(profile_of(names)._repr_html_()).elements
     page = Page(DAG(dict.fromkeys(names, source))._repr_html_())
     assert page.words.endswith("<DAG: 50,001 tasks, 0 edges>")
-
-
-@pytest.mark.parametrize(
-    ("kind", "expected", "markup"),
-    [
-        (
-            "Profile",
-            "a round;critical path;2 tasks;1 edge;source -> sink;short: ",
-            "<details><summary>tasks</summary>",
-        ),
-        ("RunComparison", "slower", '<b class="slower">slower</b>'),
-        ("Analysis", "work;span;critical path: source -> sink;bottleneck;slack", ""),
-    ],
-)
-def test_figures_paths_verdicts_and_what_to_mind_are_shown(objects, kind, expected, markup):
-    page = objects[kind]._repr_html_()
-    assert [word for word in expected.split(";") if word not in Page(page).words] == []
-    assert markup in page
-
-
-def test_a_table_is_cut_and_says_so_and_markup_is_escaped_once():
-    cut = cut_table([("n",), *((i,) for i in range(30))], "numbers")
-    assert cut.count("<tr>") == 21
-    assert "… and 10 more numbers" in cut
-    once = text("<a>")
-    assert text(once) is once
-    assert paragraph(once, "<b>") == "<p>&lt;a&gt; &lt;b&gt;</p>"

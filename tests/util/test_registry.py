@@ -38,13 +38,6 @@ def install(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_a_package_of_others_is_found(install):
-    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
-    assert formats(EXPORTERS) == sorted([*OURS, "tasks"])
-    assert exporter("tasks").extension == ".tasks"
-    assert format_of("x.TASKS") == "tasks"
-
-
 @pytest.mark.parametrize("group", [EXPORTERS, IMPORTERS])
 @pytest.mark.parametrize("spoil", ["", "1 / 0"])
 def test_broken_plugins_leave_our_formats_usable(install, tmp_path, group, spoil):
@@ -74,10 +67,3 @@ def test_the_longest_ending_decides_on_the_format(install):
     install("thirdparty_b", {"two": "thirdparty_b:EXPORTER"}, extension=".dot")
     with pytest.raises(FormatError, match=r"'x\.dot' .* dot, two; give format="):
         format_of("x.dot")
-
-
-@pytest.mark.parametrize("path", ["x", "x.txt", "", "saga", "dag.mermad"])
-def test_an_ending_that_says_nothing_lists_those_that_do(path):
-    hint = "; did you mean 'mermaid'" if "mermad" in path else ""
-    with pytest.raises(FormatError, match=rf"give format=, .*\.dot \(dot\).*{hint}"):
-        format_of(path)
