@@ -12,6 +12,13 @@ _MOST = 2**63 - 1
 def upgrade(document: Any) -> None:
     """Bring a document without a schema version up to date, in place.
 
+    Parameters
+    ----------
+    document
+        What :func:`json.loads` returned, not yet checked.
+
+    Notes
+    -----
     Version 0.1.0 listed some edges twice, wrote weights of any size, and named entries of
     ``execution_metrics`` after the classes of tasks, one for each place of the execution order.
     Entries that belong to no task are moved to the section ``unassigned_metrics``. A document

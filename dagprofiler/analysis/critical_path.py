@@ -428,8 +428,12 @@ class Paths:
             longest, after = bottom[source], following.get(source)
             delay = delays[source, target] if delays else 0
             length = costs[source] + delay + bottom[target]
+            if after is None:
+                # Most tasks have one successor.
+                following[source], bottom[source] = target, length
+                continue
             is_longer, is_near = length * _LESS > longest, length >= longest * _LESS
-            if after is None or is_longer or (is_near and target < after):
+            if is_longer or (is_near and target < after):
                 following[source] = target
             bottom[source] = max(longest, length)
         span = max(bottom.values(), default=0)

@@ -168,7 +168,8 @@ class Tables:
         """Return the time of a phase of each task, as :func:`phase_s`; None if none finished it."""
         columns = [phase_s(round_log, start) for round_log in self._rounds]
         if len(columns) == 1:
-            return [None if s is None else duration_ms(s) for s in columns[0]]
+            # As duration_ms(), without 30,000 calls for 10,000 tasks.
+            return [None if s is None else round(s * 1e9) / 1e6 for s in columns[0]]
         times = [[column[i] for column in columns] for i in range(len(self.log.wiring.names))]
         finished = [[s for s in row if s is not None] for row in times]
         return [duration_ms(median(row)) if row else None for row in finished]
@@ -236,22 +237,22 @@ class Tables:
         """Return what each edge carried whose source succeeded, by source."""
         wiring, names, wire = self.log.wiring, self.log.wiring.names, self._wire_bytes
         payload = self._sizes(wiring.owner, [round_log.payloads() for round_log in self._rounds])
-        edges = []
+        compute_ms, first_slot, edges = self._compute_ms, wiring.first_slot, []
+        # One loop: three comprehensions for each edge double the time, which printing waits for.
         for source, target, routes in wiring.edges():
-            if self._compute_ms[source] is None:
+            if compute_ms[source] is None:
                 continue
-            slots = [wiring.first_slot[source] + position for position, _ in routes]
-            fields = [wiring.field(source, position) for position, _ in routes]
-            size_bytes = sum([payload[slot] for slot in slots])
-            wire_bytes = sum([wire[slot] for slot in slots])
-            sizes: dict[str, dict[str, int]] | None = None
-            if len(slots) > 1:
-                sizes = {
-                    field: {"size_bytes": payload[slot], "wire_bytes": wire[slot]}
-                    for field, slot in zip(fields, slots)
-                }
+            fields, size_bytes, wire_bytes = [], 0, 0
+            sizes: dict[str, dict[str, int]] = {}
+            for position, _ in routes:
+                field, slot = wiring.field(source, position), first_slot[source] + position
+                fields.append(field)
+                size_bytes += payload[slot]
+                wire_bytes += wire[slot]
+                if len(routes) > 1:
+                    sizes[field] = {"size_bytes": payload[slot], "wire_bytes": wire[slot]}
             ends = names[source], names[target]
-            edges.append(EdgeMetrics(*ends, fields, size_bytes, wire_bytes, sizes))
+            edges.append(EdgeMetrics(*ends, fields, size_bytes, wire_bytes, sizes or None))
         return edges
 
     def _timeline(self, number: int, round_log: RoundLog) -> list[list[object]]:
