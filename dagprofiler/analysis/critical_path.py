@@ -531,10 +531,8 @@ def _communication(
     no time is known.
     """
     if weights.unit == "instructions" and bandwidth_bits_per_s is not None:
-        reason = (
-            "bandwidth_bits_per_s gives times, which cannot be added to instructions; give "
-            "instructions_per_s too, or a time as cost"
-        )
+        how = "give instructions_per_s too, or a time as cost"
+        reason = f"bandwidth_bits_per_s gives times, which cannot be added to instructions; {how}"
         raise WeightError(weights.source, [], reason)
     carried, column = profile.metrics.edge_metrics, f"{'size' if size == 'spec' else size}_bytes"
     # An order-only edge is known to cost nothing.

@@ -328,10 +328,8 @@ class _Adviser:
             return
         for row in [row for row in self.shown["gains"] if row["tasks"] and row["gain_ms"]][:1]:
             gain, enough = self._in_words(row["gain_ms"]), quantity(row["gain_enough_ms"], "ms")
-            why = (
-                f"without it the run {self.on} would be {gain} shorter; "
-                f"with enough workers {enough}"
-            )
+            shorter = f"without it the run {self.on} would be {gain} shorter"
+            why = f"{shorter}; with enough workers {enough}"
             yield _Advice(row["gain_ms"], "make {} cheaper", why, row["name"])
 
     def _transfers(self) -> Iterator[_Advice]:
@@ -385,10 +383,8 @@ class _Adviser:
         path = found.without_communication.critical_path
         if self.workers > 1 and path and self._share(idle_ms) > 2 * _WORTH:
             longest = max(path, key=found.weights.values.__getitem__)
-            idle = self._in_words(idle_ms)
-            why = (
-                f"workers were idle for {idle}, since no task was ready: the most that it can gain"
-            )
+            idle = f"workers were idle for {self._in_words(idle_ms)}, since no task was ready"
+            why = f"{idle}: the most that it can gain"
             yield _Advice(idle_ms, "split {} into tasks that run at once", why, longest)
 
     def _engine(self) -> Iterator[_Advice]:

@@ -144,8 +144,7 @@ def check_results(
     check_outputs(*profiles, report, read=read)
     for path in profiles:
         if path is not None and path.lower().endswith(FOREIGN):
-            page = f"--report {path} writes the page"
-            how = page if ".htm" in path.lower() else "dagprofiler export writes other formats"
+            how = "--report writes the page, and dagprofiler export other formats"
             raise CommandError(f"-o {path}: -o writes the profile, which is JSON; {how}")
 
 
@@ -181,9 +180,8 @@ def save_all(measured: Iterable[tuple[Profile, str]]) -> None:
     for profile, path in measured:
         name = "standard output" if path == "-" else repr(path)
         try:
-            with ENDING.saving():
-                profile.save(sys.stdout.buffer if path == "-" else path)
-                sys.stdout.flush()
+            with ENDING.saving(), writing_to(path) as place:
+                profile.save(place)
         except KeyboardInterrupt:
             problems.append(f"output {name}: was not written; its profile is lost")
         except Exception as error:
@@ -211,8 +209,7 @@ def exit_code_of(error: BaseException) -> int:
     if isinstance(error, RunError):
         rule_failed = any(name.startswith("rule ") for name in error.failures)
         return FAILED if error.task is not None or rule_failed else CommandError.exit_code
-    code: int = getattr(error, "exit_code", CommandError.exit_code)
-    return code
+    return int(getattr(error, "exit_code", CommandError.exit_code))
 
 
 def reason_of(error: Exception) -> str:
@@ -236,9 +233,8 @@ def write_report(
     except Exception as error:
         places = [f"the profile is {rescued(profile)[1]}" for profile in unsaved]
         where = "; ".join(places) or "the profile is saved by -o"
-        raise CommandError(
-            f"report {path!r}: cannot be written: {reason_of(error)}; {where}"
-        ) from error
+        words = f"report {path!r}: cannot be written: {reason_of(error)}; {where}"
+        raise CommandError(words) from error
     note_left_out(losses)
 
 

@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._util import JsonObject
@@ -29,6 +30,9 @@ _MOST_FAILURES = 5
 
 _NOTHING = "; nothing was measured yet"
 
+#: Saves what an error left; returns the part of the message that says where, and that for JSON.
+Saving = Callable[[BaseException], tuple[str, JsonObject]]
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a DAG, write its profile, and print a summary."""
@@ -40,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
     rounds = conditions(arguments, 1)
     hooks = [*_journal(arguments), *shown]
-    with measuring(arguments, _left):
+    with measuring(arguments, partial(_left, arguments)):
         dag = load_dag(arguments.target, arguments.config)
         ask_git()
         with executor_named(arguments.executor, nodes=schedule or ()) as executor:
@@ -62,7 +66,7 @@ def resume(arguments: argparse.Namespace) -> int:
     """Resume a run that has a journal."""
     _output.check_results(arguments.output, report=arguments.report)
     hooks = _progress(arguments)
-    with measuring(arguments, _left):
+    with measuring(arguments, partial(_left, arguments)):
         dag = load_dag(arguments.target, arguments.config)
         ask_git()
         with executor_named(arguments.executor) as executor:
@@ -81,10 +85,8 @@ def _journal(arguments: argparse.Namespace) -> list[Hook]:
     if not directory:
         raise CommandError("--journal: expected a directory, got ''")
     if holds_journal(directory):
-        raise CommandError(
-            f"--journal: {directory!r} already holds the journal of a run; resume it with "
-            f"{_resuming(arguments)}, or give another directory"
-        )
+        how = f"resume it with {_resuming(arguments)}, or give another directory"
+        raise CommandError(f"--journal: {directory!r} already holds the journal of a run; {how}")
     return [Journal(directory)]
 
 
@@ -127,21 +129,17 @@ def _progress(arguments: argparse.Namespace) -> list[Hook]:
 
 
 @contextmanager
-def measuring(
-    arguments: argparse.Namespace,
-    save: Callable[[BaseException, argparse.Namespace], tuple[str, JsonObject]],
-) -> Iterator[None]:
+def measuring(arguments: argparse.Namespace, save: Saving) -> Iterator[None]:
     """Save what was measured if a run fails or is interrupted; ``--json`` prints the failure.
 
-    `save` returns the part of the message that says where it is, and the same for JSON. What
-    tasks print goes to standard error if standard output is for JSON.
+    What tasks print goes to standard error if standard output is for JSON.
     """
     for_json = arguments.json or arguments.output == "-"
     try:
         with _output.stdout_apart(wanted=for_json), ENDING.measuring():
             yield
     except KeyboardInterrupt as interrupt:
-        left, _ = save(interrupt, arguments)
+        left, _ = save(interrupt)
         interrupt.args = (f"{str(interrupt) or 'interrupted'}{left}",)
         raise
     except BaseException as error:
@@ -150,7 +148,7 @@ def measuring(
             raise
         message, of = _output.message_of(error), getattr(error, "of", "")
         problem = message if message.startswith(of) else f"{of}: {message}"
-        left, shown = save(error, arguments)
+        left, shown = save(error)
         if arguments.json:
             _output.print_json({"error": problem, **shown})
         tasks = profile.run.tasks.items()
@@ -163,11 +161,9 @@ def measuring(
 
 
 def save_each(
-    named: Callable[[Sequence[Profile]], Iterable[tuple[Profile, str]]],
-    error: BaseException,
-    _: argparse.Namespace,
+    named: Callable[[Sequence[Profile]], Iterable[tuple[Profile, str]]], error: BaseException
 ) -> tuple[str, JsonObject]:
-    """Save the partial profiles of runs that took turns; return the same as :func:`_left`.
+    """Save the partial profiles of runs that took turns; see :data:`Saving`.
 
     `named` returns each with the file that it would have if it were whole.
     """
@@ -184,14 +180,8 @@ def save_each(
     return message, {"written": written}
 
 
-def _left(error: BaseException, arguments: argparse.Namespace) -> tuple[str, JsonObject]:
-    """Save a partial profile and its report.
-
-    Returns
-    -------
-    words, shown
-        The part of the message that says what was written where, and the same for JSON.
-    """
+def _left(arguments: argparse.Namespace, error: BaseException) -> tuple[str, JsonObject]:
+    """Save a partial profile and its report; see :data:`Saving`."""
     written: dict[str, str] = {}
     profile: Profile | None = getattr(error, "profile", None)
     if profile is None or not profile.metrics.task_metrics:

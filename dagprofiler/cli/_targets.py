@@ -80,9 +80,8 @@ def as_like(name: str, text: str, like: Any, option: str = "--config") -> Any:
     is_number = isinstance(like, Number) and kind is not bool and type(value) in (int, float)
     if is_number and (float(value).is_integer() or not isinstance(like, Integral)):
         return kind(value)
-    raise CommandError(
-        f"{option} {name}: expected a value of type {kind.__name__!r}, as JSON, got {text!r}"
-    )
+    expected = f"a value of type {kind.__name__!r}, as JSON"
+    raise CommandError(f"{option} {name}: expected {expected}, got {text!r}")
 
 
 #: More workers for each core cannot be meant, and starting them would take the machine down.
@@ -269,10 +268,9 @@ def _import_file(path: str, target: str) -> ModuleType:
     module = _import(name, target, folder)
     file = getattr(module, "__file__", None)
     if file is None or not os.path.samefile(file, path):
-        raise CommandError(
-            f"target {target!r}: there is another module {name!r}, {file or 'built in'}; "
-            "rename the file"
-        )
+        other = file or "built in"
+        words = f"target {target!r}: there is another module {name!r}, {other}; rename the file"
+        raise CommandError(words)
     return module
 
 
@@ -284,13 +282,10 @@ def _import(name: str, target: str, folder: str | None = None) -> ModuleType:
     except (Exception, SystemExit) as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{name}.".startswith(f"{missing}."):
-            raise CommandError(
-                f"target {target!r}: there is no module {missing!r}; give module:dag for an "
-                "importable module, or file.py:dag"
-            ) from error
-        raise CommandError(
-            f"target {target!r}: importing {name!r} failed: {describe(error)}{_at(error)}"
-        ) from error
+            words = f"there is no module {missing!r}; give one that is installed, or file.py:dag"
+        else:
+            words = f"importing {name!r} failed: {describe(error)}{_at(error)}"
+        raise CommandError(f"target {target!r}: {words}") from error
 
 
 def _at(error: BaseException) -> str:
@@ -321,9 +316,7 @@ def _built(target: str, build: object, texts: dict[str, str]) -> DAG:
     """Return the DAG that a function builds, and remove its arguments from `texts`."""
     if isinstance(build, type) or not callable(build):
         kind = "class" if isinstance(build, type) else type(build).__name__
-        raise CommandError(
-            f"target {target!r} is a {kind}, not a DAG or a function that builds one"
-        )
+        raise CommandError(f"target {target!r} is a {kind}, not a DAG or a function that makes one")
     arguments = _arguments(target, build, texts)
     try:
         dag = build(**arguments)

@@ -211,10 +211,8 @@ def _all_workers(run: Runs, expected: int | None) -> tuple[int, int]:
         if workers >= (expected or 1):
             break
         if perf_counter() - begun > _START_S:
-            raise refused(
-                f"calibrate_engine: expected {expected} workers, as the executor tells; tasks ran "
-                f"on {workers} of them within {_START_S:g} s"
-            )
+            ran = f"tasks ran on {workers} of them within {_START_S:g} s"
+            raise refused(f"calibrate_engine: the executor has {expected} workers, but {ran}")
         seconds *= 2
     # Workers may be pinned, each to cores of its own.
     return workers, len(set().union(*(values["used"][2] for values in waited.outputs.values())))

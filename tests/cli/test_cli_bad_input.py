@@ -36,7 +36,7 @@ REFUSED = [
     ("run {dag} --executor {target}:build", "executor must be None|got <DAG"),
     ("run {dag} --eta-from no_such.json", "no such file or directory: 'no_such.json'"),
     ("run {dag} --rouns 3", "unknown arguments: --rouns 3; did you mean '--rounds'?"),
-    ("run {dag} -o page.html", "-o writes the profile, which is JSON; --report page.html writes"),
+    ("run {dag} -o page.html", "-o writes the profile, which is JSON; --report writes"),
     ("run {dag} --schedule {plan} --executor processes:2", "schedule|{{node: pool}}"),
     ("run {dag} --schedule {plan} --journal {folder}/j", "--schedule|journal"),
     ("run {dag} --schedule {none}", "schedule|node"),
