@@ -231,9 +231,8 @@ def _blocks(comparison: ProfileComparison, outcome: _Outcome, *, in_turns: bool)
     notes = [f"failed: {text}: {', '.join(names)}" for text, names in outcome.failed.items()]
     notes += [outcome.missed] if outcome.missed else []
     verdicts = {row["verdict"] for row in comparison["task_times"].values()}
-    # A prediction has no samples, however its base was measured.
-    is_predicted = "prediction" in comparison or "predicted" in comparison["obstacles"]
-    if verdicts == {INCONCLUSIVE} and not (is_predicted or comparison.needs_rounds):
+    obstacles = comparison["obstacles"].keys() - {"few_rounds"}
+    if verdicts == {INCONCLUSIVE} and not obstacles and "prediction" not in comparison:
         ways = _LESS_NOISE if in_turns else f"{_LESS_NOISE}, {_IN_TURNS}"
         notes.append(f"for a verdict: {ways}")
     return [*comparison.blocks(_WAY_OUT), Block(notes=notes)]

@@ -285,7 +285,7 @@ def _needs_processes(dags: Sequence[DAG], options: RunOptions) -> bool:
 
 def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[DAG]:
     """Return the DAG with each configuration of a sweep, each once."""
-    instance("sweep: over", over, Mapping, "{parameter: [values]}")
+    instance("sweep: over", over or None, Mapping, "{parameter: [values]}")
     values = {}
     for name, several in over.items():
         listed = isinstance(several, Iterable) and not isinstance(several, str)

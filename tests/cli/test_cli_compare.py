@@ -135,6 +135,7 @@ def test_what_cannot_be_compared_has_exit_code_3(cli, write, base, noisy):
     out = cli("compare", noisy, write("other.json", busy_cores=1, a=1.0, b=1.0), code=3).out
     assert "busy_cores is 1 here, 0 there" in " ".join(out.split())
     assert "--fresh-process" not in out
+    assert "for a verdict" not in out
 
 
 def test_tasks_of_one_side_are_named(cli, refused, write, base):
