@@ -22,11 +22,12 @@ PACKAGE = ROOT / "dagprofiler"
 
 #: Text of guards and of dense code, its pattern, and how often it may stand in the package.
 GUARDS_AND_TRICKS = {
-    "except Exception": (r"except Exception", 42),
+    "except Exception": (r"except Exception", 28),
     "except BaseException": (r"except BaseException", 14),
-    "map(": (r"(?<!\.)\bmap\(", 40),
-    "noqa": (r"noqa", 86),
-    "short_repr(": (r"\bshort_repr\(", 140),
+    "map(": (r"(?<!\.)\bmap\(", 38),
+    "noqa": (r"noqa", 46),
+    "short_repr(": (r"\bshort_repr\(", 118),
+    "Any": (r"\bAny\b", 640),
 }
 
 LIMITS = {
@@ -39,17 +40,17 @@ LIMITS = {
     "modules in import circles": 0,
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
-    "lines of code": 20_600,
-    "lines of tests": 28_000,
+    "lines of code": 20_200,
+    "lines of tests": 25_900,
     "parameters of Run": 3,
     "attributes of Run": 15,
     "methods of Run": 15,
     "modules below 40 lines that are no faces": 0,
     "files that a plain serial run crosses": 8,
     "modules that importing the package loads": 33,
-    "switches of file in a plain serial run": 26,
+    "switches of file in a plain serial run": 25,
     "longest function, in lines of code": 110,
-    "functions over 50 lines of code": 5,
+    "functions over 50 lines of code": 3,
     "most fields of a class": 19,
     **{f"uses of {text}": most for text, (_, most) in GUARDS_AND_TRICKS.items()},
 }
