@@ -91,5 +91,8 @@ def _refuse_newer(data: Any) -> None:
     except (KeyError, TypeError, IndexError):
         return
     if type(version) in (int, float) and version > SCHEMA_VERSION:
-        why = f"the profile has schema version {version}, this version reads up to {SCHEMA_VERSION}"
-        raise ProfileError(f"{why}; upgrade dagprofiler to read it", "$.metadata.schema_version")
+        readable = f"this dagprofiler reads versions up to {SCHEMA_VERSION}"
+        why = (
+            f"the profile has schema version {version}, {readable}; upgrade dagprofiler to read it"
+        )
+        raise ProfileError(why, "$.metadata.schema_version")

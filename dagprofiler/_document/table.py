@@ -509,7 +509,8 @@ def task_spans(profile: ProfileData) -> list[TaskSpan]:
         If the profile has no timeline.
     """
     if "timeline" not in profile.sections:
-        raise FormatError("the profile has no section 'timeline', as runs of 0.1.0 have none")
+        why = "runs of dagprofiler 0.2 and later write one"
+        raise FormatError(f"the profile has no section 'timeline' with the times of tasks; {why}")
     failures, spans = profile.run.tasks, []
     for row in profile.timeline.rows():
         # Those that follow the name, the round, the worker and the time at which it was ready.

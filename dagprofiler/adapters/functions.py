@@ -198,9 +198,11 @@ def _listed(functions: Any) -> list[Function]:
         listed = [f for f in own if f.__module__ == functions.__name__]
     else:
         listed = [*functions] if isinstance(functions, Iterable) else []
-    if not listed or any(isinstance(f, type) or not hasattr(f, "__name__") for f in listed):
+    others = [f for f in listed if isinstance(f, type) or not hasattr(f, "__name__")]
+    if others or not listed:
         what = "functions, or a module with public ones"
-        raise DeclarationError(f"from_functions(): expected {what}, got {short_repr(functions)}")
+        given = short_repr(others[0] if others else functions)
+        raise DeclarationError(f"from_functions(): expected {what}, got {given}")
     return listed
 
 

@@ -57,7 +57,8 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
     if not isinstance(driver, Driver):
         raise DeclarationError(f"from_hamilton(): expected a Driver, got {short_repr(driver)}")
     if isinstance(outputs, str) or not isinstance(outputs, Iterable):
-        raise DeclarationError(f"from_hamilton(): outputs is no list: {short_repr(outputs)}")
+        given = short_repr(outputs)
+        raise DeclarationError(f"from_hamilton(): outputs must be a list of nodes, got {given}")
     graph = driver.graph
     with explained(GraphError, "from_hamilton()"):
         wanted = [

@@ -195,8 +195,9 @@ def _conditions(profile: ProfileData) -> str | None:
         words.append(f"other cores kept busy: {conditions['busy_cores']}")
     if run.ended_by in ("max_rounds", "max_time_s"):
         words.append(f"ended by {run.ended_by} before the precision was reached")
-    medians = "; times are medians" if measured > 1 else ""
-    return f"{', '.join(words)}{medians}"
+    times = "; times are of the warm-up" if warm_up and not measured else ""
+    times = "; times are medians" if measured > 1 else times
+    return f"{', '.join(words)}{times}"
 
 
 def _notes(profile: ProfileData) -> Iterator[str]:

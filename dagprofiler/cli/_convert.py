@@ -7,7 +7,7 @@ import os
 import sys
 
 from dagprofiler._util import JsonObject
-from dagprofiler._util.checks import choice
+from dagprofiler._util.checks import choice, integer
 from dagprofiler._util.files import COMPRESSED
 from dagprofiler.analysis.summary import PARTS, figures
 from dagprofiler.cli import _output
@@ -26,7 +26,7 @@ _INVALID = 1
 def show(arguments: argparse.Namespace) -> int:
     """Print what a profile says."""
     profile = _output.load_profile(arguments.profile)
-    top = 0 if arguments.json else max(0, arguments.top)
+    top = 0 if arguments.json else integer("--top", arguments.top)
     shown = figures(profile, arguments.sort, arguments.cost, top)
     parts = arguments.part or PARTS
     if arguments.json:

@@ -164,7 +164,7 @@ def _unwritable(path: str) -> str | None:
     try:
         check_writable(path)
     except OSError as error:
-        return f"cannot be written: {error.strerror}; give another place"
+        return f"cannot be written: {error.strerror}; give the name of another file"
     return None
 
 

@@ -96,6 +96,7 @@ def forth(back):
         ([math.sqrt], {"x": 9}, DeclarationError, ["sqrt()", "x, /", "a function around it"]),
         ([total], ["numbers"], DeclarationError, ["['numbers']"]),
         ([task(outputs=["x"])(total)], {}, DeclarationError, ["total"]),
+        ([total, 3], {}, DeclarationError, ["got 3"]),
         (ModuleType("empty"), {}, DeclarationError, ["'empty'"]),
     ],
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from handmade import handmade
 
-from dagprofiler import Profile, __version__, import_profile
+from dagprofiler import DAG, Profile, Rounds, RunError, __version__, import_profile, task
 from dagprofiler.metrics import EdgeMetrics, TaskMetrics
 
 WFFORMAT = Path(__file__).resolve().parent.parent / "data" / "wfformat"
@@ -38,6 +38,13 @@ def test_a_partial_profile_says_so_and_why_first():
     rows = [line.split() for line in lines if line]
     states = {row[0]: row[-1] for row in rows if row[0] in WEIGHTS and row[1] != "->"}
     assert states == {"collect": "succeeded", "process": "failed", "classify": "skipped"}
+
+
+def test_times_of_the_warm_up_are_called_so():
+    fails = task(outputs=["x"])(lambda: 1 // 0)
+    with pytest.raises(RunError) as caught:
+        DAG({"t": fails}).run(rounds=Rounds(3, warmup=1))
+    assert "\n0 measured rounds, 1 warm-up; times are of the warm-up\n" in str(caught.value.profile)
 
 
 def test_what_is_unknown_is_no_number():

@@ -42,7 +42,7 @@ REFUSED = [
     ("run {dag} --schedule {none}", "schedule|node"),
     # Outputs.
     ("run {marks} -o {folder}/no/p.json", "there is no directory"),
-    ("run {marks} --report {folder}", "Is a directory"),
+    ("run {marks} --report {folder}", "Is a directory; give the name of another file"),
     ("run {marks} -o x.json --report ./x.json", "is given twice"),
     ("run {marks} --journal ''", "--journal: expected a directory, got ''"),
     ("run {dag} -o {target}", "is also an input of the command"),
@@ -52,6 +52,7 @@ REFUSED = [
     ("show {foreign}", "try dagprofiler import"),
     ("show {new}", "upgrade dagprofiler"),
     ("show {folder}", "directory"),
+    ("show {profile} --top -5", "--top must be an integer of at least 0, got -5"),
     ("show {target}", "is a program: dagprofiler run"),
     ("import {foreign}", "is in no format known; give --format (known: wfformat)"),
     ("export {profile}", "--format"),

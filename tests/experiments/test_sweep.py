@@ -9,7 +9,7 @@ from time import process_time
 import numpy as np
 import pytest
 
-from dagprofiler import DAG, ValidationError, calibrate_engine, sweep, task
+from dagprofiler import DAG, Rounds, RunError, ValidationError, calibrate_engine, sweep, task
 from dagprofiler.executors.pools import PoolExecutor
 from dagprofiler.experiments import calibration
 from dagprofiler.predict import Engine, fit, simulate
@@ -36,6 +36,21 @@ def test_rounds_of_all_configurations_take_turns():
     with ThreadPoolExecutor(2) as pool:
         profiles = sweep(DAG_OF_ONE, {"N": [1, 2]}, rounds=1, executor=pool)
     assert {run.sections["run"]["executor"] for run in profiles} == {"ThreadPoolExecutor"}
+
+
+def test_a_sweep_that_ends_early_keeps_all_profiles():
+    SEEN.clear()
+
+    @task(outputs=["x"])
+    def breaks(cfg):
+        SEEN.append(cfg.N)
+        return {"x": 1 // (7 - len(SEEN))}
+
+    with pytest.raises(RunError) as caught:
+        # Two values, one text.
+        sweep(DAG({"t": breaks}, [], {"N": 1}), {"N": [1, "1"]}, rounds=Rounds(6, warmup=0))
+    assert [profile.config.N for profile in caught.value.profiles] == [1, "1"]
+    assert caught.value.of == "N=1"
 
 
 def test_a_sparse_sweep_is_enough_to_fit():
