@@ -87,8 +87,9 @@ def _median_round(profile: ProfileData) -> _Round | None:
     times = {n: totals.get(n) or max(_ends_ms(rows)) - begins[n] for n, rows in rounds.items()}
     middle = median([*times.values()])
     n = min(times, key=lambda n: abs(times[n] - middle))
-    columns = [column for column in samples.tasks.values() if "corrected_ms" in column]
-    known = [(column["wall_ms"][n], column["corrected_ms"][n]) for column in columns]
+    # Other programs may write one without the other.
+    rows = [row for row in samples.tasks.values() if {"wall_ms", "corrected_ms"} <= row.keys()]
+    known = [(row["wall_ms"][n], row["corrected_ms"][n]) for row in rows]
     waited_ms = sum([wall_ms - alone_ms for wall_ms, alone_ms in known if alone_ms is not None])
     # A simulated task can end at 0; each resumption has workers of its own.
     begun_ms = [-inf, *(entry["at_ms"] for entry in profile.run.resumed)]
