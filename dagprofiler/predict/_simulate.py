@@ -31,6 +31,9 @@ from dagprofiler.stats import median
 #: Student's t for 95 % and 1, 2, 3 ... degrees of freedom; the last entry serves for more.
 _T95 = (12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.2, 2.18, 2.16, 2.14, 2.13)
 
+#: The same for the error of an engine, which is found in five runs.
+_T95_OF_ENGINE = _T95[4]
+
 #: Simulated tasks for one interval, and the least and most simulations.
 _SIMULATED_TASKS, _LEAST, _MOST = 200_000, 12, 60
 
@@ -636,7 +639,7 @@ class _Case:
         deviation = hypot(*(ms - centre for ms in found)) / sqrt(times - 1) / (centre or 1.0)
         width = _T95[min(self.rounds - 1, len(_T95)) - 1] * sqrt(1 + 1 / self.rounds) * deviation
         # Both are of single runs: the wider one counts.
-        times_as_long = 1 + max(width, 1.96 * self.error)
+        times_as_long = 1 + max(width, _T95_OF_ENGINE * self.error)
         most = centre * times_as_long
         if self.engine is None and self.on_one_machine:
             most *= _WITHOUT_ENGINE
