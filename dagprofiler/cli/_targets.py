@@ -19,7 +19,7 @@ from dagprofiler.cli._parser import CommandError
 from dagprofiler.config import no_parameter
 from dagprofiler.dag import DAG, parameters_of
 from dagprofiler.engine.setup import as_schedule
-from dagprofiler.errors import describe, did_you_mean, frames_of
+from dagprofiler.errors import ValidationError, describe, did_you_mean, frames_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -188,7 +188,13 @@ def json_in(path: str, option: str) -> Any:
 
 def schedule_in(path: str | None) -> dict[str, list[str]] | None:
     """Return the schedule in a JSON file, ``{node: [tasks]}``; None without a file."""
-    return None if path is None else as_schedule(json_in(path, "--schedule"))
+    if path is None:
+        return None
+    schedule = json_in(path, "--schedule")
+    try:
+        return as_schedule(schedule)
+    except ValidationError as error:
+        raise CommandError(f"--schedule {path}: {error}") from error
 
 
 def load_dag(target: str, config: Sequence[str]) -> DAG:
@@ -276,6 +282,8 @@ def _import_file(path: str, target: str) -> ModuleType:
 
 def _import(name: str, target: str, folder: str | None = None) -> ModuleType:
     """Import a module that is in this folder, by default the current one, or installed."""
+    if not name.strip("."):
+        raise CommandError(f"target {target!r}: expected module:dag or file.py:dag")
     _search_in(folder or os.getcwd())
     try:
         return import_module(name)

@@ -12,6 +12,7 @@ PLANS = {"plan": {"edge": ["read", "show"], "cloud": ["add"]}, "none": {}}
 #: Commands, in which {names} stand for paths, and what their lines say, parted by "|".
 REFUSED = [
     # Targets.
+    ("run :dag", "expected module:dag or file.py:dag"),
     ("run no_such_module:dag", "there is no module 'no_such_module'"),
     ("run no_such_file.py:dag", "there is no file '"),
     ("run {target}:bild", "has no 'bild'; did you mean 'build'?"),
@@ -39,7 +40,7 @@ REFUSED = [
     ("run {dag} -o page.html", "-o writes the profile, which is JSON; --report writes"),
     ("run {dag} --schedule {plan} --executor processes:2", "schedule|{{node: pool}}"),
     ("run {dag} --schedule {plan} --journal {folder}/j", "--schedule|journal"),
-    ("run {dag} --schedule {none}", "schedule|node"),
+    ("run {dag} --schedule {none}", "--schedule|node"),
     # Outputs.
     ("run {marks} -o {folder}/no/p.json", "there is no directory"),
     ("run {marks} --report {folder}", "Is a directory; give the name of another file"),
