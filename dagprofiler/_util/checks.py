@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import isfinite
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable
 
+from dagprofiler._util import Value
 from dagprofiler.errors import did_you_mean, refused, short_repr
 
 Refuse = Callable[[str], Exception]
-Value = TypeVar("Value")
 
 #: Integers have at most 64 bits, so that every reader of a file can hold them.
 _INTEGERS = 2**63

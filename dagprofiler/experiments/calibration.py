@@ -31,7 +31,7 @@ __all__ = ["calibrate_engine"]
 
 #: Tasks of a chain; tasks for each worker that wait for it, and how long each takes; long ones.
 _CHAIN, _WAITING, _WAIT_S, _LONG_S = 20, 8, 4e-3, 0.1
-#: Runs of each DAG.
+#: Runs of each DAG; intervals of predictions count on five.
 _RUNS = 5
 #: How long all workers may take to start, in seconds.
 _START_S = 30.0

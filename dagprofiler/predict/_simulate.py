@@ -80,14 +80,14 @@ class Simulation(ShownInBlocks):
         -----
         From 12 to 60 simulations. In each, every task has its time of a random round, scaled
         by how slow another random round was as a whole, so that disturbances of single tasks
-        and of the machine both count. It is at least as wide as predictions of single runs were
-        off when the engine was calibrated. On threads, tasks wait for the interpreter's lock
-        whenever they compute in every other simulation, and only while they hold it in the others,
-        unless the profile was taken on as many threads. It reaches to where tasks do nothing but
-        operate on arrays, with workers whose allocator is set otherwise than the profile's; to
-        where each task uses all threads of numpy's BLAS, if it has more than one and they have too
-        few cores; to twice as long, without an engine on one machine; and to what is not scaled,
-        on another number of workers than the engine's.
+        and of the machine both count. To each side it is at least 2.57 times the error of single
+        runs at the calibration of the engine: Student's t for its five runs. On threads, tasks wait
+        for the interpreter's lock whenever they compute in every other simulation, and only while
+        they hold it in the others, unless the profile was taken on as many threads. It reaches to
+        where tasks do nothing but operate on arrays, with workers whose allocator is set otherwise
+        than the profile's; to where each task uses all threads of numpy's BLAS, if it has more than
+        one and they have too few cores; to twice as long, without an engine on one machine; and to
+        what is not scaled, on another number of workers than the engine's.
         """
         return self._case.interval_ms(self.makespan_ms)
 
@@ -526,11 +526,11 @@ class _Case:
         """How far predictions of single runs of a known graph were off."""
         if self.engine is None:
             return 0.0
-        elsewhere = 0.0 if self.as_then else self.engine.error_elsewhere
+        elsewhere = 0.0 if self.on_same_workers else self.engine.error_elsewhere
         return max(self.engine.error, elsewhere)
 
     @property
-    def as_then(self) -> bool:
+    def on_same_workers(self) -> bool:
         """Whether the profile was taken on the engine's workers, and these are simulated."""
         return (
             self.engine is not None
@@ -668,7 +668,7 @@ class _Case:
 
     def _others(self, makespan_ms: float) -> Iterator[float]:
         """Yield the makespans if what is not known is otherwise."""
-        if self.scale is not None and not self.as_then:
+        if self.scale is not None and not self.on_same_workers:
             # What was not modelled may depend on the number of workers.
             yield makespan_ms / self.scale
         if self.blas_may_wait:
@@ -696,7 +696,7 @@ class _Case:
         threads, workers = self.machine.blas_threads, len(self.nodes)
         if self.machine.uses_threads is False:
             return False
-        if self.as_then:
+        if self.on_same_workers:
             return False  # it is in their times
         return min(threads, workers) > 1 and threads * workers > self.overhead.cores
 
