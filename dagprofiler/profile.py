@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import IO, TYPE_CHECKING, Any
 from warnings import warn
 
@@ -239,11 +240,12 @@ class Profile(ProfileData, Shown):
         edges = {(edge.source, edge.target): edge for edge in self.metrics.edge_metrics}
         several = any(edge.several is not None for edge in edges.values())
         columns = EDGE_COLUMNS if several else EDGE_COLUMNS[:-1]
-        attributes = ("data_fields", "size_bytes", "wire_bytes", "several")[: len(columns)]
+        # The field of the last column has another name.
+        values_of = attrgetter(*["several" if name == "fields" else name for name in columns])
         records = []
         for ends in self.dag_structure["edges"]:
             edge = edges.pop((ends["source"], ends["target"]), None)
-            records.append(edge and [getattr(edge, name) for name in attributes])
+            records.append(edge and [*values_of(edge)])
         for source, target in edges:
             where = f"{short_repr(source)} -> {short_repr(target)}"
             raise ProfileError(f"dag_structure has no edge {where}", "$.edge_metrics")

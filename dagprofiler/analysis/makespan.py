@@ -47,12 +47,33 @@ _SHOWN, _WORTH = 0.001, 0.05
 _BAR = 24
 
 
+class _Moments(NamedTuple):
+    """Columns of the tasks whose moments up to the end of ``compute()`` are all known, in ms."""
+
+    workers: Sequence[int | None]
+    ready: Sequence[float]
+    begun: Sequence[float]
+    received: Sequence[float | None]
+    started: Sequence[float]
+    computed: Sequence[float]
+    sending: Sequence[float | None]
+    ended: Sequence[float]
+
+    @classmethod
+    def of(cls, rows: Sequence[TimelineRow]) -> _Moments:
+        """Return the columns of some rows of the timeline."""
+        columns: Any = list(zip(*rows))
+        # A task that failed has serialized nothing.
+        ends = zip(columns[7], columns[9])
+        ended = [computed if sent is None else sent for computed, sent in ends]
+        return cls._make([*columns[2:9], ended])
+
+
 class _Round(NamedTuple):
     """The measured round whose time is nearest to the median: its number and its tasks."""
 
     number: int
-    #: Rows of the timeline whose moments up to the end of ``compute()`` are all known.
-    rows: list[TimelineRow]
+    moments: _Moments
     #: How long its tasks waited for a core in ``compute()``.
     waited_ms: float
     #: The most workers that had a task in a measured round.
@@ -70,60 +91,49 @@ def parts_of(profile: ProfileData, workers: int = 1) -> dict[str, float] | None:
 
 def _median_round(profile: ProfileData) -> _Round | None:
     samples = profile.samples
-    measured = {*samples.measured}
-    rounds: dict[int, list[Any]] = grouped(
-        [
-            (row.round, row)
-            for row in profile.timeline.rows()
-            if row.ready_ms is not None and row.deserialize_start_ms is not None
-            if row.compute_start_ms is not None and row.compute_end_ms is not None
-            if not samples.rounds or row.round in measured
-        ]
-    )
-    if not rounds:
+    rows: dict[int, list[TimelineRow]] = {}
+    for row in profile.timeline.rows():
+        needed = row.ready_ms, row.deserialize_start_ms, row.compute_start_ms, row.compute_end_ms
+        if None not in needed:
+            rows.setdefault(row.round, []).append(row)
+    if samples.rounds:
+        rows = {n: rows[n] for n in samples.measured if n in rows}
+    if not rows:
         return None
+    rounds = {n: _Moments.of(entries) for n, entries in rows.items()}
     totals = dict(enumerate(samples.total_ms))
-    begins = {n: min([row.ready_ms for row in rows]) for n, rows in rounds.items()}
-    times = {n: totals.get(n) or max(_ends_ms(rows)) - begins[n] for n, rows in rounds.items()}
+    times = {n: totals.get(n) or max(of.ended) - min(of.ready) for n, of in rounds.items()}
     middle = median([*times.values()])
     n = min(times, key=lambda n: abs(times[n] - middle))
     # Other programs may write one without the other.
-    rows = [row for row in samples.tasks.values() if {"wall_ms", "corrected_ms"} <= row.keys()]
-    known = [(row["wall_ms"][n], row["corrected_ms"][n]) for row in rows]
-    waited_ms = sum([wall_ms - alone_ms for wall_ms, alone_ms in known if alone_ms is not None])
+    known = [row for row in samples.tasks.values() if {"wall_ms", "corrected_ms"} <= row.keys()]
+    waits = [(row["wall_ms"][n], row["corrected_ms"][n]) for row in known]
+    waited_ms = sum([wall_ms - alone_ms for wall_ms, alone_ms in waits if alone_ms is not None])
     # A simulated task can end at 0; each resumption has workers of its own.
     begun_ms = [-inf, *(entry["at_ms"] for entry in profile.run.resumed)]
     workers = max(
-        len({row.worker for row, end in zip(rows, _ends_ms(rows)) if begun < end <= until})
-        for rows in rounds.values()
+        len({worker for worker, end in zip(of.workers, of.ended) if begun < end <= until})
+        for of in rounds.values()
         for begun, until in zip(begun_ms, [*begun_ms[1:], inf])
     )
     return _Round(n, rounds[n], waited_ms, workers)
 
 
-def _ends_ms(rows: Sequence[TimelineRow]) -> list[Any]:
-    # A task that failed has serialized nothing.
-    ends_ms = [(row.compute_end_ms, row.serialize_end_ms) for row in rows]
-    return [computed if serialized is None else serialized for computed, serialized in ends_ms]
-
-
 def _split(typical: _Round, workers: int) -> dict[str, float]:
     """Return the parts of one round: the time of all workers, divided by their number."""
-    columns: Any = zip(*typical.rows)
-    _, _, _, ready, begun, received, started, computed, sending, _ = columns
-    ended = _ends_ms(typical.rows)
-    computing = sum([end - start for start, end in zip(started, computed)])
-    whole = sum([end - start for start, end in zip(begun, ended)])
+    at = typical.moments
+    computing = sum([end - start for start, end in zip(at.started, at.computed)])
+    whole = sum([end - start for start, end in zip(at.begun, at.ended)])
     # Time between the phases serializes nothing.
-    phases = chain(zip(received, started), zip(computed, sending))
+    phases = chain(zip(at.received, at.started), zip(at.computed, at.sending))
     between = sum([b - a for a, b in phases if a is not None and b is not None])
     # The k-th task could have begun when k tasks were ready, and a worker was free for it.
-    free = [-inf] * workers + sorted(ended)
+    free = [-inf] * workers + sorted(at.ended)
     delays = [
         max(0.0, start - max(arrival, freed))
-        for start, arrival, freed in zip(sorted(begun), sorted(ready), free)
+        for start, arrival, freed in zip(sorted(at.begun), sorted(at.ready), free)
     ]
-    engine, idle = sum(delays), workers * (max(ended) - min(ready)) - whole
+    engine, idle = sum(delays), workers * (max(at.ended) - min(at.ready)) - whole
     parts = {
         "tasks": computing - typical.waited_ms,
         "cores": typical.waited_ms,

@@ -116,7 +116,7 @@ def _first(
 ) -> list[Item]:
     """Return the first items in the order of their values, or all of them for 0."""
     keys = [-(value or 0) if down else value or 0 for value in values]
-    order = sorted(range(len(items)), key=lambda i: keys[i])
+    order = sorted(range(len(items)), key=keys.__getitem__)
     return [items[i] for i in order[: top or None]]
 
 

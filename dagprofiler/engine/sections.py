@@ -242,17 +242,18 @@ class Tables:
         for source, target, routes in wiring.edges():
             if compute_ms[source] is None:
                 continue
-            fields, size_bytes, wire_bytes = [], 0, 0
-            sizes: dict[str, dict[str, int]] = {}
+            fields, slots, size_bytes, wire_bytes, several = [], [], 0, 0, None
             for position, _ in routes:
-                field, slot = wiring.field(source, position), first_slot[source] + position
-                fields.append(field)
+                slot = first_slot[source] + position
+                fields.append(wiring.field(source, position))
+                slots.append(slot)
                 size_bytes += payload[slot]
                 wire_bytes += wire[slot]
-                if len(routes) > 1:
-                    sizes[field] = {"size_bytes": payload[slot], "wire_bytes": wire[slot]}
+            if len(slots) > 1:
+                sizes = [{"size_bytes": payload[slot], "wire_bytes": wire[slot]} for slot in slots]
+                several = dict(zip(fields, sizes))
             ends = names[source], names[target]
-            edges.append(EdgeMetrics(*ends, fields, size_bytes, wire_bytes, sizes or None))
+            edges.append(EdgeMetrics(*ends, fields, size_bytes, wire_bytes, several))
         return edges
 
     def _timeline(self, number: int, round_log: RoundLog) -> list[list[object]]:
