@@ -1,12 +1,10 @@
 import json
-from pathlib import Path
 
 import pytest
-from cli_runner import command
 
 from dagprofiler import DAG, span, task
 from dagprofiler._util.text import fitted
-from dagprofiler.analysis.summary import PARTS, figures
+from dagprofiler.analysis.summary import figures
 from dagprofiler.cli._output import text
 
 
@@ -46,16 +44,6 @@ def test_costs_are_of_the_source_asked_for(cli, shelf, refused):
 def test_tasks_are_sorted_as_asked_and_the_rest_is_counted(cli, shelf, options, expected):
     out = cli("show", shelf.profile, "--part", "tasks", "--sort", *options).out
     assert [line.split()[0] for line in out.splitlines()[1:]] == expected
-
-
-def test_json_has_the_same_figures(cli, shelf):
-    found = json.loads(cli("show", shelf.profile, "--json").out)
-    assert list(found) == [part for part in PARTS if part != "meters"]
-    assert {task["task"] for task in found["tasks"]} == {"read", "add", "show"}
-    assert found["path"]["tasks"] == ["read", "add", "show"]
-    text_of_it = Path(shelf.profile).read_text(encoding="utf-8")
-    done = command("show", "-", "--part", "summary", cwd=shelf.folder, code=0, input=text_of_it)
-    assert done.stdout.startswith(f"{shelf.target}, 3 tasks")
 
 
 @task(outputs=["x"])
