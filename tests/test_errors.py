@@ -16,7 +16,6 @@ from dagprofiler.errors import (
     GraphError,
     PackedError,
     ValidationError,
-    explained,
     short_repr,
 )
 from dagprofiler.formats.node_link import to_networkx
@@ -190,18 +189,3 @@ def test_a_profile_holds_where_a_task_failed_wherever_it_ran(how):
     assert frames == [(__file__, name) for name in ("compute", "fall", "fall")]
     last = state["traceback"][-1]
     assert last["text"] == getline(__file__, last["line"]).strip()
-
-
-def test_explained_names_what_failed_and_keeps_the_cause():
-    cause = ValueError("no such cell")
-    with pytest.raises(GraphError) as raised, explained(GraphError, "graph", "; try again"):
-        raise cause
-    assert str(raised.value) == "graph: ValueError: no such cell; try again"
-    assert raised.value.__cause__ is cause
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), KeyError("a")])
-def test_explained_lets_other_errors_pass(error):
-    with pytest.raises(type(error)) as raised, explained(GraphError, "graph", of=OSError):
-        raise error
-    assert raised.value is error
