@@ -278,18 +278,13 @@ def test_spans_come_back_with_a_run_that_is_resumed(tmp_path):
 @pytest.mark.parametrize(
     ("spans", "expected", "uncovered_ms"),
     [
-        pytest.param(
+        # Threads that a task starts.
+        (
             [(0, 0, 101, 103), (1, 1, 102, 108), (1, 2, 104, 105), (2, 1, 107, 115)],
-            {"a": (1, 2, 2), "b": (2, 8, 8), "c": (1, 1, 1)},
-            1,
-            id="of threads that a task starts",
+            *({"a": (1, 2, 2), "b": (2, 8, 8), "c": (1, 1, 1)}, 1),
         ),
-        pytest.param(
-            [(0, 0, *ends) for ends in ([102, 103], [101, 104], [100, 105])],
-            {"a": (3, 5, 5)},
-            5,
-            id="of recursive calls once",
-        ),
+        # Recursive calls count once.
+        ([(0, 0, *ends) for ends in ([102, 103], [101, 104], [100, 105])], {"a": (3, 5, 5)}, 5),
     ],
 )
 def test_the_critical_path_by_span_covers_all_time(spans, expected, uncovered_ms):
