@@ -1,6 +1,5 @@
 import pickle
 import re
-from functools import wraps
 from itertools import zip_longest
 
 import numpy as np
@@ -257,26 +256,6 @@ def test_inputs_that_cannot_be_serialized_are_named(serializer, value, message):
     with pytest.raises(SerializationError, match=f"^inputs: 'x' of task 'b' {message}") as caught:
         DAG({"b": Sink}, serializer=serializer).run(inputs={"b": {"x": value}})
     assert caught.value.__cause__ is not None
-
-
-def passing_on(function):
-    @wraps(function)
-    def wrapper(*args, **kwargs):
-        return function(*args, **kwargs)
-
-    return wrapper
-
-
-def test_a_wrapper_gets_cfg_only_if_what_it_wraps_takes_it():
-    without = passing_on(passing_on(lambda self, x: {"y": x}))
-    with_cfg = passing_on(lambda self, x, cfg: {"y": x * cfg.N})
-    tasks = {
-        "a": constant(x=2),
-        "b": make("Without", ["y"], ["x"], compute=without),
-        "c": make("With", ["y"], ["x"], compute=with_cfg),
-    }
-    dag = DAG(tasks, [("a", "b"), ("a", "c")], Config(N=4))
-    assert dag.run().outputs == {"b": {"y": 2}, "c": {"y": 8}}
 
 
 def test_a_task_that_is_replaced_is_used():
