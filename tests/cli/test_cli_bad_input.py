@@ -81,15 +81,14 @@ dag = DAG({"a": a, "b": a}, [("a", "b", ORDER_ONLY), ("b", "a", ORDER_ONLY)])
 """
 
 
-@pytest.fixture
-def paths(shelf, folder, written):
-    """Return the paths by the names that commands of the table have for them."""
+@pytest.mark.parametrize(("line", "says"), REFUSED, ids=[line for line, _ in REFUSED])
+def test_what_does_not_fit_is_refused_by_name(refused, shelf, folder, written, line, says):
     whole = Path(shelf.profile).read_text(encoding="utf-8")
     empty, newer = Path(folder, "empty"), json.loads(whole)
     empty.mkdir()
     newer["metadata"]["schema_version"] = 99
     marks = f"open('{folder}/ran', 'w').close()\nfrom dagprofiler import DAG\ndag = DAG({{}})\n"
-    return {
+    paths = {
         "target": "pipeline_of_tests.py",
         "dag": "pipeline_of_tests.py:dag",
         "profile": shelf.profile,
@@ -101,14 +100,9 @@ def paths(shelf, folder, written):
         "new": written("new.json", json.dumps(newer)),
         "plan": written("plan.txt", '{"edge": ["read", "show"], "cloud": ["add"]}'),
     }
-
-
-@pytest.mark.parametrize(("line", "says"), REFUSED, ids=[line for line, _ in REFUSED])
-def test_what_does_not_fit_is_refused_by_name(refused, shelf, folder, paths, line, says):
-    before = Path(shelf.profile).read_bytes()
     said = refused(*shlex.split(line.format(**paths)))
     assert all(words in said for words in says.format().split("|"))
-    assert Path(shelf.profile).read_bytes() == before
+    assert Path(shelf.profile).read_text(encoding="utf-8") == whole
     # Nothing has run.
     assert not Path(folder, "ran").exists()
 
