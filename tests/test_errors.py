@@ -189,3 +189,9 @@ def test_a_profile_holds_where_a_task_failed_wherever_it_ran(how):
     assert frames == [(__file__, name) for name in ("compute", "fall", "fall")]
     last = state["traceback"][-1]
     assert last["text"] == getline(__file__, last["line"]).strip()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), KeyError("a")])
+def test_explained_lets_other_errors_pass(error):
+    with pytest.raises(type(error)), errors.explained(GraphError, "graph", of=OSError):
+        raise error

@@ -86,6 +86,17 @@ def test_both_get_the_same_numbers_and_have_whole_profiles():
         assert dagprofiler.Profile.loads(profile.dumps()) == profile
 
 
+def test_compare_runs_tells_slower_from_faster():
+    @task(outputs=["x"])
+    def spins(cfg):
+        return {"x": sum(range(cfg.N))}
+
+    # So much that no other program can hide it.
+    found = compare_runs(DAG({"spins": spins}, [], {"N": 1_000}), {"N": 100_000}, rounds=10)
+    assert found.task_times["spins"]["verdict"] == "slower"
+    assert str(found).startswith("new against base: ")
+
+
 @pytest.mark.parametrize(
     ("who", "order", "error", "reason", "rounds"),
     [
