@@ -268,7 +268,7 @@ def test_metrics_are_made_by_position_and_turn_into_dicts():
     one, edge = TaskMetrics(*entry.values()), EdgeMetrics("a", "b", ["x"], 3)
     assert (one.loop_idx, one.to_dict()) == (0, entry)
     carried = {"source": "a", "target": "b", "data_fields": ["x"], "size_bytes": 3}
-    assert edge.to_dict() == {**carried, "size_bits": 24}
+    assert (edge.size_bits, edge.to_dict()) == (24, {**carried, "size_bits": 24})
     weights = {"node_weights": {"a": 1, "b": 0}, "edge_weights": {"a->b": 24}}
     whole = DAGMetrics([one], [edge], *weights.values(), 2.5)
     entries = {"task_metrics": [entry], "edge_metrics": [edge.to_dict()]}
