@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,14 @@ def test_pages_quote_files_as_they_are(page):
         if language not in {"output", "console"} and source not in {"", "no_run", "excerpt"}:
             text = (ROOT / source).read_text(encoding="utf-8")
             assert block.text in text, f"line {block.line} is not as in {source}"
+
+
+def test_the_page_on_benchmarks_has_the_last_figures():
+    folder = ROOT / "tests" / "benchmarks"
+    figures, page = runpy.run_path(str(folder / "figures.py")), ROOT / "docs" / "benchmarks.md"
+    docs = page.read_text(encoding="utf-8")
+    last = (folder / "FIGURES.md").read_text(encoding="utf-8")
+    assert figures["with_figures"](docs, last) == docs
 
 
 def test_profiles_in_pages_have_the_keys_of_a_real_one(tmp_path):

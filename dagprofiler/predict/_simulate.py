@@ -579,7 +579,7 @@ class _Case:
         there = engine.executor, engine.host, engine.workers
         if here != there or self._other_allocator:
             return self
-        plan = source.sections.get("schedule")
+        plan, (_, metering_ms) = source.sections.get("schedule"), _around(source)
         own = replace(
             self,
             nodes=dict.fromkeys(map(str, range(workers)) if plan is None else plan, 1.0),
@@ -588,6 +588,8 @@ class _Case:
             overhead=_overhead(engine, None, None),
             # The waits for the interpreter's lock are in the times.
             lock=None,
+            # Rounds read meters, which plain runs do not.
+            times=[each._replace(enter=each.enter + metering_ms) for each in self.times],
         )
         simulated_ms = own.play().makespan_ms
         if not simulated_ms:
@@ -944,7 +946,7 @@ def _times(
     """Return the times of each task, and for each round its time relative to the median."""
     entries = entries_of_tasks(profile)
     samples = profile.samples
-    beside, around = _beside(profile, engine), _around(profile)
+    beside, (around, _) = _beside(profile, engine), _around(profile)
     moving = _handed_over(profile, engine) if engine else {}
     times: list[_Times] = []
     rows: list[list[float]] = []
@@ -979,11 +981,11 @@ def _times(
     return times, [[ratio / usual for ratio in row] for row in ratios]
 
 
-def _around(profile: Profile) -> dict[str, tuple[float, float]]:
-    """Return the times before and after compute(), between the phases, in ms.
+def _around(profile: Profile) -> tuple[dict[str, tuple[float, float]], float]:
+    """Return the times before and after compute(), between the phases, and to read meters, in ms.
 
-    They are medians beyond the least of all tasks, which is what reading the meters takes: plain
-    runs read none, and tasks without inputs free nothing.
+    Reading meters takes the least of all tasks, and the times of each are beyond that: plain runs
+    read none, and tasks without inputs free nothing.
     """
     enters: dict[str, list[float]] = {}
     leaves: dict[str, list[float]] = {}
@@ -995,10 +997,12 @@ def _around(profile: Profile) -> dict[str, tuple[float, float]]:
         enters.setdefault(row.task, []).append(max(0.0, start - before))
         leaves.setdefault(row.task, []).append(max(0.0, after - end))
     if not leaves:
-        return {}
-    typical = [{name: median(ms) for name, ms in around.items()} for around in (enters, leaves)]
-    least = [min(around.values()) for around in typical]
-    return {name: (typical[0][name] - least[0], typical[1][name] - least[1]) for name in leaves}
+        return {}, 0.0
+    enter, leave = (
+        {name: median(ms) for name, ms in around.items()} for around in (enters, leaves)
+    )
+    least = min(enter.values()), min(leave.values())
+    return {name: (enter[name] - least[0], leave[name] - least[1]) for name in leave}, sum(least)
 
 
 def _time_in(columns: Iterable[str]) -> str:

@@ -1,6 +1,9 @@
 """How far predictions are off.
 
-``python tests/benchmarks/bench_prediction.py [--all | --quick | PART ...]``
+``python tests/benchmarks/bench_prediction.py [--all | --quick | [--sleep] PART ...]``
+
+With ``--sleep`` tasks sleep for as long as they would compute, so that figures of executors and
+schedules are right on a machine whose speed changes.
 
 Parts, of which ``--quick`` takes ``forms`` and ``size``:
 
@@ -155,13 +158,12 @@ def mixed():
 APPLICATIONS = [fan, chains, tree, stencil, uneven, mixed]
 
 
-def dag_of(application, faster="", times=1, kind=None):
+def dag_of(application, faster="", times=1, *, sleeps="--sleep" in sys.argv):
     """Return its DAG; tasks whose names begin with `faster` take so many times less."""
     tasks, edges = application()
     for name, task in tasks.items():
         task.loops /= times if name.startswith(faster) else 1
-        if kind is not None:
-            task.kind, task.size = kind, 10
+        task.kind = "sleep" if sleeps else task.kind
     return DAG(tasks, edges)
 
 
@@ -440,7 +442,7 @@ def structure():
         with kind(count) as executor:
             engine = calibrate_engine(executor)
             for application in APPLICATIONS:
-                dag = dag_of(application, kind="sleep")
+                dag = dag_of(application, sleeps=True)
                 found = simulate(dag.run(rounds=Rounds(3)), engine=engine)
                 errors.append(found.makespan_ms / real_ms(dag, executor=executor) - 1)
         report(f"structure, {count} workers of a {kind.__name__}", errors)
@@ -652,5 +654,5 @@ if __name__ == "__main__":
     parts = [forms, models, values, size, structure, makespan, loky, threads, dask, allocator]
     named = {part.__name__: part for part in [*parts, cores, blas, faster, schedules]}
     quick = ["forms", "size"] if "--quick" in sys.argv else []
-    for name in quick or [name for name in sys.argv[1:] if name != "--all"] or named:
+    for name in quick or [name for name in sys.argv[1:] if not name.startswith("-")] or named:
         named[name]()

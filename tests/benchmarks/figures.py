@@ -1,4 +1,4 @@
-"""Run all benchmarks, one after the other, and write what they print to FIGURES.md.
+"""Run all benchmarks, one after the other, and write what they print to FIGURES.md and the docs.
 
 ``python tests/benchmarks/figures.py [--quick] [SCRIPT ...]``
 
@@ -15,6 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "FIGURES.md"
+DOCS = HERE.parent.parent / "docs" / "benchmarks.md"
 HEAD = """# Figures
 
 What the scripts of this folder printed last; `figures.py` writes this page. Each part says on which
@@ -43,6 +44,24 @@ def part_of(script, options, commit):
     return f"## {script.stem}\n\n{about}\n\n{where}\n\n{printed}\n", done.returncode
 
 
+def with_figures(docs, page):
+    """Return the docs with the figures of the page in each row that names a script.
+
+    ``row <!-- bench_core -->`` is a row of that script; ``row / … below`` is one below it.
+    """
+
+    def filled(match):
+        rows, script = match.groups()
+        rest = page[page.index(f"\n## {script}\n") :]
+        for row in rows.split(" / "):
+            rest = rest[rest.index(f"\n| {row} |") + 1 :]
+        cells = rest.splitlines()[0].strip("| ").split(" | ")
+        before = cells[-2] if script == "bench_core" else ""
+        return f"| {rows} <!-- {script} --> | {before} | {cells[-1]} |"
+
+    return re.sub(r"^\| (.*) <!-- (\w+) --> \|.*$", filled, docs, flags=re.MULTILINE)
+
+
 def main(arguments):
     options = [argument for argument in arguments if argument.startswith("-")]
     scripts = {path.stem: path for path in [*sorted(HERE.glob("bench_*.py")), HERE / "shapes.py"]}
@@ -59,6 +78,8 @@ def main(arguments):
         parts[name] = part
         page = "\n".join([HEAD, *(parts[name] for name in scripts if name in parts)])
         PAGE.write_text(page, encoding="utf-8")
+        docs = with_figures(DOCS.read_text(encoding="utf-8"), page)
+        DOCS.write_text(docs, encoding="utf-8")
     sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
 

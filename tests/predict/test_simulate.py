@@ -328,6 +328,13 @@ def test_rounds_on_an_engines_workers_are_predicted_as_measured(costs, rounds, f
     assert faster == pytest.approx((two_ms - 2) * factor)
 
 
+def test_reading_meters_takes_no_time_of_a_plain_run():
+    rows = [[name, 0, 0, 0.0, 0.0, 0.0, 0.5, 10.5, 11.5, 11.5] for name in ("t0", "t1")]
+    ran = {**timeline(MOMENTS, rows, pids=(1, 2)), "run": {"state": "complete", "executor": "pool"}}
+    source = profile_of(*chain(2, 10), rounds=[1.0] * 3, total_ms=23.0, sections=ran)
+    assert simulate(source, engine=engine()).makespan_ms == pytest.approx(20)
+
+
 def test_what_if_is_no_part_of_what_the_rounds_are_compared_with():
     ran = {**timeline(pids=(1, 2)), "run": {"state": "complete", "executor": "pool"}}
     tasks = dict.fromkeys("abcd", 10)
