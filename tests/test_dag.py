@@ -150,10 +150,6 @@ PROBLEMS = {
         *(DAG({**NINE, "c": Sink}, [(name, "c") for name in NINE]), {}),
         r"task 'c': input 'x'.* 9 .*: 'a0', 'a1', 'a2', 'a3', 'a4' and 4 more; .*'gathers'",
     ),
-    "one input of two producers": (
-        *(DAG({**ONE, "b": constant(y=2), "c": Sink}, [("a", "c"), ("b", "c", {"y": "x"})]), {}),
-        "task 'c': input 'x'.* 2 producers: 'a', 'b'; .*'gathers'",
-    ),
     "one input of two outputs of a task": (
         *(DAG({"b": constant(x=1, y=2), "c": Sink}, [("b", "c", {"x": "x", "y": "x"})]), {}),
         "task 'c': input 'x'.* 2 producers: 'b', 'b'; .*'gathers'",

@@ -42,21 +42,13 @@ def audited(code, folder):
     return subprocess.run(command, input=code, check=True, **options).stdout.split()
 
 
-def hostile():
-    """Return a profile whose free texts are code."""
+def test_loading_exporting_and_reporting_a_profile_runs_nothing(tmp_path):
     document = json.loads((DATA / "complete-profile.json").read_text("utf-8"))
     document["configuration"] = {f"p{i}": text for i, text in enumerate(CODE)}
     document["metadata"]["hostname"] = CODE[1]
-    document["unknown"] = {
-        "py/object": "os.system",
-        "__reduce__": CODE,
-        "$ref": "file:///etc/passwd",
-    }
-    return document
-
-
-def test_loading_exporting_and_reporting_a_profile_runs_nothing(tmp_path):
-    (tmp_path / "p.json").write_text(json.dumps(hostile()), encoding="utf-8")
+    files = {"$ref": "file:///etc/passwd"}
+    document["unknown"] = {"py/object": "os.system", "__reduce__": CODE, **files}
+    (tmp_path / "p.json").write_text(json.dumps(document), encoding="utf-8")
     (tmp_path / "pickle.json").write_text(CODE[3], encoding="utf-8")
     code = """
 from contextlib import suppress

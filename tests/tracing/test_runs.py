@@ -50,13 +50,6 @@ def counted(profile, number=0):
     return {task: dict(names) for task, names in seen.items()}
 
 
-def phases(profile):
-    timeline = profile.sections["timeline"]
-    for record in timeline["records"]:
-        row = dict(zip(timeline["columns"], record))
-        yield (row["task"], row["round"]), row
-
-
 def with_spans(*records, labels, times_ms=None):
     """A profile of one task with these spans: thread, label, start and end in ms, arguments."""
     profile = DAG({"fill": traced_programs.fill}).run(inputs={"fill": {"text": ""}})
@@ -268,11 +261,11 @@ def test_spans_come_back_with_a_run_that_is_resumed(tmp_path):
     profile = caught.value.profile
     bad = {"bad": {"count_to": 1, "before it failed": 1, "fails": 1}}
     assert counted(profile) == {**SEEN, **bad}
-    when = dict(phases(profile))
+    when = {(one.task, one.round): one for one in profile.timeline.rows()}
     for row in rows(profile):
         at = when[row["task"], row["round"]]
-        assert at["compute_start_ms"] <= row["start_ms"] + 1e-3
-        assert row["end_ms"] <= at["compute_end_ms"] + 1e-3
+        assert at.compute_start_ms <= row["start_ms"] + 1e-3
+        assert row["end_ms"] <= at.compute_end_ms + 1e-3
 
 
 @pytest.mark.parametrize(
