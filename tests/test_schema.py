@@ -10,6 +10,7 @@ from handmade import paths
 from jsonschema import Draft202012Validator
 
 from dagprofiler._document.quick import _AT_ONCE, quick_valid
+from dagprofiler._document.rounds import MOMENTS
 from dagprofiler.errors import ProfileError, json_path
 from dagprofiler.schema import PROFILE_SCHEMA, SCHEMA_VERSION, inlined_schema, validate_profile
 
@@ -117,6 +118,7 @@ WRONG = {
     "$.total_time_ms": (math.inf, "not of type"),
     "$.run.tasks.c.state": ("succeeded", "'failed', 'skipped', 'cancelled'"),
     "$.timeline.columns[0]": ("name", "'task'"),
+    "$.timeline.columns[3]": ("ended_ms", f"is not one of {[*MOMENTS]}"),
     "$.timeline.records[1][4]": (math.nan, "not of type"),
     "$.timeline.records[1]": (["a"], "too short"),
     "$.edge_metrics.records[0][3].x.wire_bytes": (-1, "minimum of 0"),
