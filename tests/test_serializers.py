@@ -48,6 +48,9 @@ def test_serializers_follow_the_protocol():
     assert PickleSerializer.dumps(value) == pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     assert Task.serialize(value) == PickleSerializer.dumps(value)
     assert MsgpackSerializer().dumps({"a": [1, 2]}) == b"\x81\xa1a\x92\x01\x02"
+    for odd in ({1, 2}, np.zeros(2), object()):
+        with pytest.raises(TypeError, match="serialize"):
+            MsgpackSerializer().dumps(odd)
     offset = 5
     received, _ = send(lambda x: x + offset, CloudpickleSerializer())
     assert received(1) == 6

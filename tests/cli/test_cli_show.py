@@ -4,7 +4,7 @@ import pytest
 from traced_programs import chain
 
 from dagprofiler._util.text import fitted
-from dagprofiler.analysis.summary import figures
+from dagprofiler.analysis.summary import PARTS, figures
 from dagprofiler.cli._output import text
 
 
@@ -27,6 +27,7 @@ def test_costs_are_of_the_source_asked_for(cli, shelf, refused):
     shown = cli("show", shelf.profile, "--cost", "cpu_time").out
     assert "task  cpu_time ms" in shown
     found = json.loads(cli("show", shelf.profile, "--cost", "cpu_time", "--json").out)
+    assert list(found) == [part for part in PARTS if part != "meters"]
     assert found["summary"]["cost"] == "cpu_time"
     assert found["summary"]["config"]["names"] == ["a"]
     assert found["path"]["work"] == pytest.approx(sum(task["cost"] for task in found["tasks"]))
