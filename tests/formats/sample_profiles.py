@@ -84,6 +84,7 @@ def large_profile(count):
         times=[TaskMetrics(name, ms, 0.01, 0.01, 20, 10) for name, ms in wall_ms.items()],
         weights=dict.fromkeys(tasks, 5),
         total_ms=None,
+        timestamp="2026-01-02T03:04:05Z",
         sections={
             "weight_sources": {n: {**source, "wall_time_ms": ms} for n, ms in wall_ms.items()},
             "timeline": timeline,
