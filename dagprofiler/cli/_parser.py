@@ -148,7 +148,7 @@ def _measuring(
     _config(group)
     _add(group, "--seed N", "seed of all random streams", type=int)
     _add(group, "--meters NAMES", "what to measure: default, full, or names separated by commas")
-    _add(rounds, "--rounds N", f"number of rounds, or auto; by default {usual}")
+    _add(rounds, "--rounds N", f"number of rounds, or auto; by default {usual}", type=_rounds)
     _add(rounds, "--warmup N", "rounds before the measured ones", type=int)
     _add(rounds, "--precision SHARE", "precision at which auto stops, else 0.05", type=float)
     _add(rounds, "--max-time S", "time limit of auto; by default 30 s", type=float)
@@ -328,6 +328,15 @@ def _counts(text: str) -> Iterable[int]:
             raise argparse.ArgumentTypeError(f"expected {known}, got {text!r}")
         counts.append(range(int(ends[0]), int(ends[1]) + 1))
     return chain(*counts)
+
+
+def _rounds(text: str) -> int | str:
+    """Return a number of rounds, or ``"auto"``."""
+    if text == "auto":
+        return text
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, or auto, got {text!r}")
+    return int(text)
 
 
 def _share(text: str) -> float:

@@ -102,9 +102,8 @@ def _resuming(arguments: argparse.Namespace) -> str:
 
 def conditions(arguments: argparse.Namespace, default: int) -> Rounds:
     """Return the requested rounds; `default` is their number."""
-    n = arguments.rounds or default
     asked = {
-        "n": int(n) if str(n).isdecimal() else n,
+        "n": arguments.rounds or default,
         "warmup": arguments.warmup,
         "precision": arguments.precision,
         "max_time_s": arguments.max_time,

@@ -25,6 +25,7 @@ REFUSED = [
     ("run {dag} --config N", "expected NAME=VALUE, got 'N'"),
     # Options of runs.
     ("run {dag} --seed x", "argument --seed: invalid int value: 'x'"),
+    ("run {dag} --rounds often", "--rounds: expected a number of at least 1, or auto, got 'often'"),
     ("run {dag} --timeout 3", "timeout: a serial run cannot end a task"),
     ("run {dag} --executor thread:4", "--executor|'thread:4'; did you mean 'threads'?"),
     ("run {dag} --executor processes:9999999", "workers, got 'processes:9999999'"),
