@@ -11,7 +11,6 @@ from dagprofiler._document.upgrade import upgrade
 from dagprofiler.errors import ProfileError
 from dagprofiler.schema import validate_profile
 
-
 #: Every section that refers to tasks, edges and rows.
 WHOLE = (Path(__file__).parents[1] / "data" / "complete-profile.json").read_text("utf-8")
 
