@@ -99,12 +99,6 @@ def test_sizes_that_change_have_a_whole_median():
     assert first["bytes_out"] == second["bytes_in"] == wire[-1]
 
 
-def test_a_dag_without_tasks_has_rounds_too():
-    profile = DAG({}).run(rounds="auto")
-    assert (profile.sections["run"]["rounds"], profile.sections["samples"]["tasks"]) == (6, {})
-    assert Profile.loads(profile.dumps()) == profile
-
-
 LIMITED = {"max_rounds": 50, "max_time_s": 85.0}
 
 

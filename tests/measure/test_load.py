@@ -21,19 +21,12 @@ on_two_cores = pytest.mark.skipif(USABLE < 2, reason="one core must be left")
 @on_linux
 @on_two_cores
 def test_every_thread_gets_its_cores_back():
-    cores, end, ready = os.sched_getaffinity(0), threading.Event(), threading.Barrier(2)
-
-    def wait():
-        ready.wait()
-        end.wait()
-
-    old, new = threading.Thread(target=wait), threading.Thread(target=wait)
+    cores, end = os.sched_getaffinity(0), threading.Event()
+    old, new = (threading.Thread(target=end.wait) for _ in range(2))
     old.start()
-    ready.wait()
     try:
         with busy(1):
             new.start()
-            ready.wait()
             for thread in (0, old.native_id, new.native_id):
                 assert os.sched_getaffinity(thread) < cores
         for thread in (0, old.native_id, new.native_id):
