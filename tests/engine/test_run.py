@@ -376,7 +376,7 @@ def test_errors_carry_a_partial_profile(on_error, error, words):
     def fails(_, **fields):
         raise error
 
-    tasks = {**{name: step(name) for name in "acde"}, "b": Calls(fails)}
+    tasks = {**{name: step(name) for name in "Aacde"}, "b": Calls(fails)}
     dag = DAG(tasks, [("a", "b"), ("b", "c"), ("c", "d")])
     notes = Notes()
     with pytest.raises((RunError, type(error))) as caught:
@@ -391,8 +391,10 @@ def test_errors_carry_a_partial_profile(on_error, error, words):
     skipped = {"state": "skipped"}
     states = {"b": {"state": "failed", "error": words}, "c": skipped, "d": skipped}
     assert run["tasks"] == {**states, **({} if goes_on else {"e": {"state": "cancelled"}})}
-    assert [one.task for one in profile.metrics.task_metrics] == ["a", *(["e"] if goes_on else [])]
+    assert [one.task for one in profile.metrics.task_metrics] == [*"Aa", *("e" if goes_on else "")]
+    # Those of the last task alone.
     assert profile.final_outputs == ({"e": "e"} if goes_on else {})
+    assert profile.outputs == {"A": {"A": "A"}, **({"e": {"e": "e"}} if goes_on else {})}
     assert list(profile.metrics.edge_weights) == ["a->b"]
     if isinstance(error, Exception):
         run_error = caught.value
