@@ -23,7 +23,11 @@ from dagprofiler.executors.dispatch import Clock
 from dagprofiler.executors.jobs import JobResult
 from dagprofiler.executors.worker import Worker
 
-pytestmark = pytest.mark.usefixtures("impatient")
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    """Do not wait long before an executor is asked whether it still works."""
+    monkeypatch.setattr(dispatch, "_PATIENCE_S", 0.001)
 
 
 def raises(error):

@@ -4,22 +4,15 @@ import sys
 import threading
 
 import pytest
+from platforms import needs_two_cores
 from processes import alive_in, children, until
 
 from dagprofiler import DagProfilerError, ValidationError
 from dagprofiler.measure import busy as load
 from dagprofiler.measure.busy import busy
 
-#: What burners are kept on and who is watched is read from Linux.
-LINUX = os.path.isdir("/proc/self/task")
-USABLE = len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1
 
-on_linux = pytest.mark.skipif(not LINUX, reason="burners are watched through /proc")
-on_two_cores = pytest.mark.skipif(USABLE < 2, reason="one core must be left")
-
-
-@on_linux
-@on_two_cores
+@needs_two_cores
 def test_every_thread_gets_its_cores_back():
     cores, end = os.sched_getaffinity(0), threading.Event()
     old, new = (threading.Thread(target=end.wait) for _ in range(2))
@@ -39,6 +32,7 @@ def test_every_thread_gets_its_cores_back():
 
 PROGRAM = """
 import os, sys, time
+from platforms import needs_two_cores
 from processes import alive_in
 from dagprofiler.measure.busy import busy
 with busy(1):
@@ -52,8 +46,7 @@ with busy(1):
 """
 
 
-@on_linux
-@on_two_cores
+@needs_two_cores
 @pytest.mark.parametrize(
     ("end", "sign", "says"), [(os.kill, "SIGKILL", ""), (os.killpg, "SIGINT", "2\n")]
 )
@@ -74,7 +67,7 @@ def test_more_cores_than_can_be_spared_are_refused(monkeypatch):
         pytest.fail("the body must not run")
 
 
-@on_linux
+@needs_two_cores
 def test_a_core_that_cannot_be_had_is_an_error(monkeypatch):
     own, others = os.sched_getaffinity(0), children()
     monkeypatch.setattr(load, "usable_cores", lambda: [min(own), 100_000])
