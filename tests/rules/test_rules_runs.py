@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from dagprofiler import DAG, GraphError, Profile, Rounds, Task, rng, task
 from dagprofiler.rules import Rule, after, all_succeeded, complete, map_over, reduce
 
-EXECUTORS = {"serial": None, "threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
 
-
-@pytest.fixture(params=EXECUTORS)
+@pytest.fixture(params=[None, ThreadPoolExecutor, ProcessPoolExecutor])
 def executor(request):
-    with (EXECUTORS[request.param] or (lambda _: nullcontext()))(2) as pool:
+    with nullcontext() if request.param is None else request.param(2) as pool:
         yield pool
 
 
