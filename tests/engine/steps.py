@@ -24,9 +24,9 @@ class Clock:
 class Calls(Task):
     """Calls a function with the number of the call, counted from 0, and with its inputs."""
 
-    def __init__(self, function, outputs=("x",), inputs=(), gathers=()):
+    def __init__(self, function, outputs=("x",), inputs=()):
         super().__init__()
-        self.outputs, self.inputs, self.gathers = list(outputs), list(inputs), list(gathers)
+        self.outputs, self.inputs = list(outputs), list(inputs)
         self.function, self.calls = function, -1
 
     def compute(self, cfg, **fields):
