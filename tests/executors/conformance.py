@@ -11,6 +11,9 @@ from handmade import edge_bytes, failure
 from dagprofiler import DAG, Executor, Journal, Profile, Rounds, RunError, Tracer
 from dagprofiler.errors import SerializationError, TaskTimeoutError, ValidationError, WorkerError
 
+#: What the program is run with.
+WHOLE = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}
+
 
 def done(profile):
     return {one.task for one in profile.metrics.task_metrics}
@@ -56,8 +59,8 @@ PLAN = {"edge": ["draw", "scale2", "scale0", "merge"], "cloud": ["scale1", "last
 def check_schedule(pools, rounds=1):
     """Check that a run on `pools`, one a node of PLAN, keeps assignment and order."""
     dag = programs.program()
-    profile = dag.run(**programs.ASKED, executor=pools, schedule=PLAN, rounds=rounds)
-    assert equal(profile.outputs, dag.run(**programs.ASKED).outputs)
+    profile = dag.run(**WHOLE, executor=pools, schedule=PLAN, rounds=rounds)
+    assert equal(profile.outputs, dag.run(**WHOLE).outputs)
     timeline = profile.sections["timeline"]
     start = timeline["columns"].index("compute_start_ms")
     found = {}
@@ -92,8 +95,8 @@ class Conformance:
         if timeout and not self.can_die:
             pytest.skip("threads cannot be ended")
         dag = programs.program()
-        serial = dag.run(**programs.ASKED)
-        profile = dag.run(**programs.ASKED, executor=executor, timeout=timeout)
+        serial = dag.run(**WHOLE)
+        profile = dag.run(**WHOLE, executor=executor, timeout=timeout)
         assert equal(profile.outputs, serial.outputs)
         assert equal(profile.final_outputs, serial.final_outputs)
         assert edge_bytes(profile) == edge_bytes(serial)
@@ -161,7 +164,7 @@ class Conformance:
     @pytest.mark.parametrize(
         ("make", "until", "asked"),
         [
-            (programs.program, "scale1", programs.ASKED),
+            (programs.program, "scale1", WHOLE),
             (programs.growing, "half[1][0]", {"seed": 5, "keep": ["parts", "half[0][1]"]}),
         ],
         ids=["fixed", "half-grown"],
