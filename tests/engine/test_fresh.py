@@ -326,9 +326,9 @@ STOPPED = "interrupted by KeyboardInterrupt in round 2 of 6\n2\n"
 @pytest.mark.parametrize(
     ("end", "sign", "says"),
     [
-        (os.killpg, "SIGINT", STOPPED),
-        (os.kill, "SIGINT", STOPPED),
-        (os.kill, "SIGKILL", ""),
+        ("killpg", "SIGINT", STOPPED),
+        ("kill", "SIGINT", STOPPED),
+        ("kill", "SIGKILL", ""),
     ],
 )
 def test_a_round_ends_with_its_program_and_leaves_those_before(start, log, end, sign, says):
@@ -337,7 +337,7 @@ def test_a_round_ends_with_its_program_and_leaves_those_before(start, log, end, 
     first, second = pids_in(log)
     assert first not in processes()
     assert second in alive_in(program.pid)
-    end(program.pid, getattr(signal, sign))
+    getattr(os, end)(program.pid, getattr(signal, sign))
     assert program.communicate(timeout=30) == (says, "")
     assert program.returncode == (0 if says else -signal.SIGKILL)
     until(lambda: alive_in(program.pid) == [])

@@ -290,19 +290,19 @@ POOLS = "fork 100", "spawn", "spawn 100", "forkserver", "loky"
 
 
 @posix
-@pytest.mark.parametrize("how", [signal.SIGKILL, slow(signal.SIGTERM)])
+@pytest.mark.parametrize("sign", ["SIGKILL", slow("SIGTERM")])
 @pytest.mark.parametrize("pool", ["fork", *map(slow, POOLS)])
-def test_workers_end_with_a_driver_that_is_killed(start, pool, how):
+def test_workers_end_with_a_driver_that_is_killed(start, pool, sign):
     if pool == "loky":
         pytest.importorskip("loky")
     # A socket's path has 108 characters at most.
     with tempfile.TemporaryDirectory() as folder:
         process = start(PROGRAM, *pool.split(), TMPDIR=folder)
         assert all(process.stdout.readline().startswith("up") for _ in range(2))
-        process.send_signal(how)
+        process.send_signal(getattr(signal, sign))
         # It ends when all that could write there have ended.
         process.communicate(timeout=60)
-    assert process.returncode == -how
+    assert process.returncode == -getattr(signal, sign)
 
 
 def test_the_worked_example_of_the_page_runs_on_its_pool(start):
