@@ -131,6 +131,10 @@ def positional(self, x, /):
     return {"y": x}
 
 
+def takes_x(self, x):
+    return {"y": x}
+
+
 NOT_GATHERING = Gather()
 NOT_GATHERING.gathers = []
 NINE = {f"a{i}": constant(x=i) for i in range(9)}
@@ -146,6 +150,18 @@ PROBLEMS = {
         )
         for fields in ([], {}, ORDER_ONLY)
     },
+    "an input that a task without an edge has": (
+        *(DAG({**ONE, "b": NEEDS_X}), {}),
+        "task 'b': .* needs 'x', .*; task 'a' has it as output, but no edge brings it here",
+    ),
+    "an input that is misspelt": (
+        *(DAG({"a": constant(xs=1), "b": make("B", ["y"], compute=takes_x)}), {}),
+        "task 'b': .* needs 'x', .*; did you mean 'xs'",
+    ),
+    "an input that is declared by another name": (
+        *(DAG({"b": make("B", ["y"], ["z"], compute=takes_x)}), {}),
+        "task 'b': .* needs 'x', .*; its declared inputs are 'z'",
+    ),
     "many producers": (
         *(DAG({**NINE, "c": Sink}, [(name, "c") for name in NINE]), {}),
         r"task 'c': input 'x'.* 9 .*: 'a0', 'a1', 'a2', 'a3', 'a4' and 4 more; .*'gathers'",

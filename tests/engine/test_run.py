@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import weakref
 import zlib
 from collections import Counter
@@ -439,6 +440,19 @@ def test_an_error_ends_its_phase_and_its_time_is_kept(clock, phase, error, took_
     assert [None if t is None else t - row[4] for t in row[4:]] == took_ms
     assert document["run"]["overhead"]["loop_ms"] == 0.0
     assert spent_ms(document) == document["total_time_ms"]
+
+
+def test_loading_what_seeds_need_is_no_time_of_a_run(clock, monkeypatch):
+    generators = "dagprofiler.measure._legacy"
+
+    class Finder:
+        def find_spec(self, name, *_):
+            clock.passes(5 * (name == generators))
+
+    monkeypatch.delitem(sys.modules, generators, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    assert DAG({"a": step("p")}).run(seed=1).metrics.total_time_ms == 0
+    assert clock.now == 1005
 
 
 def test_inputs_come_by_source_as_in_0_1_0():
