@@ -126,6 +126,23 @@ def some(names: Sequence[object], most: int = 5) -> str:
     return listed(names, most, printable)
 
 
+#: Most reasons for doubt that text shows.
+_MOST_REASONS = 5
+
+
+def doubts(reasons: Sequence[str]) -> list[str]:
+    """Return lines for the first reasons not to trust a prediction, and how many more there are.
+
+    Examples
+    --------
+    >>> doubts(["no engine"])
+    ['not certain: no engine']
+    """
+    lines = [f"not certain: {printable(reason)}" for reason in reasons[:_MOST_REASONS]]
+    more = len(reasons) - _MOST_REASONS
+    return [*lines, f"not certain: {more} more, see reasons"] if more > 0 else lines
+
+
 def distinct(texts: Iterable[str], form: str, clean: Callable[[str], str] = str) -> list[str]:
     """Return the clean form of each text, numbered by `form` where it is taken.
 

@@ -16,6 +16,7 @@ from dagprofiler._util.text import (
     BYTES,
     MOST_ROWS,
     Block,
+    doubts,
     number,
     printable,
     quantity,
@@ -209,8 +210,7 @@ def _notes(profile: ProfileData) -> Iterator[str]:
         yield f"95 % from {low} to {high} ms in all"
     if prediction.get("beyond", 0) > 1:
         yield f"parameters are up to {prediction['beyond']:.3g} times beyond the measured values"
-    for reason in prediction.get("reasons", ()):
-        yield f"not certain: {reason}"
+    yield from doubts(prediction.get("reasons", ()))
     engine = mapping_in(sections, "engine")
     if engine:
         times = [f"{name} {number(engine.get(f'{name}_ms'))} ms" for name in _ENGINE]

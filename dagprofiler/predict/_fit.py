@@ -14,7 +14,7 @@ from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import number, plain_number
 from dagprofiler._util.html import ShownInBlocks
-from dagprofiler._util.text import Block, class_of, printable, some
+from dagprofiler._util.text import Block, class_of, doubts, printable, some
 from dagprofiler.analysis.compare import same_parameter
 from dagprofiler.config import Config, no_parameter
 from dagprofiler.errors import counted, refused, short_repr
@@ -267,7 +267,7 @@ class CostModels(ShownInBlocks):
     def _notes(self) -> list[str]:
         constant = sum(model.is_constant for model in self.models)
         words = counted(constant, "quantity is constant", "quantities are constant")
-        reasons = [f"not certain: {printable(reason)}" for reason in self.reasons]
+        reasons = doubts(self.reasons)
         return [words, *reasons] if constant else reasons
 
     def _ranges(self) -> str:

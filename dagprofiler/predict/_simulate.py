@@ -17,7 +17,16 @@ from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import integer, names, number
 from dagprofiler._util.html import ShownInBlocks
-from dagprofiler._util.text import Block, class_of, is_of, printable, quantity, shortened, some
+from dagprofiler._util.text import (
+    Block,
+    class_of,
+    doubts,
+    is_of,
+    printable,
+    quantity,
+    shortened,
+    some,
+)
 from dagprofiler.engine.setup import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, refused, short_repr
 from dagprofiler.formats.saga import network_of
@@ -148,7 +157,7 @@ class Simulation(ShownInBlocks):
             f"{printable(name)} twice as fast: {shortened(gain)} on {workers}"
             for name, gain in self.gains.items()
         ]
-        return faster + [f"not certain: {printable(reason)}" for reason in self.reasons]
+        return faster + doubts(self.reasons)
 
 
 def _interval_of(found: Simulation) -> tuple[float, float] | None:
