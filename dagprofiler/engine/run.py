@@ -167,7 +167,7 @@ class Round:
 
     Attributes
     ----------
-    run, log
+    run_log, log
         The log of the run, and of this round.
     tasks, contracts
         By task number; a dynamic graph extends these lists.
@@ -182,7 +182,7 @@ class Round:
 
     def __init__(
         self,
-        run: RunLog,
+        run_log: RunLog,
         log: RoundLog,
         executor: SerialExecutor | Dispatcher,
         frontier: Frontier,
@@ -191,9 +191,9 @@ class Round:
         given_inputs: dict[int, Values],
         traced: bool,
     ) -> None:
-        workflow, options = run.setup.workflow, run.setup.options
+        workflow, options = run_log.setup.workflow, run_log.setup.options
         grows = log.wiring.grows
-        self.run = run
+        self.run_log = run_log
         self.log = log
         # A dynamic graph extends these lists.
         self.tasks = [*workflow.tasks] if grows else workflow.tasks
@@ -256,7 +256,7 @@ class Round:
 
     @property
     def _stops_on_error(self) -> bool:
-        return self.run.setup.options.on_error == "stop"
+        return self.run_log.setup.options.on_error == "stop"
 
     def add_readings(self, i: int, readings: Readings) -> None:
         """Record what the instruments read of task number `i`."""
@@ -270,16 +270,16 @@ class Round:
         return self._stopped
 
     def _loop(self) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
-        log, executor, entry = self.run, self.executor, self.log
-        wiring = entry.wiring
+        log, executor = self.log, self.executor
+        wiring = log.wiring
         tasks, contracts, outside = self.tasks, self.contracts, self._given_inputs
-        config = log.setup.workflow.config
+        config = self.run_log.setup.workflow.config
         hooks, handles, uses = self._hooks.hooks, self.slots.handles, self.slots.uses
         names, kept, owner = wiring.names, self.slots.kept, wiring.owner
         inputs, slots, first_input = wiring.inputs, wiring.slots, wiring.first_input
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
-        times, ran_on = entry.times, entry.ran_on
-        payload_bytes, wire_bytes = entry.payload_bytes, entry.wire_bytes
+        times, ran_on = log.times, log.ran_on
+        payload_bytes, wire_bytes = log.payload_bytes, log.wire_bytes
         submit, next_done = executor.submit, executor.next
         pop, done = self._frontier.pop, self._frontier.done
         traced = self._traced
@@ -331,7 +331,7 @@ class Round:
             if worker:
                 ran_on[i] = worker
             if spans is not None and traced:
-                entry.note(i, spans=spans)
+                log.note(i, spans=spans)
             if error is not None:
                 self._fail(i, error)
                 continue
@@ -346,7 +346,7 @@ class Round:
                     payload_bytes[slot] = payload[field]
             if len(wire) > len(declared):
                 declared_bytes = sum(wire[field] for field in declared)
-                entry.note(i, undeclared_bytes=sum(wire.values()) - declared_bytes)
+                log.note(i, undeclared_bytes=sum(wire.values()) - declared_bytes)
             if readings is not None:
                 self.add_readings(i, readings)
             # Only the slots keep the outputs after this.
@@ -355,8 +355,8 @@ class Round:
                 self.results.outputs[i] = outputs
                 del outputs
             if hooks:
-                entry.total_s = self._total_s()
-                self._hooks.tell("task_finished", log.record(entry, i))
+                log.total_s = self._total_s()
+                self._hooks.tell("task_finished", self.run_log.record(i))
             if done is not None:
                 done(i)
 
@@ -372,13 +372,13 @@ class Round:
 
         An error that is no Exception, such as Ctrl-C, is raised and ends the run.
         """
-        entry, wiring = self.log, self.log.wiring
-        entry.note(i, error=describe(error), traceback=frames_of(error))
+        log, wiring = self.log, self.log.wiring
+        log.note(i, error=describe(error), traceback=frames_of(error))
         below, skipped = [i], []
         while below:
             for target in wiring.successors(below.pop()):
-                if not entry.note_of(target).skipped:
-                    entry.note(target, skipped=True)
+                if not log.note_of(target).skipped:
+                    log.note(target, skipped=True)
                     skipped.append(target)
                     below.append(target)
                     self.slots.release(slot for _, slot in wiring.feeds(target))
@@ -387,7 +387,7 @@ class Round:
         self.results.errors[i] = error
         self._stopped = self._stopped or self._stops_on_error
         self._frontier.failed(i, skipped, stops=self._stopped)
-        self._hooks.tell("task_failed", self.run.record(entry, i, error))
+        self._hooks.tell("task_failed", self.run_log.record(i, error))
 
 
 class HookError(Exception):
@@ -697,7 +697,7 @@ class Run:
                 self._hooks.tell("task_started", names[i])
                 error = self._failed.get(names[i])
                 method = "task_finished" if error is None else "task_failed"
-                self._hooks.tell(method, log.record(round_log, i, error))
+                self._hooks.tell(method, log.record(i, error))
         if round_log.complete:
             self._hooks.tell("round_finished", len(log.rounds) - 1)
 

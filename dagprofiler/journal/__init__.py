@@ -612,7 +612,7 @@ class Replayed:
         if [*log.columns] != past.columns:
             why = f"the meters measure {[*log.columns]}, in the journal {past.columns}"
             raise JournalError(self._directory, [why])
-        log.started_s = current.run.started + past.began_ms / 1e3
+        log.started_s = current.run_log.started + past.began_ms / 1e3
         log.total_s = max((line["total_s"] for line in past.tasks.values()), default=0.0)
         current.added_s = self._added_s
         current.start_clock(perf_counter())
@@ -650,7 +650,7 @@ class Replayed:
     def _enter(self, i: int, line: JsonObject) -> None:
         """Enter a task into the log of the round; what it consumed is not needed any more."""
         current, wiring, log = self._current, self.wiring, self._current.log
-        zero_s = current.run.started
+        zero_s = current.run_log.started
         log.ran_on[i] = current.executor.recall(line["worker"])
         log.set_times(i, [zero_s + ms / 1e3 for ms in line["times_ms"]])
         for slot, (wire, payload) in enumerate(line["bytes"], wiring.first_slot[i]):
@@ -688,7 +688,7 @@ class Replayed:
         for name in tasks:
             if name in self._left:
                 added_ms: float = self._left[name]["added_ms"]
-                return self._current.run.started + added_ms / 1e3
+                return self._current.run_log.started + added_ms / 1e3
         return None
 
     def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
@@ -714,7 +714,7 @@ class Replayed:
                 if name in numbers:
                     log.note(numbers[name], attempts=lost)
             log.total_s, log.waited_s = ended_before["total_s"], ended_before["waited_s"]
-            log.ended_s = current.run.started + ended_before["ended_ms"] / 1e3
+            log.ended_s = current.run_log.started + ended_before["ended_ms"] / 1e3
             log.legacy_generators = ended_before["legacy_generators"]
         if missing:
             why = f"no rule has added tasks that finished before: {listed(missing, 10)}"
