@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Frontier(Protocol):
     """What to run next in one round; made anew for each.
 
-    `pop` and `done` are read after :meth:`begin`, and may be closures.
+    The run loop reads `pop` and `done` once, after :meth:`begin`, so they may be set there.
     """
 
     @property
@@ -54,10 +54,10 @@ class Frontier(Protocol):
 
     @property
     def done(self) -> Callable[[int], None] | None:
-        """Marks a task as succeeded; None if the order is known beforehand."""
+        """Marks a task as succeeded; None if `pop` knows the order without it."""
 
     def begin(self, current: Round) -> None:
-        """Prepare the round; called once, when its clock runs."""
+        """Prepare the round; called once, after its clock has started."""
 
     def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
         """Mark a task as failed, and the tasks that depend on it as skipped.
@@ -105,18 +105,17 @@ class ReadyQueue:
         self._skipped: set[int] = set()
 
     def begin(self, current: Round) -> None:
-        """Prepare the two operations."""
+        """Set `pop` and `done`."""
         wiring = self.wiring
         if current.executor.serial:
-            # Kahn's order, without the tasks that are skipped.
-            left = filterfalse(self._skipped.__contains__, wiring.order)
-            self.pop = partial(next, left, None)
+            unskipped = filterfalse(self._skipped.__contains__, wiring.order)
+            self.pop = partial(next, unskipped, None)
             return
         ready = ReadyTasks(wiring.below, self._ranked, self._orders)
         self.pop, self.done = ready.pop, ready.done
 
     def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
-        """Skip tasks of Kahn's order; others never become ready without their predecessors."""
+        """Leave tasks out of Kahn's order; elsewhere they never become ready."""
         self._skipped.update(skipped)
 
     def finish(self, *, ended: bool) -> None:
@@ -176,8 +175,8 @@ class Round:
     executor
         Runs the tasks.
     added_s
-        Returns when a previous attempt at this run added these tasks to the graph, else
-        None; None without such an attempt.
+        Returns when a previous attempt at this run added tasks of these names to the graph; None
+        for names that it did not add. None without a previous attempt.
     """
 
     def __init__(
@@ -219,7 +218,7 @@ class Round:
         log.started_s = perf_counter()
         self.start_clock(log.started_s)
         ended = False
-        # Spans are those of the tasks, not of a collection around the run.
+        # Spans belong to the tasks, not to a collection around the run.
         token = owner.set(None)
         try:
             self._frontier.begin(self)
@@ -237,13 +236,13 @@ class Round:
                 # Tracebacks of failures keep this object alive; release its values.
                 self.slots.handles.clear()
                 self._given_inputs.clear()
-                # A dynamic graph refers to this object, too.
+                # A dynamic graph refers to this object: break the cycle.
                 del self._frontier
         if log.growth is not None:
             log.growth.complete = not self.results.rule_failures
 
     def start_clock(self, now_s: float) -> None:
-        """Count the time of the round from now on, in addition to what its log holds already."""
+        """Count the time of the round from now on, in addition to the `total_s` of its log."""
         self._since_s = now_s - self.log.total_s - self._apart_s()
 
     def _total_s(self) -> float:
@@ -283,7 +282,7 @@ class Round:
         submit, next_done = executor.submit, executor.next
         pop, done = self._frontier.pop, self._frontier.done
         traced = self._traced
-        #: Those of the inputs of a task that starts, and of the outputs of one that has ended.
+        #: The handles of a starting task's inputs, and then of a finished task's outputs.
         frames: Any
         running = 0
         while True:
@@ -361,7 +360,7 @@ class Round:
                 done(i)
 
     def _strand(self, i: int | None) -> None:
-        """Fail a task that no worker can run, unless the run is over or fails anyway."""
+        """Fail task number `i`, which no worker can run, unless the run has failed already."""
         if i is not None and not self.results.errors:
             name = self.log.wiring.names[i]
             self.log.ran_on[i] = -1
@@ -391,7 +390,7 @@ class Round:
 
 
 class HookError(Exception):
-    """A hook raised, which ends the run; internal to the engine."""
+    """A hook raised an error, which ends the run; internal to the engine."""
 
 
 @dataclass
@@ -413,7 +412,7 @@ class HookCalls:
     spent_s: float = 0.0
 
     def instruments(self, setup: Setup) -> Instrumentation | None:
-        """Return the instruments of a run, with what the hooks measure in addition."""
+        """Return the instruments of a run, with the store and the tracing of the hooks."""
         if not self.hooks:
             return setup.instruments
         store = self._only("store", "outputs can be stored in one place")
@@ -467,12 +466,12 @@ class HookCalls:
             raise HookError from error
 
 
-#: The age of a calibration from which on rounds take it anew, in seconds.
+#: From this age on, in seconds, a run of several rounds repeats the calibration.
 _CALIBRATED_S = 10.0
 
 
 class Past(Protocol):
-    """The earlier attempts at a run, as the run that resumes it needs them."""
+    """The earlier attempts at a run, as seen by the run that resumes it."""
 
     @property
     def kinds(self) -> Sequence[str]:
@@ -532,13 +531,13 @@ class Run:
             alone = replace(options, priorities=None, rounds=options.rounds.alone())
             self._fresh = FreshRounds(partial(_run_once, setup.workflow, alone, self._instruments))
         self._kinds = kinds_of_rounds(self.log, past)
-        #: The kind of the round that runs or is next, and which one it is, in words.
+        #: The kind of the round that runs or is next, and its name for messages: " in round 3".
         self._kind = self._where = ""
-        #: Of the last round, in which rules may have numbered tasks otherwise than in the first.
+        #: The results of the last round, numbered as in that round.
         self._results = Results()
         self._outputs: dict[str, Values] = {}
         self._failed: dict[str, BaseException] = {}
-        #: When the first round began, and what hooks had taken by then.
+        #: When the first round began, and the time that hooks had taken by then.
         self._begun: tuple[float, float] | None = None
         self._ended = False
         self.profile: Profile
@@ -630,7 +629,7 @@ class Run:
             log.contracts = ()
             self._keep_results(current.log, current.contracts)
         succeeded = not (self._failed or self._results.rule_failures)
-        # A round that a previous attempt has completed is known to hooks.
+        # Hooks have been told of a round that a previous attempt completed.
         if succeeded and current.log.ended_s is None:
             current.log.ended_s = perf_counter()
             self._hooks.tell("round_finished", len(log.rounds) - 1)
@@ -652,7 +651,7 @@ class Run:
         if self._past is not None:
             frontier = self._past.frontier(frontier, number)
         log.wiring = wiring = frontier.wiring
-        # Each task removes its inputs; another round needs them again.
+        # Each task removes its inputs, which another round needs again.
         inputs, is_last = setup.given_inputs, not (setup.is_repeated or setup.allocation)
         tasks, slots = len(wiring.names), len(wiring.owner)
         round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
@@ -671,7 +670,7 @@ class Run:
         )
 
     def _keep_results(self, round_log: RoundLog, contracts: Sequence[Contract]) -> None:
-        """Keep what a round that has ended leaves behind, numbered as in the rounds before it."""
+        """Keep the results of a round that has ended, by name; number its log like the others."""
         names, results = round_log.wiring.names, self._results
         self._failed = {names[i]: error for i, error in results.errors.items()}
         for name, contract in zip(names, contracts):
@@ -749,7 +748,7 @@ class Run:
         log.setup = replace(setup, workflow=workflow, options=options)
 
     def _failures(self) -> dict[str, BaseException]:
-        """Return the failures: tasks in the order of failure, then rules, then hooks."""
+        """Return all failures by name: tasks in the order of failure, then rules, then hooks."""
         failed = {**self._failed, **self._results.rule_failures}
         for place, error in self._hooks.failures:
             failed.setdefault(f"hook {place}" if place in self._failed else place, error)
@@ -759,7 +758,7 @@ class Run:
         from dagprofiler.engine.sections import Tables
 
         log, setup = self.log, self.log.setup
-        # All rounds have ended and use one clock; the executor is not needed any more.
+        # The times of all rounds are by one clock now, and the executor is not needed any more.
         log.ahead_s = SerialExecutor.ahead_s
         order = [log.wiring.names[i] for i in log.wiring.order]
         outputs = {name: self._outputs[name] for name in order if name in self._outputs}
@@ -778,7 +777,7 @@ class Run:
 
 
 def kinds_of_rounds(log: RunLog, past: Past | None) -> Iterator[tuple[str, str]]:
-    """Yield the kind of each round and, after a space, which one it is, until there are enough."""
+    """Yield the kind of each round and its name for messages, until there are enough rounds."""
     setup, rounds = log.setup, log.setup.options.rounds
     for number in range(rounds.warmup or 0):
         kind, words = (WARM_UP, "warm-up") if number else (COLD, "cold")
@@ -819,7 +818,7 @@ def _enough(log: RunLog, measured: int, seconds: float, earlier: Sequence[str]) 
         return "max_rounds"
     if seconds >= rounds.max_time_s:
         return "max_time_s"
-    # The earlier attempt found them precise: it had begun the allocation pass.
+    # An earlier attempt had found them precise, since it began the allocation round.
     return "precision" if ALLOCATION in earlier else None
 
 

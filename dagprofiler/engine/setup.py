@@ -66,9 +66,9 @@ class Workflow:
     config
         Parameters of all tasks.
     problems
-        What is wrong with the inputs that edges bring.
+        Problems with the inputs that edges bring.
     unknown
-        What the origin of the graph cannot give, to the reason.
+        Quantity that the origin of the graph cannot give, to the reason.
     rules
         Names of the rules; empty for a fixed graph.
     dynamic
