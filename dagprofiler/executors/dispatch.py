@@ -429,7 +429,7 @@ class Dispatcher:
         if not (self._landed or self._is_broken) and batcher.asks_for_more():
             return _NO_TASK
         if batcher.waiting and not (self._landed and batcher.has_room):
-            # A broken executor fails all jobs at once; one without jobs would never ask for them.
+            # Tasks wait on only if another job will end, after which they are sent.
             for tasks in batcher.jobs(at_once=self._is_broken or not self._pending):
                 self._send(tasks)
         if not self._landed:

@@ -57,7 +57,7 @@ class PoolExecutor(Executor):
         package = type(pool).__module__.partition(".")[0]
         #: The engines of an IPython cluster, which may come and go.
         self._view: Any = getattr(pool, "view", None) if package == "ipyparallel" else None
-        #: Dask orders jobs that it gets within 100 ms by their keys.
+        #: By default Dask orders the jobs of 100 ms by their keys.
         self._in_order = {"fifo_timeout": "0s"} if package == "distributed" else {}
         if workers is not None:
             integer("executor: workers", workers, 1)
@@ -82,7 +82,7 @@ class PoolExecutor(Executor):
 
     @property
     def enforces_timeout(self) -> bool:
-        """Whether its workers are processes; interpreters of this one cannot start any."""
+        """Whether its workers are processes; interpreters in this process cannot start any."""
         return not isinstance(self._pool, futures.ThreadPoolExecutor)
 
     @property
