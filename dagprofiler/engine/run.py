@@ -730,22 +730,26 @@ class Run:
         self.profile = self._profile()
 
     def _total_up(self) -> None:
-        """Close the executor, and compute the totals of the run, which are final after this."""
+        """Close the executor, and enter the totals of the run, even if closing fails."""
         if self._ended:
             return
         self._ended = True
-        self._executor.close()
         log, costs, setup = self.log, self.log.costs, self.log.setup
-        ended_s, started_s = perf_counter(), setup.started
-        costs.hooks_s = self._hooks.spent_s
-        costs.total_s = costs.earlier_s + ended_s - started_s
-        begun_s, hooks_s = self._begun or (ended_s, costs.hooks_s)
-        costs.prepare_s = begun_s - started_s - hooks_s
-        # Neither tracebacks of failures nor the profile keep tasks and inputs alive.
-        setup.given_inputs.clear()
-        workflow = replace(setup.workflow, tasks=[], contracts=[], dynamic=None)
-        options = replace(setup.options, inputs=None, executor=None, priorities=None, meters=None)
-        log.setup = replace(setup, workflow=workflow, options=options)
+        try:
+            self._executor.close()
+        finally:
+            ended_s, started_s = perf_counter(), setup.started
+            costs.hooks_s = self._hooks.spent_s
+            costs.total_s = costs.earlier_s + ended_s - started_s
+            begun_s, hooks_s = self._begun or (ended_s, costs.hooks_s)
+            costs.prepare_s = begun_s - started_s - hooks_s
+            # Neither tracebacks of failures nor the profile keep tasks and inputs alive.
+            setup.given_inputs.clear()
+            workflow = replace(setup.workflow, tasks=[], contracts=[], dynamic=None)
+            options = replace(
+                setup.options, inputs=None, executor=None, priorities=None, meters=None
+            )
+            log.setup = replace(setup, workflow=workflow, options=options)
 
     def _failures(self) -> dict[str, BaseException]:
         """Return all failures by name: tasks in the order of failure, then rules, then hooks."""

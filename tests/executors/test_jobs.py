@@ -153,6 +153,15 @@ def test_an_output_that_cannot_be_decoded_here_is_named():
     assert "task 'a': output 'x' cannot be decoded here: ValueError: no key" in str(error)
 
 
+def test_a_run_whose_executor_cannot_be_closed_keeps_its_times():
+    with pytest.raises(ConnectionError) as caught:
+        independent("a").run(executor=Here(close=raises(ConnectionError("gone"))))
+    profile = caught.value.profile
+    assert done(profile) == {"a"}
+    *_, ended_ms = profile.sections["timeline"]["records"][0]
+    assert profile.metrics.total_time_ms >= ended_ms
+
+
 def test_an_executor_that_cannot_be_opened_is_closed():
     executor = Here(open=raises(ConnectionError("nobody there")))
     with pytest.raises(ConnectionError, match="nobody there"):
