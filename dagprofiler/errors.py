@@ -64,6 +64,10 @@ class CycleError(GraphError):
         return f"tasks form a cycle: {shorten(cycle, _MAX_MESSAGE)}"
 
 
+#: Problems in the message of a :class:`ValidationError`.
+SHOWN_PROBLEMS = 10
+
+
 @dataclass(eq=False, repr=False)
 class ValidationError(GraphError):
     """The graph cannot be run.
@@ -84,8 +88,9 @@ def _itemized(problems: Sequence[object]) -> str:
     """Return one problem as it is, several as a list of the first ten."""
     if len(problems) == 1:
         return str(problems[0])
-    lines = "".join(f"\n  - {problem}" for problem in problems[:10])
-    more = f"\n  and {len(problems) - 10:,} more" if len(problems) > 10 else ""
+    lines = "".join(f"\n  - {problem}" for problem in problems[:SHOWN_PROBLEMS])
+    left = len(problems) - SHOWN_PROBLEMS
+    more = f"\n  and {left:,} more" if left > 0 else ""
     return f"{len(problems):,} problems:{lines}{more}"
 
 

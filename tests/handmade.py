@@ -29,10 +29,10 @@ def edge_bytes(profile):
     }
 
 
-def failure(dag, *arguments, **options):
+def failure(dag, executor=None, **options):
     """Return the error of a run that has to fail."""
     try:
-        dag.run(*arguments, **options)
+        dag.run(executor=executor, **options)
     except RunError as error:
         return error
     raise AssertionError("it did not fail")

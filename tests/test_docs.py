@@ -54,23 +54,18 @@ def test_examples_of_a_page_run_and_print_what_it_says(page, tmp_path, monkeypat
     if lacking(text):
         pytest.skip(f"needs {', '.join(lacking(text))}")
     if NEEDS.search(text):
-        run_apart(page, tmp_path)
+        path = os.pathsep.join([str(ROOT), str(ROOT / "docs" / "examples")])
+        command = [sys.executable, str(ROOT / "tests" / "check_page.py"), str(page)]
+        env = {**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": path}
+        options = {"cwd": tmp_path, "env": env, "capture_output": True, "text": True}
+        done = subprocess.run(command, check=False, **options)
+        assert done.returncode == 0, done.stderr
         return
     module = ModuleType(f"page_{page.stem.replace('-', '_')}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     check(page, module)
-
-
-def run_apart(page, folder):
-    """Run the examples of a page in a process of its own."""
-    path = os.pathsep.join([str(ROOT), str(ROOT / "docs" / "examples")])
-    command = [sys.executable, str(ROOT / "tests" / "check_page.py"), str(page)]
-    env = {**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": path}
-    options = {"cwd": folder, "env": env, "capture_output": True, "text": True}
-    done = subprocess.run(command, check=False, **options)
-    assert done.returncode == 0, done.stderr
 
 
 def test_every_page_is_linked_from_the_index():

@@ -246,17 +246,6 @@ def test_files_of_others_are_saved_without_loss(tmp_path, text):
     assert saved["metadata"]["schema_version"] == SCHEMA_VERSION
 
 
-def test_numbers_that_json_lacks_become_text():
-    loaded = Profile.loads(OLD)
-    assert math.isnan(loaded.config.threshold)
-    assert loaded.config.big == 10**20
-    saved = strict(loaded.dumps())
-    text = {"threshold": "nan", "bound": "-inf", "mixed": "[1.5, nan]", "big": "1" + 20 * "0"}
-    other = {"N": 4, "grid": [0, 1, 2], "shape": [2, 2], "model": "(1+2j)", "inner": {"a": 1}}
-    assert saved["configuration"] == {**other, **text, "scale": 0.5}
-    assert saved["metadata"]["configuration_as_text"] == [*text]
-
-
 def test_absent_sections_load():
     document = minimal(node_weights={}, edge_weights={})
     del document["execution_metrics"], document["total_time_ms"]

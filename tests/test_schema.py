@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from dagprofiler._document.quick import _AT_ONCE, quick_valid
 from dagprofiler._document.rounds import MOMENTS
-from dagprofiler.errors import ProfileError, json_path, shorten
+from dagprofiler.errors import ProfileError, json_path
 from dagprofiler.schema import PROFILE_SCHEMA, SCHEMA_VERSION, inlined_schema, validate_profile
 
 DATA = Path(__file__).parent / "data"
@@ -103,56 +103,41 @@ def test_every_value_of_a_long_column_counts(length):
             assert not quick_valid([*column[:i], wrong, *column[i + 1 :]], schema)
 
 
-MOST = "is greater than the maximum of 9223372036854775807"
-FINITE = "is not of type"
+#: A value that is not allowed at a place, and what is said of it.
 WRONG = {
-    "$.metadata": [([], "[] is not of type 'object'")],
-    "$.metadata.timestamp": [(3, "3 is not of type 'string'")],
-    "$.metadata.seed": [
-        ("x", "'x' is not of type 'integer', 'null'"),
-        (2**63, f"9223372036854775808 {MOST}"),
-    ],
-    "$.metadata.schema_version": [(0, "0 is less than the minimum of 1")],
-    "$.edge_weights['a->b']": [
-        (-8, "-8 is less than the minimum of 0"),
-        (2**63, f"9223372036854775808 {MOST}"),
-    ],
-    "$.node_weights": [([], "[] is not of type 'object'")],
-    "$.node_weights.a": [
-        (True, "True is not of type 'integer'"),
-        (math.nan, f"nan {FINITE}"),
-        (10**400, shorten(f"{10**400} is not of type 'integer'")),
-    ],
-    "$.execution_metrics[1].bytes_in": [(1.5, "1.5 is not of type 'integer'")],
-    "$.execution_metrics[0].compute_time_ms": [(None, "None is not of type 'number'")],
-    "$.total_time_ms": [(math.nan, f"nan {FINITE}"), (math.inf, f"inf {FINITE}")],
-    "$.run.state": [("done", "'done' is not one of ['complete', 'partial']")],
-    "$.run.tasks.c.state": [
-        ("succeeded", "'succeeded' is not one of ['failed', 'skipped', 'cancelled']")
-    ],
-    "$.timeline.columns[0]": [("name", "'name' is not one of ['task']")],
-    "$.timeline.columns[3]": [("ended_ms", f"'ended_ms' is not one of {[*MOMENTS]}")],
-    "$.timeline.records[1][4]": [(math.nan, f"nan {FINITE}")],
-    "$.timeline.records[1]": [(["a"], "['a'] is too short")],
-    "$.edge_metrics.records[0][3].x.wire_bytes": [(-1, "-1 is less than the minimum of 0")],
-    "$.environment.calibration.score": [(0.0, "0.0 is less than"), (0, "0 is less than")],
-    "$.environment.calibration.parts.python": [(0.0, "0.0 is less than")],
-    "$.weight_sources.a.wall_time_ms": [("fast", "'fast' is not of type 'number', 'null'")],
+    "$.metadata": ([], "'object'"),
+    "$.metadata.timestamp": (3, "'string'"),
+    "$.metadata.seed": (2**63, f"maximum of {2**63 - 1}"),
+    "$.metadata.schema_version": (0, "minimum of 1"),
+    "$.edge_weights['a->b']": (-8, "minimum of 0"),
+    "$.node_weights.a": (True, "'integer'"),
+    "$.node_weights.b": (math.nan, "not of type"),
+    "$.node_weights.c": (10**400, "'integer'"),
+    "$.execution_metrics[1].bytes_in": (1.5, "'integer'"),
+    "$.execution_metrics[0].compute_time_ms": (None, "'number'"),
+    "$.total_time_ms": (math.inf, "not of type"),
+    "$.run.tasks.c.state": ("succeeded", "'failed', 'skipped', 'cancelled'"),
+    "$.timeline.columns[0]": ("name", "'task'"),
+    "$.timeline.columns[3]": ("ended_ms", f"is not one of {[*MOMENTS]}"),
+    "$.timeline.records[1][4]": (math.nan, "not of type"),
+    "$.timeline.records[1]": (["a"], "too short"),
+    "$.edge_metrics.records[0][3].x.wire_bytes": (-1, "minimum of 0"),
+    "$.environment.calibration.score": (0.0, "0.0 is less than"),
+    "$.weight_sources.a.wall_time_ms": ("fast", "'number', 'null'"),
 }
 
 
 @pytest.mark.parametrize("where", WRONG)
-def test_a_wrong_value_is_named_with_its_place(where):
-    path = next(path for path in paths(json.loads(COMPLETE)) if json_path(path) == where)
-    for value, message in WRONG[where]:
-        document = json.loads(COMPLETE)
-        put(document, path, value)
-        assert not quick_valid(document, inlined_schema())
-        error = refusal(document)
-        assert error.path == where
-        assert error.message.startswith(message)
-        assert len(error.message) < 400
-        assert str(error) == f"{where}: {error.message}"
+def test_a_wrong_value_is_named_with_its_place(document, where):
+    value, says = WRONG[where]
+    put(document, next(path for path in paths(document) if json_path(path) == where), value)
+    assert not quick_valid(document, inlined_schema())
+    error = refusal(document)
+    assert error.path == where
+    assert error.message.startswith(repr(value)[:99])
+    assert says in error.message
+    assert len(error.message) < 400
+    assert str(error) == f"{where}: {error.message}"
 
 
 @pytest.mark.parametrize("version", [2, 99, 2.0])

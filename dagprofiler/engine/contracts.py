@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from types import MethodType
 from typing import Callable
 
 from dagprofiler._util import Values
 from dagprofiler.errors import (
+    SHOWN_PROBLEMS,
     DagProfilerError,
     DeclarationError,
     GraphError,
@@ -21,6 +23,9 @@ from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.pipeline import Contract, Parameters
 from dagprofiler.serializers import Serializer
 from dagprofiler.task import Task, check_declarations, contract_of, instance_of
+
+#: Outputs from which on none is looked for that a misspelt input may mean: it takes long.
+_MANY_OUTPUTS = 1000
 
 
 def check_names(names: Iterable[object]) -> None:
@@ -126,22 +131,37 @@ def problems_of(
     # Tasks with the same contract and inputs are checked once.
     wrong = {} if wrong is None else wrong
     problems: list[DagProfilerError] = []
+
+    @cache
+    def makers() -> dict[str, str]:
+        named = zip(wiring.names, wiring.outputs)
+        return {output: name for name, outputs in named for output in outputs}
+
     for i, contract in enumerate(contracts, first):
         kind = contract, wiring.inputs[i]
         if kind not in wrong:
-            wrong[kind] = any(_input_problems(wiring, i, contract, ()))
+            wrong[kind] = any(_input_problems(wiring, i, contract, (), dict))
         if wrong[kind] or i in outside:
+            # A message shows the first problems, and hints take time.
+            hints_of = makers if len(problems) < SHOWN_PROBLEMS else dict
             problems += [
                 GraphError(f"task {wiring.names[i]!r}: {problem}")
-                for problem in _input_problems(wiring, i, contract, outside.get(i, ()))
+                for problem in _input_problems(wiring, i, contract, outside.get(i, ()), hints_of)
             ]
     return problems
 
 
 def _input_problems(
-    wiring: Wiring, i: int, contract: Contract, outside: Collection[str]
+    wiring: Wiring,
+    i: int,
+    contract: Contract,
+    outside: Collection[str],
+    makers: Callable[[], Mapping[str, str]],
 ) -> Iterator[str]:
-    """Yield the problems of binding the fields of a task to ``compute()``."""
+    """Yield the problems of binding the fields of a task to ``compute()``.
+
+    `makers` returns outputs and tasks that have them, for hints.
+    """
     takes, gathers = contract.parameters, contract.gathers
     fields = [*wiring.inputs[i], *outside]
     arriving = set(fields)
@@ -160,7 +180,7 @@ def _input_problems(
         # Such a run() may call compute() with any arguments.
         return
     for field in sorted(takes.required.difference(arriving, gathers)):
-        hint = "" if takes.takes_cfg else did_you_mean(field, ["cfg"])
+        hint = _hint(wiring.names[i], contract, field, makers())
         yield f"compute() needs {field!r}, and nobody provides it{hint}"
     if not takes.any:
         accepted = sorted(takes.required | takes.optional)
@@ -172,6 +192,16 @@ def _input_problems(
                 f"(it takes: {listed(accepted, 20) or 'nothing'})"
                 f"{did_you_mean(field, accepted)}; an edge with fields [] only orders"
             )
+
+
+def _hint(name: str, contract: Contract, field: str, makers: Mapping[str, str]) -> str:
+    """Return how a task would get a field that nobody provides, as far as can be told."""
+    if contract.inputs and field not in contract.inputs:
+        return f"; its declared inputs are {listed(contract.inputs)}"
+    if makers.get(field, name) != name:
+        return f"; task {makers[field]!r} has it as output, but no edge brings it here"
+    others = [*makers] if len(makers) < _MANY_OUTPUTS else []
+    return did_you_mean(field, others if contract.parameters.takes_cfg else ["cfg", *others])
 
 
 def _producers(wiring: Wiring, i: int, field: str, outside: Collection[str]) -> list[str]:

@@ -229,9 +229,9 @@ def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -
     SerializationError
         If an input cannot be serialized.
     """
-    started_at, started = time(), perf_counter()
     if options.seed is not None:
         load_generators()
+    started_at, started = time(), perf_counter()
     given_inputs, estimates = check(workflow, options.inputs)
     if options.keep and workflow.dynamic is None:
         _numbers(workflow, options.keep, "keep")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 import pickle
-import re
 from fractions import Fraction
 from types import ModuleType
 
@@ -106,22 +105,12 @@ def test_from_functions_names_the_culprits(functions, inputs, error, words):
     assert not [word for word in words if word not in str(caught.value)]
 
 
-HALF = Fraction(1, 2)
-
-
-@pytest.mark.parametrize(
-    ("value", "equal", "other"),
-    [
-        # Equal values may be pickled in other ways.
-        ([HALF, HALF], [Fraction(1, 2), Fraction(1, 2)], [HALF, 1]),
-        (range(1, 10), range(1, 10), range(2, 10)),
-    ],
-)
-def test_a_journal_compares_bound_values(tmp_path, value, equal, other):
-    dag = DAG.from_functions([mean, total], inputs={"numbers": value})
-    mean_ = dag.run(hooks=[Journal(tmp_path)]).final_outputs
-    again = DAG.from_functions([mean, total], inputs={"numbers": equal})
-    assert again.resume(tmp_path).final_outputs == mean_
-    changed = DAG.from_functions([mean, total], inputs={"numbers": other})
-    with pytest.raises(JournalError, match=re.escape("bound.mean.numbers: ")):
+def test_a_journal_compares_bound_values(tmp_path):
+    # Equal values may be pickled in other ways.
+    half = Fraction(1, 2)
+    values = [half, half], [Fraction(1, 2), Fraction(1, 2)], [half, 1]
+    dag, again, changed = (DAG.from_functions([mean, total], inputs={"numbers": v}) for v in values)
+    means = dag.run(hooks=[Journal(tmp_path)]).final_outputs
+    assert again.resume(tmp_path).final_outputs == means
+    with pytest.raises(JournalError, match=r"bound\.mean\.numbers: "):
         changed.resume(tmp_path)

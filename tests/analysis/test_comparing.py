@@ -295,11 +295,6 @@ def test_conditions_that_differ_cannot_be_compared(name, value, usual, paired):
     assert task_a(mine, mine, paired=paired)["verdict"] == NO_DIFFERENCE
 
 
-def test_a_dag_without_tasks_has_a_ratio():
-    total = compare_profiles(*[DAG({}).run(rounds=5)] * 2)["total_time"]
-    assert (total["ratio"], total["rounds"]) == (pytest.approx(1.0), 5)
-
-
 def test_different_machines_have_a_ratio_and_no_verdict():
     result = compare_profiles(timed(3.0, host="fast"), timed(host="slow"))
     entry = result["task_times"]["a"]

@@ -11,7 +11,7 @@ from dagprofiler.cli import main
 PIPELINE = '''\
 """A small DAG, as users write one."""
 
-import shutil, time
+import os, time
 
 from dagprofiler import DAG, Config, task
 from dagprofiler.rules import map_over
@@ -33,15 +33,6 @@ def build(n: int = 100, factor=2.0):
     config = Config(N=n, factor=factor, names=["a"], on=True, label="x", model=object())
     return DAG(tasks, [("read", "add"), ("add", "show")], config)
 
-@task(inputs=["numbers"], outputs=["total"])
-def removes(numbers, cfg):
-    shutil.rmtree("results")
-    return {"total": 1 // cfg.works}
-
-def removing(works=1):
-    tasks = {"read": read, "removes": removes}
-    return DAG(tasks, [("read", "removes")], {"N": 3, "works": works})
-
 def adding():
     return DAG({"read": read, "add": add}, [("read", "add")], {"N": 3})
 
@@ -56,7 +47,7 @@ def not_one():
 
 @task(inputs=["numbers"], outputs=["total"])
 def fails(numbers):
-    if len(numbers) < 9:
+    if len(numbers) < 9 and not os.path.exists("go"):
         raise ValueError("no such cell")
     return {"total": 0}
 

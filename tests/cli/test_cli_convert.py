@@ -75,20 +75,13 @@ SCHEMA = json.loads(
 )
 
 
-@pytest.fixture
-def printed(cli):
-    """Return a function that runs a command with --json; what it prints fits the schema."""
-
-    def run(name, *arguments, code=0):
+def test_the_json_of_every_command_is_as_documented(cli, shelf, folder):
+    def printed(name, *arguments, code=0):
         found = json.loads(cli(name, *arguments, "--json", code=code).out)
         schema = {**SCHEMA, "$ref": f"#/$defs/{name}"}
         assert [error.message for error in Draft202012Validator(schema).iter_errors(found)] == []
         return found
 
-    return run
-
-
-def test_the_json_of_every_command_is_as_documented(printed, shelf, folder):
     measured = ["--rounds", "2", "--meters", "full", "-o", f"{folder}/p.json"]
     printed("run", shelf.target, *measured, "--report", f"{folder}/r.html")
     printed("run", "pipeline_of_tests.py:failing", "-o", f"{folder}/f.json", code=4)

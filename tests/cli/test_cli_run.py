@@ -165,29 +165,15 @@ with_full_disk = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize(
-    ("works", "code", "says", "state"),
-    [
-        (1, 2, "output 'results/p.json': cannot be written: No such file", "complete"),
-        (0, 4, "task 'removes' failed: ZeroDivisionError: integer division", "partial"),
-    ],
-)
-def test_a_profile_whose_folder_is_gone_has_another_place(
-    refused, second_places, works, code, says, state
-):
-    Path("results").mkdir()
-    options = ["-c", f"works={works}", "-o", "results/p.json"]
-    line = refused("run", "pipeline_of_tests:removing", *options, code=code)
-    assert line.startswith(says)
-    assert second_places.only(line).sections["run"]["state"] == state
-
-
 @with_full_disk
 def test_a_full_disk_loses_no_profile(refused, shelf, folder, second_places):
     for option in ("-o", "--report"):
         line = refused("run", shelf.target, option, "/dev/full", "-q")
         assert "'/dev/full': cannot be written: No space left on device; the profile is in " in line
         assert second_places.only(line).dag_structure["nodes"] == ["read", "add", "show"]
+    Path(folder, "q.partial.json").mkdir()
+    line = refused("run", "pipeline_of_tests:failing", "-o", f"{folder}/q.json", code=4)
+    assert second_places.only(line).run.state == "partial"
     compare = "compare", "--run", shelf.target, shelf.target, "--rounds", "2"
     line = refused(*compare, "-o", "/dev/full", f"{folder}/p.json")
     for profile in (second_places.only(line), saved(folder)):
@@ -231,45 +217,19 @@ def test_a_journal_says_which_command_resumes_it(cli, folder):
     assert f"; resume it with {resume}, or" in cli("run", *words, code=2).err
 
 
-#: A pipeline of which a task fails until there is a file.
-TWICE = """\
-import os
-from dagprofiler import DAG, task
-
-@task(outputs=["y"])
-def second():
-    if not os.path.exists(__file__.replace("twice.py", "go")):
-        raise ValueError("not yet")
-    return {"y": 1}
-
-dag = DAG({"first": task(outputs=["x"])(lambda: {"x": 1}), "second": second})
-"""
-
-
-@pytest.mark.slow
-def test_resume_goes_on_with_what_has_finished(folder, written):
-    written("twice.py", TWICE)
-    options = ["--journal", "journal", "--seed", "3"]
-    failed = command("run", "twice.py", *options, cwd=folder, code=4)
-    assert "resume it with dagprofiler resume journal twice.py" in failed.stderr
-    Path(folder, "go").touch()
-    options = ["--json", "-o", "p.json"]
-    done = command("resume", "journal", "twice.py", *options, cwd=folder, code=0)
-    assert json.loads(done.stdout)["written"] == {"profile": "p.json"}
-    profile = saved(folder)
-    assert profile.seed == 3
-    assert len(profile.sections["run"]["resumed"]) == 1
-
-
 def test_no_journal_is_written_over_and_another_run_is_refused(cli, refused, folder, shelf):
     failing, journal = "pipeline_of_tests:failing", f"{folder}/journal"
     cli("run", shelf.target, "--journal", f"{folder}/full", "-q")
     line = refused("run", shelf.target, "--journal", f"{folder}/full")
     assert line.startswith(f"--journal: '{folder}/full' already holds the journal of a run")
     cli("run", "-q", shelf.target, "--journal", journal, "-c", "model=1", code=2)
-    cli("run", "-q", failing, "--journal", journal, code=4)
+    cli("run", "-q", failing, "--journal", journal, "--seed", "3", code=4)
     assert "TARGET" in refused("resume", journal)
     refused("resume", journal, failing, code=4)
     wrong = refused("resume", journal, failing, "-c", "N=4")
     assert wrong.startswith(f"journal {os.path.abspath(journal)!r}: config.N:")
     os.unlink("profile.partial.json")
+    Path("go").touch()
+    cli("resume", journal, failing, "-o", f"{folder}/p.json")
+    os.unlink("go")
+    assert (saved(folder).seed, len(saved(folder).run.resumed)) == (3, 2)

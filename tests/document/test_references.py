@@ -1,5 +1,7 @@
+import json
 from functools import reduce
 from operator import getitem
+from pathlib import Path
 
 import pytest
 from handmade import structure_of
@@ -9,74 +11,26 @@ from dagprofiler._document.upgrade import upgrade
 from dagprofiler.errors import ProfileError
 from dagprofiler.schema import validate_profile
 
+#: Every section that refers to tasks, edges and rows.
+WHOLE = (Path(__file__).parents[1] / "data" / "complete-profile.json").read_text("utf-8")
+
 
 def profile(nodes, edges, order=None, **sections):
     """Return a document of the graph."""
-    order = nodes if order is None else order
+    stamp = {"timestamp": "2026-11-20T23:59:32Z", "dagprofiler_version": "0.2.0"}
+    structure = {**structure_of(nodes, edges), "execution_order": [*(order or nodes)]}
     return {
-        "metadata": {
-            "timestamp": "2026-11-20T23:59:32Z",
-            "dagprofiler_version": "0.2.0",
-            "schema_version": 1,
-        },
+        "metadata": {**stamp, "schema_version": 1},
         "configuration": {},
-        "dag_structure": {**structure_of(nodes, edges), "execution_order": [*order]},
+        "dag_structure": structure,
         "node_weights": dict.fromkeys(nodes, 0),
         "edge_weights": {f"{source}->{target}": 64 for source, target in edges},
-        "execution_metrics": [metrics(name) for name in nodes],
-        "total_time_ms": 1.5,
         **sections,
     }
 
 
 def metrics(name):
     return {"task": name, "compute_time_ms": 1.0, "bytes_in": 0, "bytes_out": 8}
-
-
-def whole():
-    """Return a document with a section of every kind that refers to tasks, edges and rows."""
-    return profile(
-        "abc",
-        ["ab", "bc"],
-        weight_sources={"a": {"node_weight": "joules", "joules": 2.5}},
-        edge_metrics={
-            "columns": ["data_fields", "size_bytes", "wire_bytes"],
-            "records": [None, [["x"], 8, 20]],
-        },
-        timeline={
-            "workers": [{}],
-            "columns": ["task", "round", "worker", "ready_ms"],
-            "records": [["a", 0, 0, 0.5], ["a", 1, 0, 0.5], ["b", 0, None, None]],
-        },
-        origins={
-            "columns": ["task", "round", "rule", "at_ms"],
-            "records": [["b", 0, "r", 0.5]],
-            "fired": [],
-            "never_fired": [],
-        },
-        samples={
-            "rounds": ["measured", "measured"],
-            "total_ms": [4.0, 6.0],
-            "tasks": {"a": {"wall_ms": [5.0, 1.0]}},
-            "edges": {"a->b": {"serialize_ms": [1.0, 0.5]}},
-        },
-        statistics={"tasks": {}, "edges": {}},
-        run={"state": "partial", "tasks": {"c": {"state": "failed"}}},
-        spans={
-            "labels": [{"kind": "span", "name": "f", "category": "m"}],
-            "threads": [{"worker": 0, "id": 1, "name": "main", "own": True}],
-            "columns": ["task", "round", "thread", "label", "start_ms", "end_ms", "id", "args"],
-            "records": [["a", 0, 0, 0, 1, 2, None, None]],
-            "dropped": {"a": 1},
-        },
-        prediction={
-            "kind": "simulation",
-            "sources": [],
-            "reasons": [],
-            "intervals_ms": {"a": [1, 2]},
-        },
-        schedule={"node": ["a"]},
-    )
 
 
 def edges(*pairs):
@@ -99,19 +53,23 @@ X, XY = "there is no task 'x'", "there is no edge 'x->y'"
         ("execution_metrics", [metrics("x")], X),
         ("weight_sources", {"x": {"node_weight": "default"}}, X),
         ("samples.tasks", {"x": {}}, X),
-        ("samples.tasks.a.wall_ms", [1.0], "1 entries for 2 rounds"),
+        ("samples.tasks.a.wall_ms", [1.0], "1 entries for 3 rounds"),
         ("statistics.edges", {"x->y": {"wire_bytes": SUMMARY}}, XY),
         ("prediction.intervals_ms", {"x": [1, 2]}, X),
         ("schedule.node", ["x"], X),
-        ("edge_metrics.records", [None], "1 records for 2 edges"),
-        ("timeline.records", [["a", 0, 1, 0.5]], "there is no worker 1, only 1"),
-        ("timeline.records", [["a", 0, 0, 1]] * 2, "task and round ('a', 0) is listed twice"),
+        ("edge_metrics.records", [None], "1 records for 3 edges"),
+        ("timeline.records", [["a", 0, 1, 0.5, None, None]], "there is no worker 1, only 1"),
+        (
+            "timeline.records",
+            [["a", 0, 0, 1, None, None]] * 2,
+            "task and round ('a', 0) is listed twice",
+        ),
         ("spans.records", [["x", 0, 0, 0, 1, 2, None, None]], X),
         ("spans.records", [["a", 0, 1, 0, 1, 2, None, None]], "there is no thread 1, only 1"),
     ],
 )
 def test_dangling_references_name_their_section(where, value, message):
-    document = whole()
+    document = json.loads(WHOLE)
     *sections, last = where.split(".")
     reduce(getitem, sections, document)[last] = value
     validate_profile(document)
@@ -123,7 +81,7 @@ def test_dangling_references_name_their_section(where, value, message):
 @pytest.mark.parametrize(
     "document",
     [
-        whole(),
+        json.loads(WHOLE),
         profile([], []),
         profile("abc", ["ab", "bc"], order="b"),
         profile(["a->b", "c", "d->"], [("a->b", "c"), ("c", "d->")]),

@@ -10,13 +10,11 @@ from dagprofiler.measure.instruments import Readings
 
 
 class Clock:
-    """A clock that goes on when it is told to, and by `tick` at every reading."""
+    """A clock that goes on when it is told to."""
 
-    def __init__(self, tick=0.0):
-        self.now, self.tick = 1000.0, tick
+    now = 1000.0
 
     def __call__(self):
-        self.now += self.tick
         return self.now
 
     def passes(self, seconds):
@@ -26,9 +24,9 @@ class Clock:
 class Calls(Task):
     """Calls a function with the number of the call, counted from 0, and with its inputs."""
 
-    def __init__(self, function, outputs=("x",), inputs=(), gathers=()):
+    def __init__(self, function, outputs=("x",), inputs=()):
         super().__init__()
-        self.outputs, self.inputs, self.gathers = list(outputs), list(inputs), list(gathers)
+        self.outputs, self.inputs = list(outputs), list(inputs)
         self.function, self.calls = function, -1
 
     def compute(self, cfg, **fields):
@@ -43,14 +41,12 @@ def always(**outputs):
 class Timed(Calls):
     """Computes as long as it is told, round by round, the last for ever; codecs take 1 s, 4 s."""
 
-    def __init__(self, clock, seconds=(2,), outputs=("x",), inputs=(), gathers=(), error=None):
-        super().__init__(self._take, outputs, inputs, gathers)
-        self.clock, self.seconds, self.error = clock, seconds, error
+    def __init__(self, clock, seconds=(2,), outputs=("x",), inputs=()):
+        super().__init__(self._take, outputs, inputs)
+        self.clock, self.seconds = clock, seconds
 
     def _take(self, call, **fields):
         self.clock.passes(self.seconds[min(call, len(self.seconds) - 1)])
-        if self.error is not None:
-            raise self.error
         return dict.fromkeys(self.outputs, 1)
 
     def serialize(self, data):
@@ -60,14 +56,6 @@ class Timed(Calls):
     def deserialize(self, data):
         self.clock.passes(4)
         return pickle.loads(data)
-
-
-class Slow(Hook):
-    """Takes 8 s in each call."""
-
-    def __init__(self, clock):
-        for method in ("run_started", "task_started", "task_finished", "task_failed"):
-            setattr(self, method, lambda _: clock.passes(8))
 
 
 METHODS = [

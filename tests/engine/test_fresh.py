@@ -319,29 +319,25 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture
-def hanging(start):
-    """Return a program whose second round hangs."""
-    process = start(TASKS + HANGS)
-    assert process.stdout.readline() == "hangs\n"
-    return process
+STOPPED = "interrupted by KeyboardInterrupt in round 2 of 6\n2\n"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kill", [os.killpg, os.kill], ids=["the group", "the program"])
-def test_ctrl_c_ends_the_round_and_leaves_those_before(hanging, kill):
-    kill(hanging.pid, signal.SIGINT)
-    out, err = hanging.communicate(timeout=30)
-    assert (hanging.returncode, err) == (0, "")
-    assert out == "interrupted by KeyboardInterrupt in round 2 of 6\n2\n"
-    until(lambda: alive_in(hanging.pid) == [])
-
-
-@pytest.mark.slow
-def test_the_process_of_a_round_ends_when_the_program_is_killed(hanging, log):
+@pytest.mark.parametrize(
+    ("end", "sign", "says"),
+    [
+        ("killpg", "SIGINT", STOPPED),
+        ("kill", "SIGINT", STOPPED),
+        ("kill", "SIGKILL", ""),
+    ],
+)
+def test_a_round_ends_with_its_program_and_leaves_those_before(start, log, end, sign, says):
+    program = start(TASKS + HANGS)
+    assert program.stdout.readline() == "hangs\n"
     first, second = pids_in(log)
     assert first not in processes()
-    assert second in alive_in(hanging.pid)
-    hanging.kill()
-    hanging.wait()
-    until(lambda: alive_in(hanging.pid) == [])
+    assert second in alive_in(program.pid)
+    getattr(os, end)(program.pid, getattr(signal, sign))
+    assert program.communicate(timeout=30) == (says, "")
+    assert program.returncode == (0 if says else -signal.SIGKILL)
+    until(lambda: alive_in(program.pid) == [])

@@ -34,13 +34,7 @@ def shown(stream):
     ]
 
 
-@task(inputs=["x"], outputs=["z"])
-def fails(x):
-    raise ValueError(x)
-
-
 TWO = DAG({"first": source, "second": sink}, [("first", "second")])
-FAILING = DAG({"first": source, "fails": fails}, [("first", "fails")])
 
 
 def test_the_line_tells_of_each_task(drawn):
@@ -80,7 +74,9 @@ def test_added_and_failed_tasks_are_counted(drawn):
     assert lines[1].startswith("[############] 1 of 1 tasks")
     assert lines[2].startswith("[####........] 1 of 3 tasks")
     assert "3 of 3 tasks" in lines[5]
-    assert drawn(FAILING)[-1].startswith("[############] 2 of 2 tasks")
+    fails = task(outputs=["z"])(lambda x: {"z": x / 0})
+    failing = DAG({"first": source, "fails": fails}, [("first", "fails")])
+    assert drawn(failing)[-1].startswith("[############] 2 of 2 tasks")
 
 
 def test_on_a_terminal_the_line_stays_below_what_tasks_print(monkeypatch):

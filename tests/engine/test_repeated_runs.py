@@ -18,10 +18,10 @@ from agreement import check_agreement
 from handmade import failure
 from platforms import needs_two_cores
 from processes import children, cpu_ticks, open_files_of_the_kernel, until
-from steps import Calls, Slow, Timed, always, spent_ms
+from steps import Calls, Timed, always, spent_ms
 
 import dagprofiler
-from dagprofiler import DAG, Profile, Rounds, RunError, Task, TaskMetrics
+from dagprofiler import DAG, Hook, Profile, Rounds, RunError, Task, TaskMetrics
 from dagprofiler.errors import describe
 from dagprofiler.serializers import OutOfBandPickle
 
@@ -99,12 +99,6 @@ def test_sizes_that_change_have_a_whole_median():
     assert first["bytes_out"] == second["bytes_in"] == wire[-1]
 
 
-def test_a_dag_without_tasks_has_rounds_too():
-    profile = DAG({}).run(rounds="auto")
-    assert (profile.sections["run"]["rounds"], profile.sections["samples"]["tasks"]) == (6, {})
-    assert Profile.loads(profile.dumps()) == profile
-
-
 LIMITED = {"max_rounds": 50, "max_time_s": 85.0}
 
 
@@ -131,11 +125,12 @@ def test_auto_takes_the_rounds_that_it_needs(clock, seconds, arguments, rounds, 
 
 def test_every_second_of_several_rounds_is_in_one_figure(clock):
     dag = DAG({"a": Timed(clock), "b": Timed(clock, inputs=["x"], outputs=[])}, [("a", "b")])
-    rounds = Rounds(3, warmup=1, collect_garbage=None)
+    rounds, slow = Rounds(3, warmup=1, collect_garbage=None), Hook()
+    slow.run_started = slow.task_started = slow.task_finished = lambda _: clock.passes(8)
     # It takes 0.5 s to start, and as long to stop, and reads very little.
     takes = dict.fromkeys(("start", "stop"), lambda: clock.passes(0.5) or 3e-7)
     meter = SimpleNamespace(name="energy", unit="J", reason=None, **takes)
-    document = dag.run(rounds=rounds, hooks=[Slow(clock)], meters=[meter]).to_dict()
+    document = dag.run(rounds=rounds, hooks=[slow], meters=[meter]).to_dict()
     # The start of the run, and two tasks that start and finish in four rounds.
     spent = {"hooks_ms": 8000.0 * (1 + 4 * 4), "meters_ms": 1000.0 * 2 * 4}
     others = ("prepare_ms", "loop_ms", "garbage_ms", "between_rounds_ms")
@@ -421,26 +416,20 @@ def test_other_cores_are_busy_during_rounds_only(fails):
     assert profile.sections["run"]["conditions"]["busy_cores"] == 1
 
 
-class Beside(Task):
-    """Computes in another thread."""
+def in_another_thread(_):
+    def work():
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            pass
 
-    outputs = ["x"]
-
-    def compute(self, cfg):
-        def work():
-            end = time.thread_time() + 0.02
-            while time.thread_time() < end:
-                pass
-
-        if cfg.beside:
-            thread = threading.Thread(target=work)
-            thread.start()
-            thread.join()
-        return {"x": 1}
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return {"x": 1}
 
 
 def test_serial_rounds_tell_what_other_threads_have_computed():
-    dag = DAG({"a": Beside()}, [], {"beside": True})
+    dag = DAG({"a": Calls(in_another_thread)})
     assert dag.run(rounds=3).run.other_threads_ms >= 60
-    assert dag.with_config({"beside": False}).run(rounds=3).run.other_threads_ms < 20
     assert dag.run().run.other_threads_ms is None
+    assert chain().run(rounds=3).run.other_threads_ms < 20

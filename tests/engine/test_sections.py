@@ -106,6 +106,7 @@ STEADY = [10.0, 10.2, 10.4, 10.1, 10.3, 10.5]
 NOISY = [10.0, 12.0, 14.0, 11.0, 13.0, 15.0]
 #: Of a task whose share of the total is just below a hundredth, or just above it.
 LIGHT, WEIGHTY = [wall_s * 0.009 for wall_s in NOISY], [wall_s * 0.011 for wall_s in NOISY]
+WAITING = [10.0, 15.0, 10.0, 18.0, 13.0, 30.0]
 WARM = [a_round(99.0, kind=COLD), a_round(50.0, kind=WARM_UP)]
 
 
@@ -126,14 +127,10 @@ WARM = [a_round(99.0, kind=COLD), a_round(50.0, kind=WARM_UP)]
         # A DAG that takes no time.
         (rounds_of([0.0] * 6), "a", 0.05, True),
         ([a_round(), a_round()], "", 0.05, True),
+        # Waiting for a core makes no task imprecise.
+        (rounds_of(WAITING), "a", 0.05, False),
+        ([a_round(s, delay_ms=[(s - 10) * 1e3], cpu_ms=[1e4]) for s in WAITING], "a", 0.05, True),
     ],
 )
 def test_rounds_are_precise_when_every_weighty_task_is(rounds, tasks, precision, precise):
     assert is_precise(log_of(*rounds, tasks=tasks), precision) is precise
-
-
-def test_waiting_for_a_core_makes_no_task_imprecise():
-    delays_s = 0.0, 5.0, 0.0, 8.0, 3.0, 20.0
-    metered = [a_round(10 + s, delay_ms=[s * 1e3], cpu_ms=[1e4]) for s in delays_s]
-    assert is_precise(log_of(*metered, tasks="a"), 0.05)
-    assert not is_precise(log_of(*rounds_of([10 + s for s in delays_s]), tasks="a"), 0.05)

@@ -4,10 +4,9 @@ import pickle
 import threading
 from concurrent.futures import Future
 
-import handmade
 import programs
 import pytest
-from handmade import edge_bytes
+from handmade import edge_bytes, failure
 
 from dagprofiler import DAG, Executor, Journal, Profile, Rounds, RunError, Tracer
 from dagprofiler.errors import SerializationError, TaskTimeoutError, ValidationError, WorkerError
@@ -18,11 +17,6 @@ WHOLE = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}
 
 def done(profile):
     return {one.task for one in profile.metrics.task_metrics}
-
-
-def failure(dag, executor, **asked):
-    """Return the error of a run that fails."""
-    return handmade.failure(dag, executor=executor, **asked)
 
 
 def equal(a, b):
@@ -64,9 +58,9 @@ PLAN = {"edge": ["draw", "scale2", "scale0", "merge"], "cloud": ["scale1", "last
 
 def check_schedule(pools, rounds=1):
     """Check that a run on `pools`, one a node of PLAN, keeps assignment and order."""
-    dag, asked = programs.program(), {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["scale1"]}
-    profile = dag.run(**asked, executor=pools, schedule=PLAN, rounds=rounds)
-    assert equal(profile.outputs, dag.run(**asked).outputs)
+    dag = programs.program()
+    profile = dag.run(**WHOLE, executor=pools, schedule=PLAN, rounds=rounds)
+    assert equal(profile.outputs, dag.run(**WHOLE).outputs)
     timeline = profile.sections["timeline"]
     start = timeline["columns"].index("compute_start_ms")
     found = {}

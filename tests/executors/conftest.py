@@ -1,4 +1,4 @@
-"""How many tasks share a job, and how long an executor is waited for."""
+"""How many tasks share a job."""
 
 from math import inf
 
@@ -16,9 +16,3 @@ def batches_of(monkeypatch):
         monkeypatch.setattr(Durations, "expected_s", lambda *_: expected_s)
 
     return batches
-
-
-@pytest.fixture
-def impatient(monkeypatch):
-    """Do not wait long before an executor is asked whether it still works."""
-    monkeypatch.setattr("dagprofiler.executors.dispatch._PATIENCE_S", 0.001)

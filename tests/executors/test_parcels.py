@@ -6,25 +6,9 @@ import sys
 
 import pytest
 from platforms import posix
-from processes import limited_files
 
 from dagprofiler.executors import _shared_files
 from dagprofiler.executors._shared_files import SharedFile, SharedFiles
-
-
-@pytest.fixture
-def folder():
-    made = SharedFiles()
-    yield made.folder
-    made.close()
-
-
-def test_a_file_that_could_not_be_written_is_not_left_behind(folder):
-    pytest.importorskip("resource")
-    # Python ignores the signal of files that are too large.
-    with limited_files(1000), pytest.raises(OSError, match="large"):
-        SharedFile.of(bytes(100_000), folder)
-    assert os.listdir(folder) == []
 
 
 def test_folder_and_files_are_their_makers_alone_and_go_together():

@@ -18,7 +18,7 @@ from platforms import posix
 
 from dagprofiler import DAG, Hook, PoolExecutor, Rule, task
 from dagprofiler.errors import RunError, ValidationError, WorkerError
-from dagprofiler.executors import pools
+from dagprofiler.executors import _shared_files
 from dagprofiler.rules import after
 from dagprofiler.serializers import OutOfBandPickle
 
@@ -119,23 +119,17 @@ def adds(data=None):
 
 
 @pytest.fixture
-def made(monkeypatch):
-    """All folders of large values that are made."""
-    made = []
-
-    class Noted(pools.SharedFiles):
-        def __init__(self, within=None):
-            super().__init__(within)
-            made.append(self)
-
-    monkeypatch.setattr(pools, "SharedFiles", Noted)
-    return made
+def made(monkeypatch, tmp_path):
+    """Where folders of large values are made."""
+    monkeypatch.setattr(_shared_files, "_ROOM_BYTES", 1 << 60)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
 
 
 def run_chain(pool, made):
     """Return how many files of large values there were when each of five tasks was done."""
     hook, files = Hook(), []
-    hook.task_finished = lambda _: files.append(len(os.listdir(made[0].folder)))
+    hook.task_finished = lambda _: files.append(len([*made.glob("dagprofiler-*/*")]))
     names = [f"t{i}" for i in range(5)]
     dag = DAG(dict.fromkeys(names, adds), [*zip(names, names[1:])])
     profile = dag.run(executor=pool, hooks=[hook])
@@ -150,7 +144,7 @@ def test_a_file_goes_when_its_last_consumer_is_done(made):
         fill, bad = programs.Fill(1_000_000), programs.Act("raise")
         with pytest.raises(RunError):
             DAG({"fill": fill, "bad": bad}, [("fill", "bad", [])]).run(executor=pool)
-    assert not any(os.path.exists(one.folder) for one in made)
+    assert not [*made.glob("dagprofiler-*")]
 
 
 def test_large_values_go_through_the_pool_on_a_full_disk(made):
@@ -296,19 +290,19 @@ POOLS = "fork 100", "spawn", "spawn 100", "forkserver", "loky"
 
 
 @posix
-@pytest.mark.parametrize("how", [signal.SIGKILL, slow(signal.SIGTERM)])
+@pytest.mark.parametrize("sign", ["SIGKILL", slow("SIGTERM")])
 @pytest.mark.parametrize("pool", ["fork", *map(slow, POOLS)])
-def test_workers_end_with_a_driver_that_is_killed(start, pool, how):
+def test_workers_end_with_a_driver_that_is_killed(start, pool, sign):
     if pool == "loky":
         pytest.importorskip("loky")
     # A socket's path has 108 characters at most.
     with tempfile.TemporaryDirectory() as folder:
         process = start(PROGRAM, *pool.split(), TMPDIR=folder)
         assert all(process.stdout.readline().startswith("up") for _ in range(2))
-        process.send_signal(how)
+        process.send_signal(getattr(signal, sign))
         # It ends when all that could write there have ended.
         process.communicate(timeout=60)
-    assert process.returncode == -how
+    assert process.returncode == -getattr(signal, sign)
 
 
 def test_the_worked_example_of_the_page_runs_on_its_pool(start):

@@ -3,10 +3,10 @@
 import random
 from pathlib import Path
 
-from handmade import structure_of
+from handmade import handmade
 from hypothesis import strategies as st
 
-from dagprofiler import Profile, task
+from dagprofiler import EdgeMetrics, Profile, TaskMetrics, task
 from dagprofiler._document.rounds import MOMENTS
 from dagprofiler.formats import exporter
 
@@ -44,16 +44,9 @@ def names(min_size=1, max_size=None):
 
 def profile_of(tasks, weights=None):
     """A profile of tasks in a chain."""
-    edges = list(zip(tasks, tasks[1:]))
-    return Profile.from_dict(
-        {
-            "metadata": {"timestamp": "2026-01-02T03:04:05Z", "dagprofiler_version": "0.2.0"},
-            "configuration": {},
-            "dag_structure": structure_of(tasks, edges),
-            "node_weights": weights or {name: 1 + i for i, name in enumerate(tasks)},
-            "edge_weights": {f"{source}->{target}": 8 for source, target in edges},
-        }
-    )
+    edges = [EdgeMetrics(*pair, [], 1) for pair in zip(tasks, tasks[1:])]
+    weights = weights or {name: 1 + i for i, name in enumerate(tasks)}
+    return handmade(tasks, edges, weights=weights, total_ms=None, timestamp="2026-01-02T03:04:05Z")
 
 
 def golden_profile():
@@ -77,30 +70,24 @@ def large_profile(count):
     pick = random.Random(0)
     tasks = [f"t{i:06d}" for i in range(count)]
     pairs = {(pick.randrange(max(0, i - 99), i), i) for i in range(1, count) for _ in range(2)}
-    edges = [{"source": tasks[i], "target": tasks[j]} for i, j in sorted(pairs)]
-    took = {"serialize_time_ms": 0.01, "deserialize_time_ms": 0.01, "bytes_in": 20, "bytes_out": 10}
-    source = {"node_weight": "estimated_instructions", "estimated_instructions": 5}
+    edges = [EdgeMetrics(tasks[i], tasks[j], ["x"], 10, 12) for i, j in sorted(pairs)]
     wall_ms = {name: 0.25 + i / 1e3 for i, name in enumerate(tasks)}
-    document = profile_of(tasks, dict.fromkeys(tasks, 5)).to_dict()
-    document["metadata"]["schema_version"] = 1
-    document["dag_structure"]["edges"] = edges
-    document.update(
-        edge_weights={f"{e['source']}->{e['target']}": 80 for e in edges},
-        execution_metrics=[
-            {"task": name, "compute_time_ms": ms, **took} for name, ms in wall_ms.items()
-        ],
-        edge_metrics={
-            "columns": ["data_fields", "size_bytes", "wire_bytes"],
-            "records": [[["x"], 10, 12] for _ in edges],
+    source = {"node_weight": "estimated_instructions", "estimated_instructions": 5}
+    timeline = {
+        "workers": [{"host": "h", "pid": 1, "thread": 2}],
+        "columns": ["task", "round", "worker", *MOMENTS],
+        "records": [[n, 0, 0, i, *(i + k / 8 for k in range(6))] for i, n in enumerate(tasks)],
+    }
+    return handmade(
+        tasks,
+        edges,
+        times=[TaskMetrics(name, ms, 0.01, 0.01, 20, 10) for name, ms in wall_ms.items()],
+        weights=dict.fromkeys(tasks, 5),
+        total_ms=None,
+        timestamp="2026-01-02T03:04:05Z",
+        sections={
+            "weight_sources": {n: {**source, "wall_time_ms": ms} for n, ms in wall_ms.items()},
+            "timeline": timeline,
+            "run": {"state": "complete"},
         },
-        weight_sources={name: {**source, "wall_time_ms": ms} for name, ms in wall_ms.items()},
-        timeline={
-            "workers": [{"host": "h", "pid": 1, "thread": 2}],
-            "columns": ["task", "round", "worker", *MOMENTS],
-            "records": [
-                [name, 0, 0, i, *(i + k / 8 for k in range(6))] for i, name in enumerate(tasks)
-            ],
-        },
-        run={"state": "complete"},
     )
-    return Profile.from_dict(document)

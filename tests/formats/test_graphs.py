@@ -18,11 +18,6 @@ def fails(x):
     raise ValueError(x)
 
 
-@pytest.fixture(name="networkx")
-def networkx_itself():
-    return pytest.importorskip("networkx")
-
-
 def rows(profile, table):
     text = rendered("csv", profile, table=table)
     return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
@@ -98,7 +93,8 @@ def test_simple_names_stay_legible_in_mermaid():
 
 # In 3.4 and 3.5 networkx says that the key of node-link will change.
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_networkx_reads_the_live_graph_with_its_types(networkx):
+def test_networkx_reads_the_live_graph_with_its_types():
+    networkx = pytest.importorskip("networkx")
     profile = golden_profile()
     live = to_networkx(profile)
     assert type(live) is networkx.DiGraph
@@ -119,7 +115,8 @@ def test_networkx_reads_the_live_graph_with_its_types(networkx):
     assert list(graph) == HOSTILE
 
 
-def test_the_live_graph_has_attributes_with_units(networkx):
+def test_the_live_graph_has_attributes_with_units():
+    pytest.importorskip("networkx")
     graph = to_networkx(golden_profile(), cost="wall_time")
     assert graph.graph["node_weight_unit"] == "ms"
     assert graph.nodes["load"]["weight"] == 5.625

@@ -16,22 +16,18 @@ PAGES = 500
 
 
 class FakeSystem:
-    """Threads that open counters or fail to, and what the counters say, reading by reading."""
+    """Threads, listed anew each time somebody looks, that open counters or fail to."""
 
-    def __init__(self, threads=(10, 11), failures=None, readings=()):
-        # A list of tuples is what threads there are each time somebody looks.
-        self.listings = [*threads] if isinstance(threads, list) else [threads]
-        self.failures = failures or {}
-        self.readings = iter(readings)
-        self.opened = []
-        self.still_open = set()
+    def __init__(self, *listings, fails=None, readings=()):
+        self.listings, self.fails, self.readings = [*listings], fails, iter(readings)
+        self.opened, self.still_open = [], set()
 
     def threads(self):
         return set(self.listings.pop(0) if len(self.listings) > 1 else self.listings[0])
 
     def open(self, attributes, thread):
-        if thread in self.failures:
-            raise OSError(self.failures[thread], "as the test has it")
+        if self.fails is not None:
+            raise OSError(self.fails, "as the test has it")
         self.opened.append(thread)
         fd = 100 + len(self.opened)
         self.still_open.add(fd)
@@ -81,18 +77,18 @@ def test_a_counter_that_cannot_be_opened_says_why(number, reason, tmp_path, monk
     (tmp_path / "paranoid").write_text("3\n")
     monkeypatch.setattr(counters, "_PARANOID", str(tmp_path / "paranoid"))
     with pytest.raises(UnavailableError) as raised:
-        EventCounter(INSTRUCTIONS, FakeSystem((10,), {10: number}))
+        EventCounter(INSTRUCTIONS, FakeSystem((10,), fails=number))
     assert reason in str(raised.value)
 
 
 def test_counters_are_opened_again_if_threads_started():
     # Whether thread 12 inherited a counter cannot be known.
-    system = FakeSystem([(10, 11), (10, 11, 12), (10, 11, 12), (10, 12)])
+    system = FakeSystem((10, 11), (10, 11, 12), (10, 11, 12), (10, 12))
     counter = EventCounter(INSTRUCTIONS, system)
     assert system.opened == [10, 11, 10, 11, 12]
     assert len(system.still_open) == 3
     counter.close()
-    system = FakeSystem([(1, 2), *[(n, n + 1) for n in range(100)]])
+    system = FakeSystem((1, 2), *[(n, n + 1) for n in range(100)])
     with pytest.raises(UnavailableError, match="threads kept starting"):
         EventCounter(INSTRUCTIONS, system)
     assert not system.still_open
@@ -114,7 +110,7 @@ NOTHING = [(0, 100, 100), (0, 200, 200)]
     ],
 )
 def test_a_count_is_the_sum_over_threads_that_ran_all_the_time(event, threads, readings, count):
-    counter = EventCounter(event, FakeSystem(tuple(range(threads)), readings=readings))
+    counter = EventCounter(event, FakeSystem(range(threads), readings=readings))
     counter.start()
     assert counter.stop() == count
     assert ("did not run all the time" in (counter.reason or "")) == (count is None)

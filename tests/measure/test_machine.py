@@ -16,17 +16,30 @@ from dagprofiler.measure.machine import ask_git, command_line
 from dagprofiler.schema import inlined_schema
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="of the program's start on Linux alone")
-def test_settings_of_the_allocator_are_those_at_the_start():
-    program = """if True:
-        import json, os
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is nobody else to ask")
+def test_a_run_learns_of_its_machine_without_process_or_numpy():
+    code = """if True:
+        import os, sys
+        from dagprofiler import DAG
         from dagprofiler.engine.log import environment
         os.environ["MALLOC_TRIM_THRESHOLD_"] = "65536"
-        print(json.dumps(environment()["allocator_settings"]))
+        told = environment(thorough=True)
+        print(told["allocator_settings"], told["blas_threads"], told["versions"]["numpy"])
+        print("numpy" in sys.modules)
+        events = []
+        sys.addaudithook(lambda event, _: events.append(event))
+        DAG({}).run(rounds=2)
+        print({"subprocess.Popen", "os.fork", "os.posix_spawn"}.intersection(events))
+        import numpy
+        print(environment(thorough=True)["blas_threads"])
     """
-    setting = {"MALLOC_ARENA_MAX": "2"}
-    told = subprocess.check_output([sys.executable, "-c", program], env={**os.environ, **setting})
-    assert json.loads(told) == setting
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+    told = subprocess.check_output([sys.executable, "-c", code], env=env, text=True)
+    *lines, threads = told.splitlines()
+    # Settings of the allocator are those at the start.
+    assert lines == ["{'MALLOC_ARENA_MAX': '2'} None None", "False", "set()"]
+    # Not every build of numpy has OpenBLAS.
+    assert threads in ("1", "None")
 
 
 def test_the_environment_tells_interpreter_system_and_machine(tmp_path, monkeypatch):
@@ -55,20 +68,6 @@ def test_the_environment_tells_interpreter_system_and_machine(tmp_path, monkeypa
     assert expected.items() <= environment().items()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is nobody else to ask")
-def test_a_run_starts_no_process_to_ask_for_the_machine():
-    code = """if True:
-        import sys
-        from dagprofiler import DAG
-        events = []
-        sys.addaudithook(lambda event, _: events.append(event))
-        DAG({}).run(rounds=2)
-        print({"subprocess.Popen", "os.fork", "os.posix_spawn"}.intersection(events))
-    """
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout == "set()\n"
-
-
 def test_what_takes_time_to_find_is_told_on_request():
     thorough = environment(thorough=True)
     assert set(thorough) - set(environment()) == {"cores_quota", "blas_threads"}
@@ -95,22 +94,6 @@ def test_cores_and_settings_of_threads_are_told_as_they_are_set(monkeypatch):
         "OPENBLAS_NUM_THREADS OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_THREAD_TIMEOUT"
     )
     assert (settings["OMP_NUM_THREADS"], settings["MKL_NUM_THREADS"]) == ("4,2", None)
-
-
-def test_the_environment_loads_no_numpy():
-    code = """if True:
-        import sys
-        from dagprofiler.engine.log import environment
-        told = environment(thorough=True)
-        print(told["blas_threads"], told["versions"]["numpy"], "numpy" in sys.modules)
-        import numpy
-        print(environment(thorough=True)["blas_threads"])
-    """
-    how = {"env": {**os.environ, "OPENBLAS_NUM_THREADS": "1"}, "text": True}
-    told, threads = subprocess.check_output([sys.executable, "-c", code], **how).splitlines()
-    assert told == "None None False"
-    # Not every build of numpy has OpenBLAS.
-    assert threads in ("1", "None")
 
 
 @pytest.fixture

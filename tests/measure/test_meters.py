@@ -54,7 +54,7 @@ class Own:
 
 def measure(chosen, *tasks, proc="/proc"):
     """Return the columns of the last of some tasks, and the reasons."""
-    opened = MeterSet(select(chosen), proc)
+    opened = MeterSet(chosen if chosen is ALLOCATION else select(chosen), proc)
     try:
         for number, work in enumerate(tasks):
             opened.start()
@@ -196,7 +196,8 @@ def test_a_peak_that_another_task_cut_is_not_known(chosen):
     two.close()
     tracemalloc.start()
     try:
-        assert allocated(tracemalloc.clear_traces) == (None, {"allocation_bytes": RESET})
+        values, reasons = measure(ALLOCATION, tracemalloc.clear_traces)
+        assert (values["allocation_bytes"], reasons) == (None, {"allocation_bytes": RESET})
     finally:
         tracemalloc.stop()
 
@@ -228,16 +229,6 @@ def test_the_lock_is_not_watched_where_threads_wake_too_late(monkeypatch):
     assert measure("gil", nothing)[1] == {"gil_ms": "this interpreter has no global lock"}
 
 
-def allocated(work):
-    """Return what the pass for allocations says of some work, and the reasons."""
-    opened = MeterSet(ALLOCATION)
-    opened.start()
-    work()
-    (value,) = opened.stop("t")
-    opened.close()
-    return value, opened.reasons
-
-
 @pytest.mark.parametrize("before_mib", [0, 5])
 def test_allocation_is_the_peak_over_the_start(before_mib):
     assert not tracemalloc.is_tracing()
@@ -252,9 +243,9 @@ def test_allocation_is_the_peak_over_the_start(before_mib):
         kept.pop()
 
     try:
-        value, reasons = allocated(work)
+        values, reasons = measure(ALLOCATION, work)
         # Threads of the test runner allocate, too.
-        assert value == pytest.approx(3 * MIB, rel=0.1)
+        assert values["allocation_bytes"] == pytest.approx(3 * MIB, rel=0.1)
         assert reasons == {}
         assert tracemalloc.is_tracing() == bool(before_mib)
     finally:

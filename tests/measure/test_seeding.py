@@ -163,20 +163,10 @@ def test_coroutines_of_a_task_share_its_generator(first):
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_hooks_of_a_seeded_run_have_no_stream(fails):
-    class Ends(Draw):
-        def compute(self):
-            if fails:
-                raise ValueError(rng())
-            return super().compute()
-
-    generators = []
-
-    class Draws(Hook):
-        def task_finished(self, _):
-            generators.extend([rng(), rng()])
-
-        task_started = task_failed = run_started = run_finished = task_finished
-
+    generators, hook = [], Hook()
+    hook.run_started = hook.task_started = lambda _: generators.extend([rng(), rng()])
+    hook.task_finished = hook.task_failed = hook.run_finished = hook.task_started
+    ends = task(outputs=["x"])(lambda: {"x": 1 / 0 if fails else rng().random()})
     with suppress(RunError):
-        DAG(dict.fromkeys("ab", Ends)).run(seed=1, hooks=[Draws()], on_error="finish")
+        DAG(dict.fromkeys("ab", ends)).run(seed=1, hooks=[hook], on_error="finish")
     assert len({id(generator) for generator in generators}) == len(generators) == 12

@@ -111,10 +111,6 @@ def test_names_are_text_whatever_they_hold(tasks):
     assert kinds <= {"svg", "g", "rect", "text", "title", "path"}
 
 
-def numbers_in(text):
-    return [float(number) for number in re.findall(r"-?[0-9.]+", text)]
-
-
 @pytest.mark.parametrize("down", [False, True])
 def test_boxes_do_not_overlap_and_all_is_within_the_picture(down):
     edges = [(i, i + 1) for i in range(6)] + [(0, 6), (0, 5), (1, 6), (0, 4)]
@@ -131,7 +127,7 @@ def test_boxes_do_not_overlap_and_all_is_within_the_picture(down):
         for (x, y, width, height), (other_x, other_y, *_) in combinations(boxes, 2):
             assert abs(x - other_x) >= width or abs(y - other_y) >= height
         for line in found["path"][::2]:
-            points = numbers_in(line.get("d"))
+            points = [float(number) for number in re.findall(r"-?[0-9.]+", line.get("d"))]
             assert all(0 <= x <= scene.width for x in points[::2])
             assert all(0 <= y <= scene.height for y in points[1::2])
 

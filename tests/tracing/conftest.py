@@ -50,20 +50,14 @@ class Trace:
 
 
 @pytest.fixture
-def trace_folder(tmp_path, request):
-    folder = tmp_path / "traces"
+def traced(tmp_path, request):
+    before, folder = recorder.options, tmp_path / "traces"
     folder.mkdir()
-    yield folder
+    configure(**{**asdict(Options()), "directory": folder})
+    yield Trace(folder)
+    flush()
+    configure(**{**asdict(Options()), "directory": folder / "over"})
+    configure(**asdict(before))
     keep = os.environ.get("DAGPROFILER_KEEP_TRACES")
     for i, file in enumerate(sorted(folder.rglob("*.pfw")) if keep else ()):
         shutil.copy(file, Path(keep) / f"{request.node.name[:100].replace('/', '_')}-{i}.pfw")
-
-
-@pytest.fixture
-def traced(trace_folder):
-    before = recorder.options
-    configure(**{**asdict(Options()), "directory": trace_folder})
-    yield Trace(trace_folder)
-    flush()
-    configure(**{**asdict(Options()), "directory": trace_folder / "over"})
-    configure(**asdict(before))

@@ -50,13 +50,6 @@ def counted(profile, number=0):
     return {task: dict(names) for task, names in seen.items()}
 
 
-def phases(profile):
-    timeline = profile.sections["timeline"]
-    for record in timeline["records"]:
-        row = dict(zip(timeline["columns"], record))
-        yield (row["task"], row["round"]), row
-
-
 def with_spans(*records, labels, times_ms=None):
     """A profile of one task with these spans: thread, label, start and end in ms, arguments."""
     profile = DAG({"fill": traced_programs.fill}).run(inputs={"fill": {"text": ""}})
@@ -268,28 +261,23 @@ def test_spans_come_back_with_a_run_that_is_resumed(tmp_path):
     profile = caught.value.profile
     bad = {"bad": {"count_to": 1, "before it failed": 1, "fails": 1}}
     assert counted(profile) == {**SEEN, **bad}
-    when = dict(phases(profile))
+    when = {(one.task, one.round): one for one in profile.timeline.rows()}
     for row in rows(profile):
         at = when[row["task"], row["round"]]
-        assert at["compute_start_ms"] <= row["start_ms"] + 1e-3
-        assert row["end_ms"] <= at["compute_end_ms"] + 1e-3
+        assert at.compute_start_ms <= row["start_ms"] + 1e-3
+        assert row["end_ms"] <= at.compute_end_ms + 1e-3
 
 
 @pytest.mark.parametrize(
     ("spans", "expected", "uncovered_ms"),
     [
-        pytest.param(
+        # Threads that a task starts.
+        (
             [(0, 0, 101, 103), (1, 1, 102, 108), (1, 2, 104, 105), (2, 1, 107, 115)],
-            {"a": (1, 2, 2), "b": (2, 8, 8), "c": (1, 1, 1)},
-            1,
-            id="of threads that a task starts",
+            *({"a": (1, 2, 2), "b": (2, 8, 8), "c": (1, 1, 1)}, 1),
         ),
-        pytest.param(
-            [(0, 0, *ends) for ends in ([102, 103], [101, 104], [100, 105])],
-            {"a": (3, 5, 5)},
-            5,
-            id="of recursive calls once",
-        ),
+        # Recursive calls count once.
+        ([(0, 0, *ends) for ends in ([102, 103], [101, 104], [100, 105])], {"a": (3, 5, 5)}, 5),
     ],
 )
 def test_the_critical_path_by_span_covers_all_time(spans, expected, uncovered_ms):
