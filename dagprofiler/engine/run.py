@@ -124,11 +124,8 @@ class ReadyQueue:
 
 def is_traced(kind: str, instrumentation: Instrumentation | None) -> bool:
     """Tell whether the profile includes the spans of a round."""
-    if kind == ALLOCATION:
-        return False
-    if instrumentation is not None and instrumentation.tracing is not None:
-        return True
-    return recording.enabled
+    has_tracer = instrumentation is not None and instrumentation.tracing is not None
+    return kind != ALLOCATION and (has_tracer or recording.enabled)
 
 
 class Slots:
@@ -206,6 +203,7 @@ class Round:
         self._frontier = frontier
         self._hooks = hooks
         self._traced = traced
+        self._stops_on_error = options.on_error == "stop"
         self._stopped = False
         #: Time of measuring itself, in seconds, summed over the workers.
         self._aside_s = 0.0
@@ -252,10 +250,6 @@ class Round:
     def _apart_s(self) -> float:
         """Return the time of hooks and of measuring in this process so far, in seconds."""
         return self._hooks.spent_s + (self._aside_s if self.executor.serial else 0.0)
-
-    @property
-    def _stops_on_error(self) -> bool:
-        return self.run_log.setup.options.on_error == "stop"
 
     def add_readings(self, i: int, readings: Readings) -> None:
         """Record what the instruments read of task number `i`."""
@@ -413,8 +407,6 @@ class HookCalls:
 
     def instruments(self, setup: Setup) -> Instrumentation | None:
         """Return the instruments of a run, with the store and the tracing of the hooks."""
-        if not self.hooks:
-            return setup.instruments
         store = self._only("store", "outputs can be stored in one place")
         tracing = self._only("tracing", "one Tracer records a run")
         if store is None and tracing is None:

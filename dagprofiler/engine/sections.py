@@ -199,9 +199,8 @@ class Tables:
     @cached_property
     def _wire_bytes(self) -> list[int]:
         """The serialized length of the value in each slot."""
-        return self._sizes(
-            self.log.wiring.owner, [round_log.wire_bytes for round_log in self._rounds]
-        )
+        columns = [round_log.wire_bytes for round_log in self._rounds]
+        return self._sizes(self.log.wiring.owner, columns)
 
     def _total_time_ms(self) -> float:
         """Return the duration of the run; of several rounds the median."""
@@ -304,12 +303,8 @@ class Tables:
             for i, lost in round_log.facts("attempts").items():
                 errors = [{"round": number, "error": why} for why in lost]
                 attempts.setdefault(log.wiring.names[i], []).extend(errors)
-        optional: JsonObject = {
-            "attempts": attempts,
-            "resumed": log.resumed,
-            "bound": log.bound,
-            "priorities": log.setup.priorities,
-        }
+        optional: JsonObject = {"attempts": attempts, "resumed": log.resumed, "bound": log.bound}
+        optional["priorities"] = log.setup.priorities
         section.update({name: value for name, value in optional.items() if value})
         if any(round_log.legacy_generators is False for round_log in log.rounds):
             section["legacy_generators"] = False
@@ -378,9 +373,8 @@ class Tables:
         has_model, finished = i in self.log.estimates, self._compute_ms[i] is not None
         values = {candidate: column[i] for candidate, column in self._candidates.items()}
         reasons = {}
-        for candidate, value in values.items():
-            if value is not None:
-                continue
+        lacking = [candidate for candidate, value in values.items() if value is None]
+        for candidate in lacking:
             if candidate == "estimated_instructions":
                 reasons[candidate] = _LACKING[candidate]
             elif finished:

@@ -326,7 +326,10 @@ class _Run:
             link_ms, link = _next_end(self.links.values())
             self.now = max(self.now, min(event_ms, core_ms, link_ms))
             if link is not None and link_ms < min(event_ms, core_ms):
-                do, i = self._moved(link)
+                do, i = link.pop(self.now)
+                link.rate = 1.0 / max(1, len(link.ends))
+                if not link.ends:
+                    del self.links[link.key]
             elif group is not None and core_ms < event_ms:
                 do, i = self.cores.end(self.now, group)
             elif self.events and event_ms < inf:
@@ -336,15 +339,6 @@ class _Run:
             do(i)
         workers, makespan = self.workers, inf if self.running else self.makespan
         return Replay(makespan, workers.of_task, workers.begun, workers.ended)
-
-    def _moved(self, link: _Group) -> tuple[_Do, int]:
-        """End the first transfer on a link; return what to call then, and with which task."""
-        ended = link.pop(self.now)
-        if link.ends:
-            link.rate = 1.0 / len(link.ends)
-        else:
-            del self.links[link.key]
-        return ended
 
     def _cause(self, at_ms: float, do: _Do, i: int) -> None:
         self.caused += 1
