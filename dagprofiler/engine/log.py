@@ -578,19 +578,14 @@ class RunLog:
         """Reading of the clock, in seconds, when the run began, had it run without a pause."""
         return self.setup.started - self.costs.earlier_s
 
-    def adopt(self, kind: str, round_log: RoundLog, worker: JsonObject) -> RoundLog:
-        """Add a round that another process ran."""
-        round_log.kind = kind
-        if round_log.growth is None:
-            round_log.wiring = self.wiring
-        if round_log.started_s:
-            round_log.ran_on = [len(self.workers)] * len(round_log.ran_on)
-            self.workers.append(worker)
-        self.rounds.append(round_log)
-        return round_log
+    def unify(self, round_log: RoundLog) -> None:
+        """Give the tasks of a round in which the graph grew the numbers of the first such round.
 
-    def settle(self, round_log: RoundLog) -> None:
-        """Give the tasks of a round in which the graph grew the numbers of the first such round."""
+        Raises
+        ------
+        GraphError
+            If its graph is another one; the round is removed.
+        """
         first = next(other for other in self.rounds if other.growth is not None)
         self.wiring = first.wiring
         if first is round_log:

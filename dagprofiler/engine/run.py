@@ -670,18 +670,24 @@ class Run:
                 bound = contract.bound.items()
                 self.log.bound[name] = {key: short_repr(value) for key, value in bound}
         if round_log.growth is not None:
-            self.log.settle(round_log)
+            self.log.unify(round_log)
         self._outputs = {names[i]: values for i, values in results.outputs.items()}
 
     def _add(self, result: RoundResult, kind: str) -> None:
         """Add a round that another process ran, and report it to the hooks."""
-        log = self.log
-        round_log = log.adopt(kind, result.log, result.worker)
+        log, round_log = self.log, result.log
+        round_log.kind = kind
+        if round_log.growth is None:
+            round_log.wiring = log.wiring
+        if round_log.started_s:
+            round_log.ran_on = [len(log.workers)] * len(round_log.ran_on)
+            log.workers.append(result.worker)
+        log.rounds.append(round_log)
         self._results = result.results
         if not is_traced(kind, self._instruments):
             for i in round_log.facts("spans"):
                 round_log.note(i, spans=None)
-        self._keep_results(round_log, self.log.setup.workflow.contracts)
+        self._keep_results(round_log, log.setup.workflow.contracts)
         if self._hooks.hooks:
             names = log.wiring.names
             for i in round_log.by_start():
