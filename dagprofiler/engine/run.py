@@ -268,7 +268,7 @@ class Round:
         tasks, contracts, outside = self.tasks, self.contracts, self._given_inputs
         config = self.run_log.setup.workflow.config
         hooks, handles, uses = self._hooks.hooks, self.slots.handles, self.slots.uses
-        names, kept, owner = wiring.names, self.slots.kept, wiring.owner
+        names, kept, owner_of = wiring.names, self.slots.kept, wiring.owner
         inputs, slots, first_input = wiring.inputs, wiring.slots, wiring.first_input
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
         times, ran_on = log.times, log.ran_on
@@ -295,7 +295,7 @@ class Round:
                 while place < end:
                     slot = slots[place]
                     place += 1
-                    decoders.append(contracts[owner[slot]].decode)
+                    decoders.append(contracts[owner_of[slot]].decode)
                     frames.append(handles[slot])
                     uses[slot] = left = uses[slot] - 1
                     if not left:
@@ -635,16 +635,14 @@ class Run:
 
             store = None if instruments is None else instruments.store
             instruments = COUNT_ALLOCATIONS._replace(store=store)
-        frontier: Frontier
+        frontier: Frontier = ReadyQueue(setup.workflow.wiring, setup.ranked, setup.orders)
         if setup.workflow.dynamic is not None:
             frontier = setup.workflow.dynamic()
-        else:
-            frontier = ReadyQueue(setup.workflow.wiring, setup.ranked, setup.orders)
         if self._past is not None:
             frontier = self._past.frontier(frontier, number)
         log.wiring = wiring = frontier.wiring
         # Each task removes its inputs, which another round needs again.
-        inputs, is_last = setup.given_inputs, not (setup.is_repeated or setup.allocation)
+        inputs, is_only = setup.given_inputs, not (setup.is_repeated or setup.allocation)
         tasks, slots = len(wiring.names), len(wiring.owner)
         round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
         if instruments is not None:
@@ -657,7 +655,7 @@ class Run:
             self._executor,
             frontier,
             self._hooks,
-            given_inputs=inputs if is_last else {**inputs},
+            given_inputs=inputs if is_only else {**inputs},
             traced=traced,
         )
 

@@ -43,8 +43,8 @@ def kahn_order(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> list[s
     >>> kahn_order(["c", "b", "a"], [("a", "c")])
     ['a', 'b', 'c']
     """
-    names, order, *_ = numbered(nodes, edges)
-    return [names[i] for i in order]
+    graph = numbered(nodes, edges)
+    return [graph.names[i] for i in graph.order]
 
 
 def numbered(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> NumberedGraph:
