@@ -183,16 +183,19 @@ class Tables:
         Parameters
         ----------
         tasks
-            For each place the task that must have succeeded in a round that counts.
+            For each place a task: rounds in which it failed do not count. Without any other, the
+            size is 0.
         columns
-            For each of the rounds the sizes; 0 without a round that counts.
+            For each of the rounds the sizes.
         """
         if len(columns) == 1:
             return columns[0]
         medians = []
         for place, task in enumerate(tasks):
-            rounds = zip(self._rounds, columns)
-            sizes = sorted(column[place] for entry, column in rounds if entry.succeeded(task))
+            pairs = zip(self._rounds, columns)
+            sizes = sorted(
+                column[place] for round_log, column in pairs if round_log.succeeded(task)
+            )
             medians.append(sizes[(len(sizes) - 1) // 2] if sizes else 0)
         return medians
 

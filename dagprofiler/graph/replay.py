@@ -147,11 +147,9 @@ class _Group:
         A heap of the pieces by the value of `done` at which they end.
     """
 
-    def __init__(
-        self, key: Any, core: float = 0.0, gil: float = 0.0, computes: float = 0.0
-    ) -> None:
+    def __init__(self, key: Any, needs: _Needs = (0.0, 0.0, 0.0)) -> None:
         self.key = key
-        self.core, self.gil, self.computes = core, gil, computes
+        self.core, self.gil, self.computes = needs
         self.rate = 1.0
         self.count = 0
         self.done = self.at_ms = 0.0
@@ -193,7 +191,7 @@ class _Cores:
     def __init__(self, overhead: Overhead, workers: int) -> None:
         self.cores, self.contention = overhead.cores, overhead.contention
         #: What computes, by its needs: work with equal needs advances at one rate.
-        self.groups = {_BESIDE: _Group(_BESIDE, *_BESIDE)}
+        self.groups = {_BESIDE: _Group(_BESIDE, _BESIDE)}
         self.active = self.gil_sum = 0.0
         self.core_sum = overhead.always * workers
 
@@ -201,7 +199,7 @@ class _Cores:
         """Begin a piece of work with such needs; `do` is called with `i` when it ends."""
         group = self.groups.get(needs)
         if group is None:
-            group = self.groups[needs] = _Group(needs, *needs)
+            group = self.groups[needs] = _Group(needs, needs)
         group.add(now_ms, amount_ms, do, i)
         self._change(now_ms, group, 1)
 
