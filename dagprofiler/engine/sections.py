@@ -192,10 +192,8 @@ class Tables:
             return columns[0]
         medians = []
         for place, task in enumerate(tasks):
-            pairs = zip(self._rounds, columns)
-            sizes = sorted(
-                column[place] for round_log, column in pairs if round_log.succeeded(task)
-            )
+            logs = zip(self._rounds, columns)
+            sizes = sorted(column[place] for round_log, column in logs if round_log.succeeded(task))
             medians.append(sizes[(len(sizes) - 1) // 2] if sizes else 0)
         return medians
 
