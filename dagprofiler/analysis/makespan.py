@@ -353,16 +353,19 @@ class _Adviser:
                     edge = max(edges, key=lambda edge: edge.size_bytes)
                     most = f"{quantity(edge.size_bytes, BYTES)} on {edge.source} -> {edge.target}"
                     why += f"; the most is {printable(most)}"
+                if self.profile.run.executor == "serial":
+                    why += "; a serial run serializes only to measure edges"
                 yield _Advice(row["gain_ms"], "move less data between tasks", why)
 
     def _cores(self) -> Iterator[_Advice]:
         waited_ms, what = self.shown["parts"]["cores"], "end what else runs on the machine"
         if self._share(waited_ms) > _WORTH:
-            why = f"tasks waited {self._in_words(waited_ms)} for a core"
+            why = f"tasks waited {self._in_words(waited_ms)} for a core when they computed"
             if self.cores is not None:
                 why += f"; {counted(self.workers, 'worker')}, {counted(self.cores, 'core')}"
                 if self.workers > self.cores:
                     what = f"take {counted(self.cores, 'worker')}"
+            why += "; waits while serializing are not measured, and count as serializing"
             yield _Advice(waited_ms, what, why)
 
     def _workers(self) -> Iterator[_Advice]:
@@ -403,7 +406,8 @@ class _Adviser:
         if outside_ms >= 1 and self._share(outside_ms) > 2 * _WORTH:
             is_short = self.case.found.work < len(self.case.names)
             what = "make tasks larger" if is_short else "look outside of the tasks"
-            why = f"starting and measuring tasks takes {self._in_words(outside_ms)}"
+            spent = self._in_words(outside_ms)
+            why = f"starting and measuring tasks, and freeing their values, takes {spent}"
             yield _Advice(outside_ms, what, why)
 
 

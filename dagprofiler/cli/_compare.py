@@ -111,9 +111,10 @@ class _Gate:
         failed = {text: names for text, names in holding.items() if names}
         judged = any(row["comparable"] for _, row in rows)
         missed = self._missed(rows) if judged and self._is_of_times else ""
-        # Bytes can be compared in any case.
-        is_of_bytes = self._conditions and not self._is_of_times
-        done = is_of_bytes or (judged and not (self._strict and missed))
+        # Bytes can be compared in any case, and predictions are compared with what they are of.
+        is_predicted = comparison.keys() & {"prediction", "in_intervals"}
+        needs_none = not self._is_of_times and (self._conditions or is_predicted)
+        done = needs_none or (judged and not (self._strict and missed))
         return _Outcome(_FAILED if failed else 0 if done else _NOT_COMPARABLE, failed, missed)
 
     def _missed(self, rows: Rows) -> str:

@@ -59,6 +59,8 @@ def export(arguments: argparse.Namespace) -> int:
     _output.check_outputs(output, read=[arguments.profile])
     if output == "-" and arguments.json:
         raise CommandError("export: --json prints what was written; give -o FILE as well")
+    if output == "-" and arguments.format is None:
+        raise CommandError("export: give --format, or -o FILE with the extension of a format")
     try:
         name = arguments.format or format_of(output)
     except FormatError as error:

@@ -108,6 +108,9 @@ def load_profile(path: str) -> Profile:
     if re.search(r"\.py(:\w*)?$", path):
         measuring = "dagprofiler run and compare --run measure programs"
         raise CommandError(f"{path} is a program: {measuring}")
+    if os.path.isdir(path):
+        journal = f"of a journal, dagprofiler resume {path} TARGET writes one"
+        raise CommandError(f"{path!r} is a directory, not a profile; {journal}")
     try:
         return Profile.load(sys.stdin.buffer if path == "-" else path)
     except ProfileError as error:
@@ -116,7 +119,9 @@ def load_profile(path: str) -> Profile:
             hint = (
                 f": not a profile; if another tool wrote it, try dagprofiler import {path} -o FILE"
             )
-        raise CommandError(f"{source_name(path)}: {error}{hint}") from error
+        # The file is named in front.
+        words = str(error).replace(f" (in {path!r})", "")
+        raise CommandError(f"{source_name(path)}: {words}{hint}") from error
 
 
 def check_outputs(*paths: str | None, read: Sequence[str | None] = ()) -> None:

@@ -72,12 +72,18 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not argv[0].startswith("-") and argv[0] not in _COMMANDS:
         hint = did_you_mean(argv[0], [*_COMMANDS]) or f"; give one of {', '.join(_COMMANDS)}"
         raise CommandError(f"there is no command {argv[0]!r}{hint}")
+    if argv[0].startswith("-") and _COMMANDS.keys() & argv and argv[0] not in _ALONE:
+        raise CommandError(f"options follow the command: give {argv[0]} after it")
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
         hint = did_you_mean(unknown[0].partition("=")[0], arguments.options)
         command = f"{parser.prog} {arguments.command}"
         raise CommandError(f"unknown arguments: {' '.join(unknown)}{hint}; see {command} --help")
     return arguments
+
+
+#: Options that need no command.
+_ALONE = ("-h", "--help", "--version")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -250,6 +250,8 @@ def _split(target: str) -> tuple[str, str]:
 
 
 def _is_file(where: str) -> bool:
+    if where.endswith((".json", ".json.gz")) and os.path.isfile(where):
+        raise CommandError(f"{where!r} is no program; dagprofiler show and report take profiles")
     return where.endswith(".py") or os.path.basename(where) != where
 
 
@@ -317,7 +319,9 @@ def _names_in(module: ModuleType) -> list[str]:
 def _choice_of(where: str, module: ModuleType) -> str:
     """Return what a target in a module can be, in words."""
     targets = [f"{where}:{name}" for name in _names_in(module)[:5]]
-    return f"; give one of {', '.join(targets)}" if targets else "; define one: dag = DAG(tasks)"
+    if targets:
+        return f"; give one of {', '.join(targets)}"
+    return "; define one: dag = DAG(tasks), outside of if __name__ == '__main__':"
 
 
 def _built(target: str, build: object, texts: dict[str, str]) -> DAG:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from inspect import isfunction
 from types import MethodType
 from typing import Callable
 
@@ -45,9 +46,9 @@ def check_task(name: object, item: object) -> Task:
     if isinstance(item, type) and issubclass(item, Task):
         return instance_of(item, f"task {name!r}")
     if not isinstance(item, Task):
-        raise DeclarationError(
-            f"task {short_repr(name)}: expected a Task or a class of them, got {short_repr(item)}"
-        )
+        hint = "; @task(outputs=[...]) makes one of a function" if isfunction(item) else ""
+        expected = f"expected a Task or a class of them, got {short_repr(item)}"
+        raise DeclarationError(f"task {short_repr(name)}: {expected}{hint}")
     return item
 
 

@@ -437,8 +437,8 @@ def as_executor(pool: object, rounds: Rounds) -> Executor | None:
     executor = executor_of(pool)
     if executor is None:
         raise refused(
-            "executor must be None, a concurrent.futures.Executor, as ThreadPoolExecutor(2), or an "
-            f"Executor of dagprofiler, got {short_repr(pool)}"
+            "executor must be None, a concurrent.futures.Executor, as ThreadPoolExecutor(2) or "
+            f"ProcessPoolExecutor(2), or an Executor of dagprofiler, got {short_repr(pool)}"
         )
     if rounds.fresh_process:
         raise refused(

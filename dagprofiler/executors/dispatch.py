@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation
 
 
+#: What may be wrong if no worker has done a task.
+_NO_GUARD = (
+    "; where processes are spawned, a program needs to start under if __name__ == '__main__':"
+)
+
+
 class Clock:
     """How far the clock of other hosts is ahead of this process's, as estimated from jobs.
 
@@ -408,15 +414,17 @@ class Dispatcher:
             lost = self._lost(task, in_flight, error)
             self._landed.append((task.number, -1, not_started(lost)))
 
-    @staticmethod
     def _lost(
-        task: SubmittedTask, in_flight: list[list[SubmittedTask]], error: Exception
+        self, task: SubmittedTask, in_flight: list[list[SubmittedTask]], error: Exception
     ) -> WorkerError:
         """Return the error of a lost task."""
         if isinstance(error, WorkerError):
             return error
         others = [other.task.name for tasks in in_flight for other in tasks if other is not task]
-        lost = WorkerError(task.task.name, others, describe(error))
+        reason = describe(error)
+        if isinstance(error, BrokenExecutor) and not self._workers.rows:
+            reason += _NO_GUARD
+        lost = WorkerError(task.task.name, others, reason)
         lost.__cause__ = error
         return lost
 

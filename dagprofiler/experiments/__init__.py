@@ -276,7 +276,8 @@ def _needs_processes(dags: Sequence[DAG], options: RunOptions) -> bool:
         if abs(after_ms - alone_ms) > max(_MATTERS * alone_ms, _MATTERS_MS):
             getLogger("dagprofiler.sweep").warning(
                 "each configuration has a process of its own: after a larger one in the same "
-                "process, tasks took %.2f times as long; processes=False measures all in this one",
+                "process, tasks took %.2f times as long; processes=False, or --one-process, "
+                "measures all in this one",
                 after_ms / alone_ms,
             )
             return True

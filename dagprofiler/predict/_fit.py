@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
-from math import hypot, log2
+from math import hypot, log2, sqrt
+from statistics import stdev
 from typing import Any
 
 from dagprofiler._document.table import entries_of_tasks
@@ -149,8 +150,8 @@ class _Values:
         middle = median(samples)
         self.typical[profile][name] = middle
         if len(samples) > 2 and middle > 0:
-            off = median([abs(value - middle) for value in samples])
-            self.noises.append(1.48 * off / middle / len(samples) ** 0.5 * 1.25)
+            # The standard error of a median: that of a mean times sqrt(pi / 2).
+            self.noises.append(1.25 * stdev(samples) / middle / len(samples) ** 0.5)
 
     @property
     def is_of_nothing(self) -> bool:
@@ -206,7 +207,9 @@ class _Values:
         if self.unit != "ms":
             return 0.0
         clock = _CLOCK_MS / max(_CLOCK_MS, sum(values) / len(values))
-        return hypot(max(_DRIFT, median(self.noises) if self.noises else 0.0), clock)
+        # Where a machine is slow at times, few profiles have rounds of both speeds.
+        squares = [noise**2 for noise in self.noises] or [0.0]
+        return hypot(max(_DRIFT, sqrt(sum(squares) / len(squares))), clock)
 
 
 def _mean(values: Mapping[str, float]) -> float:

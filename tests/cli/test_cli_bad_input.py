@@ -46,7 +46,7 @@ REFUSED = [
     ("show {cut}", "not JSON"),
     ("show {foreign}", "try dagprofiler import"),
     ("show {new}", "upgrade dagprofiler"),
-    ("show {folder}", "directory"),
+    ("show {folder}", "is a directory, not a profile; of a journal, dagprofiler resume"),
     ("show {profile} --top -5", "--top must be an integer of at least 0, got -5"),
     ("show {target}", "is a program: dagprofiler run"),
     ("import {foreign}", "is in no format known; give --format (known: wfformat)"),
@@ -72,6 +72,8 @@ REFUSED = [
     ("simulate {profile} --faster add=x", "--faster add|'x'"),
     ("simulate {profile} --schedule {target}", "--schedule|JSON"),
     # Commands.
+    ("--rounds 3 run {target}", "options follow the command: give --rounds after it"),
+    ("run {profile}", "is no program; dagprofiler show and report take profiles"),
     ("runn", "there is no command 'runn'; did you mean 'run'?"),
     ("pipeline.py", "give one of run, resume, show, "),
 ]

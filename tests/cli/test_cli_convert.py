@@ -103,11 +103,11 @@ def test_the_json_of_every_command_is_as_documented(cli, shelf, folder):
     assert found["error"].startswith("N=2: task 'add")
     printed("fit", f"{folder}/runs")
     printed("predict", f"{folder}/runs", "-c", "N=800", "-o", f"{folder}/guess.json")
-    compared = printed("compare", f"{folder}/guess.json", shelf.profile, code=3)
+    compared = printed("compare", f"{folder}/guess.json", shelf.profile)
     assert compared["comparisons"][0]["in_intervals"]["of"]
     printed("simulate", f"{folder}/guess.json", "--workers", "1..2")
     printed("simulate", shelf.profile, "--workers", "1", "-o", f"{folder}/one.json")
-    compared = printed("compare", f"{folder}/one.json", shelf.profile, code=3)
+    compared = printed("compare", f"{folder}/one.json", shelf.profile)
     assert compared["comparisons"][0]["prediction"]["parts"].keys() >= {"tasks"}
     printed("simulate", f"{folder}/imported.json", "-o", f"{folder}/simulated.json")
 
