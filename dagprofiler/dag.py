@@ -37,7 +37,7 @@ ORDER_ONLY: tuple[str, ...] = ()
 
 
 def _config_of(config: Any) -> Config:
-    """Return the parameters of a DAG as a Config."""
+    """Return the argument `config` of a DAG as a Config."""
     if isinstance(config, Config):
         return config
     if config is not None and not isinstance(config, Mapping):
@@ -156,7 +156,7 @@ class DAG(Shown):
         self.name = name
         self.config = config = _config_of(config)
         self.serializer = serializer
-        #: What the origin of the graph cannot give, to the reason.
+        #: Quantity that the origin of the graph cannot give, to the reason.
         self._unknown: Mapping[str, str] = {}
         self.tasks = _with_config(tasks, config)
         self._rules: Rules | None = None
@@ -176,7 +176,7 @@ class DAG(Shown):
             [contract.gathers for contract in self._contracts],
             edges,
         )
-        #: What is wrong with the inputs that edges bring; a run may be given others.
+        #: Problems with the inputs that edges bring; a run may have more inputs.
         self._problems = problems_of(self._wiring, self._contracts, {})
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Contracts: what tasks declare, read once for tasks of a kind, and what is wrong with it."""
+"""Contracts: what tasks declare, read once for a class, and problems with their inputs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _DECLARATIONS = frozenset((*_FIELDS, *_CODECS, "run", "compute"))
 
 
 class ContractReader:
-    """Reads the contracts of tasks, once for all that declare nothing themselves of a class.
+    """Reads the contracts of tasks: one for all instances of a class that declare nothing more.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ class ContractReader:
     def __init__(self, default: Serializer | None) -> None:
         self._default = default
         self._of_class: dict[type[Task], Contract] = {}
-        #: Equal fields are one tuple in all contracts, which a wiring knows by its identity.
+        #: Contracts with equal fields share one tuple, since a wiring compares them by identity.
         self._fields: dict[tuple[str, ...], tuple[str, ...]] = {}
-        #: A function, which stays alive so that no other has its id, and what it takes.
+        #: By id, a function, which is kept alive so that no other gets its id, and what it takes.
         self._parameters: dict[tuple[int, bool], tuple[object, Parameters]] = {}
 
     def read(self, name: str, task: Task) -> Contract:
@@ -86,7 +86,7 @@ class ContractReader:
         contract = contract_of(task, parameters, self._default)
         contract.inputs = self._fields.setdefault(contract.inputs, contract.inputs)
         contract.outputs = self._fields.setdefault(contract.outputs, contract.outputs)
-        if not declares and _speaks_for_its_class(task):
+        if not declares and _has_contract_of_class(task):
             self._of_class[type(task)] = contract
         return contract
 
@@ -102,8 +102,8 @@ class ContractReader:
         return self._parameters[key][1]
 
 
-def _speaks_for_its_class(task: Task) -> bool:
-    """Tell whether others of its class share its contract: neither properties nor own codecs."""
+def _has_contract_of_class(task: Task) -> bool:
+    """Tell whether its class has one contract: no declaration is a property, no codec a method."""
     kind = type(task)
     return not (
         any(hasattr(getattr(kind, name), "__get__") for name in _FIELDS)
@@ -123,13 +123,13 @@ def problems_of(
     Parameters
     ----------
     contracts
-        Of these tasks.
+        The contracts of these tasks.
     outside
         Task number to its inputs from outside the graph.
     wrong
-        Remembers which contracts and inputs do not fit together, for the next call.
+        Contract and inputs to whether they have a problem; pass it again to the next call.
     """
-    # Many tasks are alike: their inputs are bound once for all of them.
+    # Tasks with the same contract and inputs are checked once.
     wrong = {} if wrong is None else wrong
     problems: list[DagProfilerError] = []
 

@@ -59,7 +59,7 @@ class FreshRounds:
         process, connection = spawned(_serve, self._order)
         why = f"and cannot make the DAG; {_HINT}"
         try:
-            # It has imported the program.
+            # Its first message: it has imported the program.
             received(process, connection)
             why = "before its round did: a task ended it, or the system for lack of memory"
             answer: RoundResult | BaseException = pickle.loads(received(process, connection))
@@ -80,7 +80,7 @@ def _serve(connection: Connection, parent: int, order: bytes) -> None:
     from multiprocessing import current_process
 
     end_with(parent)
-    # Ctrl-C reaches this process too and ends it without a message: the waiting one reports it.
+    # Ctrl-C reaches this process too, and ends it without a message: the driver reports it.
     ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     at_interrupt(signal.SIG_IGN if ignored else signal.SIG_DFL)
     # Tasks may start processes, which daemons may not.

@@ -59,10 +59,10 @@ class Hook:
     Attributes
     ----------
     store
-        Called in each worker, it returns the store to which that one writes the outputs of each
-        task before it reports them, as in :class:`~dagprofiler.Journal`; None for no store.
+        Called in each worker, it returns the store of that worker, which writes the outputs of a
+        task before the worker reports it, as in :class:`~dagprofiler.Journal`. None for no store.
     tracing
-        What workers record inside of tasks in addition to annotations, as in
+        What workers record inside tasks in addition to annotations, as in
         :class:`~dagprofiler.Tracer`; None for nothing.
 
     Examples

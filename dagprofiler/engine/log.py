@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, Rounds
 from dagprofiler._util import JsonObject, Value, Values
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from dagprofiler.engine.setup import Setup
     from dagprofiler.measure.instruments import Readings
 
-Number = Union[int, float, None]
 Column = list[Optional[float]]
 
 
@@ -106,10 +105,10 @@ def _rekeyed(values: Mapping[int, Value], numbers: Sequence[int | None]) -> dict
     return {key: value for key, value in pairs if key is not None}
 
 
-def _by_name(wiring: Wiring, i: int) -> Sequence[int]:
-    """Return the places of the inputs of a task in the order of their names and sources.
+def _places_by_name(wiring: Wiring, i: int) -> Sequence[int]:
+    """Return the places of a task's inputs, sorted by the names of inputs and sources.
 
-    That order is the same in all rounds, however the graph has grown.
+    This order is the same in all rounds, while rules may add edges in another order in each.
     """
     names, owner = wiring.names, wiring.owner
     feeds = [(name, names[owner[slot]], wiring.field_of(slot)) for name, slot in wiring.feeds(i)]
@@ -173,7 +172,7 @@ class Results:
     errors
         Task number to its error.
     rule_failures
-        Rule to its error.
+        ``rule 'name'`` to the error of that rule.
     """
 
     outputs: dict[int, Values] = field(default_factory=dict)
@@ -182,7 +181,7 @@ class Results:
 
 
 class TaskNote(NamedTuple):
-    """What a round has of one task besides its readings and sizes; most tasks have none of it.
+    """What a round records of a task besides readings and sizes; most tasks have no note.
 
     Attributes
     ----------
@@ -208,7 +207,7 @@ class TaskNote(NamedTuple):
     skipped: bool = False
 
 
-#: The note of a task of which there is nothing to note.
+#: The note of a task that has none.
 _NO_NOTE = TaskNote()
 
 
@@ -237,10 +236,10 @@ class RoundLog:
         Task number to what the instruments read; empty without instruments. Tasks that failed
         are absent, and reasons are in `columns`.
     tasks
-        Task number to what else there is of it.
+        Task number to its note, if it has one.
     started_s, total_s
-        Reading of the clock when the round began, and its duration so far, in seconds,
-        without hooks, and without measuring if that delayed the run loop.
+        Reading of the clock when the round began, and its duration so far, in seconds. Time
+        in hooks is left out, and so is time of measuring that delayed the run loop.
     ended_s
         Reading of the clock when the round was complete; None before that.
     waited_s
@@ -290,22 +289,22 @@ class RoundLog:
             self.columns[column] = self.columns.get(column) or why
         # A task that overrides run() decodes its inputs itself, and none of them is timed.
         if self.wiring.grows and readings.decode_s:
-            places, decode_s = _by_name(self.wiring, i), readings.decode_s
+            places, decode_s = _places_by_name(self.wiring, i), readings.decode_s
             decode_s = [*[decode_s[place] for place in places], *decode_s[len(places) :]]
             readings = readings._replace(decode_s=decode_s)
         self.readings[i] = readings
 
     def facts(self, name: str) -> dict[int, Any]:
-        """Return one field of the notes, of all tasks that have it."""
-        place = TaskNote._fields.index(name)
-        return {i: note[place] for i, note in self.tasks.items() if note[place]}
+        """Return a field of the notes, by task number; tasks without a value are absent."""
+        values = {i: getattr(note, name) for i, note in self.tasks.items()}
+        return {i: value for i, value in values.items() if value}
 
     @property
     def errors(self) -> dict[int, str]:
         """The error of each task that failed, as text."""
         return self.facts("error")
 
-    def meters_of(self, i: int) -> dict[str, Number]:
+    def meters_of(self, i: int) -> dict[str, float | None]:
         """Return the readings of the meters for task number `i`, by column."""
         readings = self.readings.get(i)
         return {} if readings is None else dict(zip(self.columns, readings.meters))
@@ -330,7 +329,7 @@ class RoundLog:
         readings = self.readings.get(i)
         if readings is None or not (self.wiring.grows and readings.decode_s):
             return () if readings is None else readings.decode_s
-        by_place = dict(zip(_by_name(self.wiring, i), readings.decode_s))
+        by_place = dict(zip(_places_by_name(self.wiring, i), readings.decode_s))
         return [by_place[place] for place in range(len(by_place))]
 
     def payloads(self) -> list[int]:
@@ -338,12 +337,12 @@ class RoundLog:
         return [self.payload_bytes.get(slot, n) for slot, n in enumerate(self.wire_bytes)]
 
     def entry(self, i: int, zero_s: float) -> JsonObject:
-        """Return what there is of a task that has succeeded, measured with instruments, as JSON.
+        """Return the readings and the note of a task that has succeeded with instruments, as JSON.
 
         Parameters
         ----------
         zero_s
-            Reading of its worker's clock from which times count.
+            Reading of its worker's clock from which the times of spans count.
         """
         note = self.note_of(i)
         return {
@@ -446,10 +445,6 @@ def phase_s(round_log: RoundLog, start: int) -> Column:
     return spent
 
 
-#: The six readings of the clock.
-PHASES = MOMENTS[1:]
-
-
 @dataclass
 class TaskRecord:
     """One finished or failed task, passed to hooks.
@@ -525,7 +520,7 @@ class RunLog:
         Task number to the instructions that its cost model returns; tasks
         without a model are absent.
     given_bytes
-        Task number to the size of its inputs from outside the graph, in bytes.
+        Task number to the size of its inputs from outside the graph, in bytes; others are absent.
     executor
         Name of the executor.
     ahead_s
@@ -583,19 +578,14 @@ class RunLog:
         """Reading of the clock, in seconds, when the run began, had it run without a pause."""
         return self.setup.started - self.costs.earlier_s
 
-    def adopt(self, kind: str, round_log: RoundLog, worker: JsonObject) -> RoundLog:
-        """Add a round that another process ran."""
-        round_log.kind = kind
-        if round_log.growth is None:
-            round_log.wiring = self.wiring
-        if round_log.started_s:
-            round_log.ran_on = [len(self.workers)] * len(round_log.ran_on)
-            self.workers.append(worker)
-        self.rounds.append(round_log)
-        return round_log
+    def unify(self, round_log: RoundLog) -> None:
+        """Give the tasks of a round in which the graph grew the numbers of the first such round.
 
-    def settle(self, round_log: RoundLog) -> None:
-        """Give the tasks of a round in which the graph grew the numbers of the first such round."""
+        Raises
+        ------
+        GraphError
+            If its graph is another one; the round is removed.
+        """
         first = next(other for other in self.rounds if other.growth is not None)
         self.wiring = first.wiring
         if first is round_log:
@@ -609,7 +599,7 @@ class RunLog:
 
     def describe_environment(self, calibrations: Iterable[Calibration]) -> None:
         """Describe the machine, and what the processes that computed had loaded."""
-        self.environment = environment(thorough=self.setup.several)
+        self.environment = environment(thorough=self.setup.is_repeated)
         for calibration in calibrations:
             self.environment["calibration"] = calibration.to_dict()
         for round_log in self.rounds:
@@ -620,10 +610,9 @@ class RunLog:
         """Return the measured rounds."""
         return [round_log for round_log in self.rounds if round_log.kind == MEASURED]
 
-    def record(self, round_log: RoundLog, i: int, error: BaseException | None = None) -> TaskRecord:
-        """Return the record of task number `i`, which finished or failed, in a round."""
-        name = self.wiring.names[i]
-        number = next(k for k, other in enumerate(self.rounds) if other is round_log)
+    def record(self, i: int, error: BaseException | None = None) -> TaskRecord:
+        """Return the record of task number `i`, which finished or failed in the last round."""
+        name, round_log, number = self.wiring.names[i], self.rounds[-1], len(self.rounds) - 1
         ahead_s = self.ahead_s(round_log.ran_on[i])
         times: Any = [None if t is None else t - ahead_s for t in round_log.times_of(i)]
         metrics = None
@@ -645,7 +634,7 @@ class RunLog:
             task=name,
             state="succeeded" if error is None else "failed",
             metrics=metrics,
-            phases=dict(zip(PHASES, self.since_start_ms(times))),
+            phases=dict(zip(MOMENTS[1:], self.since_start_ms(times))),
             worker=self.workers[round_log.ran_on[i]] if round_log.ran_on[i] >= 0 else None,
             error=error,
             round=number,

@@ -77,11 +77,11 @@ class Progress(Hook):
         self._label = f"{label}: " if label else ""
         self.line: Line = Line(stream or sys.stderr) if beside is None else beside.line
         self._log: RunLog
-        #: The number of rounds, with all that are not measured; None if nobody knows it.
+        #: The number of rounds, warm-up and the allocation round included; None if not known.
         self._rounds: int | None = None
-        #: The round that is under way, its number of tasks, and the work of all and of those done.
+        #: The round: its number, how many tasks it has, the work of all of them and of those done.
         self._round, self._seen, self._whole, self._worked = -1, 0, 0.0, 0.0
-        #: The work of each task of the round that is not done.
+        #: The work of each task of the round that is still to be done.
         self._left: dict[str, float] = {}
         #: Each running task and when it began.
         self._running: dict[str, float] = {}
@@ -131,7 +131,7 @@ class Progress(Hook):
             self._whole += self._left[name]
         self._seen = len(names)
         if is_new:
-            # Those that a previous attempt at this run has finished.
+            # Tasks that a previous attempt at this run has finished.
             for name, ended_s in zip(names, rounds[-1].ends):
                 if ended_s is not None:
                     self._worked += self._left.pop(name)

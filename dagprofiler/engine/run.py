@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Frontier(Protocol):
     """What to run next in one round; made anew for each.
 
-    `pop` and `done` are read after :meth:`begin`, and may be closures.
+    The run loop reads `pop` and `done` once, after :meth:`begin`, so they may be set there.
     """
 
     @property
@@ -54,10 +54,10 @@ class Frontier(Protocol):
 
     @property
     def done(self) -> Callable[[int], None] | None:
-        """Marks a task as succeeded; None if the order is known beforehand."""
+        """Marks a task as succeeded; None if `pop` knows the order without it."""
 
     def begin(self, current: Round) -> None:
-        """Prepare the round; called once, when its clock runs."""
+        """Prepare the round; called once, after its clock has started."""
 
     def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
         """Mark a task as failed, and the tasks that depend on it as skipped.
@@ -105,18 +105,17 @@ class ReadyQueue:
         self._skipped: set[int] = set()
 
     def begin(self, current: Round) -> None:
-        """Prepare the two operations."""
+        """Set `pop` and `done`."""
         wiring = self.wiring
         if current.executor.serial:
-            # Kahn's order, without the tasks that are skipped.
-            left = filterfalse(self._skipped.__contains__, wiring.order)
-            self.pop = partial(next, left, None)
+            unskipped = filterfalse(self._skipped.__contains__, wiring.order)
+            self.pop = partial(next, unskipped, None)
             return
         ready = ReadyTasks(wiring.below, self._ranked, self._orders)
         self.pop, self.done = ready.pop, ready.done
 
     def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
-        """Skip tasks of Kahn's order; others never become ready without their predecessors."""
+        """Leave tasks out of Kahn's order; elsewhere they never become ready."""
         self._skipped.update(skipped)
 
     def finish(self, *, ended: bool) -> None:
@@ -125,11 +124,8 @@ class ReadyQueue:
 
 def is_traced(kind: str, instrumentation: Instrumentation | None) -> bool:
     """Tell whether the profile includes the spans of a round."""
-    if kind == ALLOCATION:
-        return False
-    if instrumentation is not None and instrumentation.tracing is not None:
-        return True
-    return recording.enabled
+    has_tracer = instrumentation is not None and instrumentation.tracing is not None
+    return kind != ALLOCATION and (has_tracer or recording.enabled)
 
 
 class Slots:
@@ -167,7 +163,7 @@ class Round:
 
     Attributes
     ----------
-    run, log
+    run_log, log
         The log of the run, and of this round.
     tasks, contracts
         By task number; a dynamic graph extends these lists.
@@ -176,13 +172,13 @@ class Round:
     executor
         Runs the tasks.
     added_s
-        Returns when a previous attempt at this run added these tasks to the graph, else
-        None; None without such an attempt.
+        Returns when a previous attempt at this run added tasks of these names to the graph; None
+        for names that it did not add. None without a previous attempt.
     """
 
     def __init__(
         self,
-        run: RunLog,
+        run_log: RunLog,
         log: RoundLog,
         executor: SerialExecutor | Dispatcher,
         frontier: Frontier,
@@ -191,9 +187,9 @@ class Round:
         given_inputs: dict[int, Values],
         traced: bool,
     ) -> None:
-        workflow, options = run.setup.workflow, run.setup.options
+        workflow, options = run_log.setup.workflow, run_log.setup.options
         grows = log.wiring.grows
-        self.run = run
+        self.run_log = run_log
         self.log = log
         # A dynamic graph extends these lists.
         self.tasks = [*workflow.tasks] if grows else workflow.tasks
@@ -207,6 +203,7 @@ class Round:
         self._frontier = frontier
         self._hooks = hooks
         self._traced = traced
+        self._stops_on_error = options.on_error == "stop"
         self._stopped = False
         #: Time of measuring itself, in seconds, summed over the workers.
         self._aside_s = 0.0
@@ -219,7 +216,7 @@ class Round:
         log.started_s = perf_counter()
         self.start_clock(log.started_s)
         ended = False
-        # Spans are those of the tasks, not of a collection around the run.
+        # Spans belong to the tasks, not to a collection around the run.
         token = owner.set(None)
         try:
             self._frontier.begin(self)
@@ -237,13 +234,13 @@ class Round:
                 # Tracebacks of failures keep this object alive; release its values.
                 self.slots.handles.clear()
                 self._given_inputs.clear()
-                # A dynamic graph refers to this object, too.
+                # A dynamic graph refers to this object: break the cycle.
                 del self._frontier
         if log.growth is not None:
             log.growth.complete = not self.results.rule_failures
 
     def start_clock(self, now_s: float) -> None:
-        """Count the time of the round from now on, in addition to what its log holds already."""
+        """Count the time of the round from now on, in addition to the `total_s` of its log."""
         self._since_s = now_s - self.log.total_s - self._apart_s()
 
     def _total_s(self) -> float:
@@ -253,10 +250,6 @@ class Round:
     def _apart_s(self) -> float:
         """Return the time of hooks and of measuring in this process so far, in seconds."""
         return self._hooks.spent_s + (self._aside_s if self.executor.serial else 0.0)
-
-    @property
-    def _stops_on_error(self) -> bool:
-        return self.run.setup.options.on_error == "stop"
 
     def add_readings(self, i: int, readings: Readings) -> None:
         """Record what the instruments read of task number `i`."""
@@ -270,20 +263,20 @@ class Round:
         return self._stopped
 
     def _loop(self) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
-        log, executor, entry = self.run, self.executor, self.log
-        wiring = entry.wiring
+        log, executor = self.log, self.executor
+        wiring = log.wiring
         tasks, contracts, outside = self.tasks, self.contracts, self._given_inputs
-        config = log.setup.workflow.config
+        config = self.run_log.setup.workflow.config
         hooks, handles, uses = self._hooks.hooks, self.slots.handles, self.slots.uses
-        names, kept, owner = wiring.names, self.slots.kept, wiring.owner
+        names, kept, owner_of = wiring.names, self.slots.kept, wiring.owner
         inputs, slots, first_input = wiring.inputs, wiring.slots, wiring.first_input
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
-        times, ran_on = entry.times, entry.ran_on
-        payload_bytes, wire_bytes = entry.payload_bytes, entry.wire_bytes
+        times, ran_on = log.times, log.ran_on
+        payload_bytes, wire_bytes = log.payload_bytes, log.wire_bytes
         submit, next_done = executor.submit, executor.next
         pop, done = self._frontier.pop, self._frontier.done
         traced = self._traced
-        #: Those of the inputs of a task that starts, and of the outputs of one that has ended.
+        #: The handles of a starting task's inputs, and then of a finished task's outputs.
         frames: Any
         running = 0
         while True:
@@ -302,7 +295,7 @@ class Round:
                 while place < end:
                     slot = slots[place]
                     place += 1
-                    decoders.append(contracts[owner[slot]].decode)
+                    decoders.append(contracts[owner_of[slot]].decode)
                     frames.append(handles[slot])
                     uses[slot] = left = uses[slot] - 1
                     if not left:
@@ -331,7 +324,7 @@ class Round:
             if worker:
                 ran_on[i] = worker
             if spans is not None and traced:
-                entry.note(i, spans=spans)
+                log.note(i, spans=spans)
             if error is not None:
                 self._fail(i, error)
                 continue
@@ -346,7 +339,7 @@ class Round:
                     payload_bytes[slot] = payload[field]
             if len(wire) > len(declared):
                 declared_bytes = sum(wire[field] for field in declared)
-                entry.note(i, undeclared_bytes=sum(wire.values()) - declared_bytes)
+                log.note(i, undeclared_bytes=sum(wire.values()) - declared_bytes)
             if readings is not None:
                 self.add_readings(i, readings)
             # Only the slots keep the outputs after this.
@@ -355,13 +348,13 @@ class Round:
                 self.results.outputs[i] = outputs
                 del outputs
             if hooks:
-                entry.total_s = self._total_s()
-                self._hooks.tell("task_finished", log.record(entry, i))
+                log.total_s = self._total_s()
+                self._hooks.tell("task_finished", self.run_log.record(i))
             if done is not None:
                 done(i)
 
     def _strand(self, i: int | None) -> None:
-        """Fail a task that no worker can run, unless the run is over or fails anyway."""
+        """Fail task number `i`, which no worker can run, unless the run has failed already."""
         if i is not None and not self.results.errors:
             name = self.log.wiring.names[i]
             self.log.ran_on[i] = -1
@@ -372,13 +365,13 @@ class Round:
 
         An error that is no Exception, such as Ctrl-C, is raised and ends the run.
         """
-        entry, wiring = self.log, self.log.wiring
-        entry.note(i, error=describe(error), traceback=frames_of(error))
+        log, wiring = self.log, self.log.wiring
+        log.note(i, error=describe(error), traceback=frames_of(error))
         below, skipped = [i], []
         while below:
             for target in wiring.successors(below.pop()):
-                if not entry.note_of(target).skipped:
-                    entry.note(target, skipped=True)
+                if not log.note_of(target).skipped:
+                    log.note(target, skipped=True)
                     skipped.append(target)
                     below.append(target)
                     self.slots.release(slot for _, slot in wiring.feeds(target))
@@ -387,11 +380,11 @@ class Round:
         self.results.errors[i] = error
         self._stopped = self._stopped or self._stops_on_error
         self._frontier.failed(i, skipped, stops=self._stopped)
-        self._hooks.tell("task_failed", self.run.record(entry, i, error))
+        self._hooks.tell("task_failed", self.run_log.record(i, error))
 
 
 class HookError(Exception):
-    """A hook raised, which ends the run; internal to the engine."""
+    """A hook raised an error, which ends the run; internal to the engine."""
 
 
 @dataclass
@@ -413,9 +406,7 @@ class HookCalls:
     spent_s: float = 0.0
 
     def instruments(self, setup: Setup) -> Instrumentation | None:
-        """Return the instruments of a run, with what the hooks measure in addition."""
-        if not self.hooks:
-            return setup.instruments
+        """Return the instruments of a run, with the store and the tracing of the hooks."""
         store = self._only("store", "outputs can be stored in one place")
         tracing = self._only("tracing", "one Tracer records a run")
         if store is None and tracing is None:
@@ -467,12 +458,12 @@ class HookCalls:
             raise HookError from error
 
 
-#: The age of a calibration from which on rounds take it anew, in seconds.
+#: From this age on, in seconds, a run of several rounds repeats the calibration.
 _CALIBRATED_S = 10.0
 
 
 class Past(Protocol):
-    """The earlier attempts at a run, as the run that resumes it needs them."""
+    """The earlier attempts at a run, as seen by the run that resumes it."""
 
     @property
     def kinds(self) -> Sequence[str]:
@@ -532,13 +523,13 @@ class Run:
             alone = replace(options, priorities=None, rounds=options.rounds.alone())
             self._fresh = FreshRounds(partial(_run_once, setup.workflow, alone, self._instruments))
         self._kinds = kinds_of_rounds(self.log, past)
-        #: The kind of the round that runs or is next, and which one it is, in words.
+        #: The kind of the round that runs or is next, and its name for messages: " in round 3".
         self._kind = self._where = ""
-        #: Of the last round, in which rules may have numbered tasks otherwise than in the first.
+        #: The results of the last round, numbered as in that round.
         self._results = Results()
         self._outputs: dict[str, Values] = {}
         self._failed: dict[str, BaseException] = {}
-        #: When the first round began, and what hooks had taken by then.
+        #: When the first round began, and the time that hooks had taken by then.
         self._begun: tuple[float, float] | None = None
         self._ended = False
         self.profile: Profile
@@ -608,7 +599,7 @@ class Run:
         log, setup = self.log, self.log.setup
         # The last round's outputs are no longer needed, only its measurements.
         self._results, self._outputs = Results(), {}
-        if setup.several and setup.options.rounds.collect_garbage is not None:
+        if setup.is_repeated and setup.options.rounds.collect_garbage is not None:
             begun = perf_counter()
             gc.collect()
             log.costs.garbage_s += perf_counter() - begun
@@ -630,7 +621,7 @@ class Run:
             log.contracts = ()
             self._keep_results(current.log, current.contracts)
         succeeded = not (self._failed or self._results.rule_failures)
-        # A round that a previous attempt has completed is known to hooks.
+        # Hooks have been told of a round that a previous attempt completed.
         if succeeded and current.log.ended_s is None:
             current.log.ended_s = perf_counter()
             self._hooks.tell("round_finished", len(log.rounds) - 1)
@@ -644,16 +635,14 @@ class Run:
 
             store = None if instruments is None else instruments.store
             instruments = COUNT_ALLOCATIONS._replace(store=store)
-        frontier: Frontier
+        frontier: Frontier = ReadyQueue(setup.workflow.wiring, setup.ranked, setup.orders)
         if setup.workflow.dynamic is not None:
             frontier = setup.workflow.dynamic()
-        else:
-            frontier = ReadyQueue(setup.workflow.wiring, setup.ranked, setup.orders)
         if self._past is not None:
             frontier = self._past.frontier(frontier, number)
         log.wiring = wiring = frontier.wiring
-        # Each task removes its inputs; another round needs them again.
-        inputs, is_last = setup.given_inputs, not (setup.several or setup.allocation)
+        # Each task removes its inputs, which another round needs again.
+        inputs, is_only = setup.given_inputs, not (setup.is_repeated or setup.allocation)
         tasks, slots = len(wiring.names), len(wiring.owner)
         round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
         if instruments is not None:
@@ -666,12 +655,12 @@ class Run:
             self._executor,
             frontier,
             self._hooks,
-            given_inputs=inputs if is_last else {**inputs},
+            given_inputs=inputs if is_only else {**inputs},
             traced=traced,
         )
 
     def _keep_results(self, round_log: RoundLog, contracts: Sequence[Contract]) -> None:
-        """Keep what a round that has ended leaves behind, numbered as in the rounds before it."""
+        """Keep the results of a round that has ended, by name; number its log like the others."""
         names, results = round_log.wiring.names, self._results
         self._failed = {names[i]: error for i, error in results.errors.items()}
         for name, contract in zip(names, contracts):
@@ -679,25 +668,31 @@ class Run:
                 bound = contract.bound.items()
                 self.log.bound[name] = {key: short_repr(value) for key, value in bound}
         if round_log.growth is not None:
-            self.log.settle(round_log)
+            self.log.unify(round_log)
         self._outputs = {names[i]: values for i, values in results.outputs.items()}
 
     def _add(self, result: RoundResult, kind: str) -> None:
         """Add a round that another process ran, and report it to the hooks."""
-        log = self.log
-        round_log = log.adopt(kind, result.log, result.worker)
+        log, round_log = self.log, result.log
+        round_log.kind = kind
+        if round_log.growth is None:
+            round_log.wiring = log.wiring
+        if round_log.started_s:
+            round_log.ran_on = [len(log.workers)] * len(round_log.ran_on)
+            log.workers.append(result.worker)
+        log.rounds.append(round_log)
         self._results = result.results
         if not is_traced(kind, self._instruments):
             for i in round_log.facts("spans"):
                 round_log.note(i, spans=None)
-        self._keep_results(round_log, self.log.setup.workflow.contracts)
+        self._keep_results(round_log, log.setup.workflow.contracts)
         if self._hooks.hooks:
             names = log.wiring.names
             for i in round_log.by_start():
                 self._hooks.tell("task_started", names[i])
                 error = self._failed.get(names[i])
                 method = "task_finished" if error is None else "task_failed"
-                self._hooks.tell(method, log.record(round_log, i, error))
+                self._hooks.tell(method, log.record(i, error))
         if round_log.complete:
             self._hooks.tell("round_finished", len(log.rounds) - 1)
 
@@ -731,25 +726,29 @@ class Run:
         self.profile = self._profile()
 
     def _total_up(self) -> None:
-        """Close the executor, and compute the totals of the run, which are final after this."""
+        """Close the executor, and enter the totals of the run, even if closing fails."""
         if self._ended:
             return
         self._ended = True
-        self._executor.close()
         log, costs, setup = self.log, self.log.costs, self.log.setup
-        ended_s, started_s = perf_counter(), setup.started
-        costs.hooks_s = self._hooks.spent_s
-        costs.total_s = costs.earlier_s + ended_s - started_s
-        begun_s, hooks_s = self._begun or (ended_s, costs.hooks_s)
-        costs.prepare_s = begun_s - started_s - hooks_s
-        # Neither tracebacks of failures nor the profile keep tasks and inputs alive.
-        setup.given_inputs.clear()
-        workflow = replace(setup.workflow, tasks=[], contracts=[], dynamic=None)
-        options = replace(setup.options, inputs=None, executor=None, priorities=None, meters=None)
-        log.setup = replace(setup, workflow=workflow, options=options)
+        try:
+            self._executor.close()
+        finally:
+            ended_s, started_s = perf_counter(), setup.started
+            costs.hooks_s = self._hooks.spent_s
+            costs.total_s = costs.earlier_s + ended_s - started_s
+            begun_s, hooks_s = self._begun or (ended_s, costs.hooks_s)
+            costs.prepare_s = begun_s - started_s - hooks_s
+            # Neither tracebacks of failures nor the profile keep tasks and inputs alive.
+            setup.given_inputs.clear()
+            workflow = replace(setup.workflow, tasks=[], contracts=[], dynamic=None)
+            options = replace(
+                setup.options, inputs=None, executor=None, priorities=None, meters=None
+            )
+            log.setup = replace(setup, workflow=workflow, options=options)
 
     def _failures(self) -> dict[str, BaseException]:
-        """Return the failures: tasks in the order of failure, then rules, then hooks."""
+        """Return all failures by name: tasks in the order of failure, then rules, then hooks."""
         failed = {**self._failed, **self._results.rule_failures}
         for place, error in self._hooks.failures:
             failed.setdefault(f"hook {place}" if place in self._failed else place, error)
@@ -759,13 +758,13 @@ class Run:
         from dagprofiler.engine.sections import Tables
 
         log, setup = self.log, self.log.setup
-        # All rounds have ended and use one clock; the executor is not needed any more.
+        # The times of all rounds are by one clock now, and the executor is not needed any more.
         log.ahead_s = SerialExecutor.ahead_s
         order = [log.wiring.names[i] for i in log.wiring.order]
         outputs = {name: self._outputs[name] for name in order if name in self._outputs}
         final = outputs.get(order[-1], {}) if order else {}
         calibrations = asked_for
-        if setup.several:
+        if setup.is_repeated:
             from dagprofiler.measure.calibrate import calibration_of_process
 
             calibrations = [calibration_of_process(oldest_s=_CALIBRATED_S)]
@@ -778,7 +777,7 @@ class Run:
 
 
 def kinds_of_rounds(log: RunLog, past: Past | None) -> Iterator[tuple[str, str]]:
-    """Yield the kind of each round and, after a space, which one it is, until there are enough."""
+    """Yield the kind of each round and its name for messages, until there are enough rounds."""
     setup, rounds = log.setup, log.setup.options.rounds
     for number in range(rounds.warmup or 0):
         kind, words = (WARM_UP, "warm-up") if number else (COLD, "cold")
@@ -789,7 +788,7 @@ def kinds_of_rounds(log: RunLog, past: Past | None) -> Iterator[tuple[str, str]]
     measured = 0
     while log.ended_by is None:
         measured += 1
-        single = not (setup.several or setup.allocation)
+        single = not (setup.is_repeated or setup.allocation)
         yield MEASURED, "" if single else f" in round {measured}{of_how_many}"
         log.ended_by = _enough(log, measured, perf_counter() - since_s, earlier)
     if setup.allocation:
@@ -819,7 +818,7 @@ def _enough(log: RunLog, measured: int, seconds: float, earlier: Sequence[str]) 
         return "max_rounds"
     if seconds >= rounds.max_time_s:
         return "max_time_s"
-    # The earlier attempt found them precise: it had begun the allocation pass.
+    # An earlier attempt had found them precise, since it began the allocation round.
     return "precision" if ALLOCATION in earlier else None
 
 

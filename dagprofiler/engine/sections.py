@@ -74,7 +74,7 @@ def spans_of(log: RunLog) -> JsonObject:
 
 
 #: Candidate for a node's weight to the column of samples that it comes from.
-_METERED = {"counted_instructions": "instructions", "cpu_time_ms": "cpu_ms"}
+_METER_COLUMNS = {"counted_instructions": "instructions", "cpu_time_ms": "cpu_ms"}
 
 #: Why no task has a candidate for a node's weight.
 _LACKING = {
@@ -153,7 +153,7 @@ class Tables:
 
     @cached_property
     def _rounds(self) -> list[RoundLog]:
-        """The rounds of which the metrics are medians: the measured ones, or else all."""
+        """The rounds of which the metrics are medians: the measured ones, or all without one."""
         return self.log.measured() or self.log.rounds
 
     @cached_property
@@ -162,10 +162,13 @@ class Tables:
 
     @cached_property
     def _compute_ms(self) -> list[Any]:
-        return self._phase_ms(2)
+        return self._median_ms(2)
 
-    def _phase_ms(self, start: int) -> list[Any]:
-        """Return the time of a phase of each task, as :func:`phase_s`; None if none finished it."""
+    def _median_ms(self, start: int) -> list[Any]:
+        """Return the time of a phase of each task, of several rounds the median.
+
+        None for tasks that succeeded in no round; `start` as for :func:`phase_s`.
+        """
         columns = [phase_s(round_log, start) for round_log in self._rounds]
         if len(columns) == 1:
             # As duration_ms(), without 30,000 calls for 10,000 tasks.
@@ -180,23 +183,25 @@ class Tables:
         Parameters
         ----------
         tasks
-            For each place the task that must have succeeded in a round that counts.
+            For each place a task: rounds in which it failed do not count. Without any other, the
+            size is 0.
         columns
-            For each of the rounds the sizes; 0 without a round that counts.
+            For each of the rounds the sizes.
         """
         if len(columns) == 1:
             return columns[0]
         medians = []
         for place, task in enumerate(tasks):
-            rounds = zip(self._rounds, columns)
-            sizes = sorted(column[place] for log, column in rounds if log.succeeded(task))
+            logs = zip(self._rounds, columns)
+            sizes = sorted(column[place] for round_log, column in logs if round_log.succeeded(task))
             medians.append(sizes[(len(sizes) - 1) // 2] if sizes else 0)
         return medians
 
     @cached_property
     def _wire_bytes(self) -> list[int]:
         """The serialized length of the value in each slot."""
-        return self._sizes(self.log.wiring.owner, [log.wire_bytes for log in self._rounds])
+        columns = [round_log.wire_bytes for round_log in self._rounds]
+        return self._sizes(self.log.wiring.owner, columns)
 
     def _total_time_ms(self) -> float:
         """Return the duration of the run; of several rounds the median."""
@@ -213,8 +218,9 @@ class Tables:
         """Return the figures of the tasks that succeeded, in execution order."""
         wiring, names, given = self.log.wiring, self.log.wiring.names, self.log.given_bytes
         wire_bytes, compute_ms = self._wire_bytes, self._compute_ms
-        serialize_ms, deserialize_ms = self._phase_ms(4), self._phase_ms(0)
-        tasks, notes = range(len(names)), [log.facts("undeclared_bytes") for log in self._rounds]
+        serialize_ms, deserialize_ms = self._median_ms(4), self._median_ms(0)
+        tasks = range(len(names))
+        notes = [round_log.facts("undeclared_bytes") for round_log in self._rounds]
         undeclared = self._sizes(tasks, [[noted.get(i, 0) for i in tasks] for noted in notes])
         first_input, first_slot, outputs = wiring.first_input, wiring.first_slot, wiring.outputs
         # The bytes of all inputs, and of all slots, before each.
@@ -298,8 +304,8 @@ class Tables:
             for i, lost in round_log.facts("attempts").items():
                 errors = [{"round": number, "error": why} for why in lost]
                 attempts.setdefault(log.wiring.names[i], []).extend(errors)
-        optional: JsonObject = {"attempts": attempts, "resumed": log.resumed}
-        optional.update(bound=log.bound, priorities=log.setup.priorities)
+        optional: JsonObject = {"attempts": attempts, "resumed": log.resumed, "bound": log.bound}
+        optional["priorities"] = log.setup.priorities
         section.update({name: value for name, value in optional.items() if value})
         if any(round_log.legacy_generators is False for round_log in log.rounds):
             section["legacy_generators"] = False
@@ -368,11 +374,12 @@ class Tables:
         has_model, finished = i in self.log.estimates, self._compute_ms[i] is not None
         values = {candidate: column[i] for candidate, column in self._candidates.items()}
         reasons = {}
-        for candidate in [candidate for candidate, value in values.items() if value is None]:
+        lacking = [candidate for candidate, value in values.items() if value is None]
+        for candidate in lacking:
             if candidate == "estimated_instructions":
                 reasons[candidate] = _LACKING[candidate]
             elif finished:
-                column = _METERED.get(candidate, "")
+                column = _METER_COLUMNS.get(candidate, "")
                 reasons[candidate] = self._why.get(column, "the task was not metered")
             else:
                 reasons[candidate] = _NOT_FINISHED
@@ -386,7 +393,7 @@ class Tables:
         candidates: dict[str, Sequence[float | None]] = {
             "estimated_instructions": [self.log.estimates.get(i) for i in tasks]
         }
-        candidates.update({name: self._medians(column) for name, column in _METERED.items()})
+        candidates.update({name: self._medians(column) for name, column in _METER_COLUMNS.items()})
         calibration = self.log.environment.get("calibration")
         if calibration is not None:
             times_ms = self._medians("corrected_ms")
@@ -415,12 +422,12 @@ class Tables:
         }
 
     def _not_measured(self) -> dict[str, str]:
-        """Return the columns that no task has, and why."""
+        """Return the quantities that no task has, and why."""
         metered = {column for round_log in self.log.rounds for column in round_log.columns}
         reasons = {**self.log.setup.workflow.unknown, **self._why}
         for candidate, why in _LACKING.items():
             if candidate not in self._candidates:
-                column = _METERED.get(candidate, "")
+                column = _METER_COLUMNS.get(candidate, "")
                 default = _NOT_FINISHED if column in metered else why
                 reasons[candidate] = reasons.get(column, default)
         return reasons
@@ -440,11 +447,11 @@ def _typical(values: Sequence[float]) -> float:
     return round(middle) if all(type(value) is int for value in values) else round(middle, 6)
 
 
-#: Least share of the total time of a task whose precision decides the number of rounds.
+#: The precision of a task decides on more rounds if it takes this share of the total time.
 _WEIGHTY = 0.01
 
-#: Column of samples to the first of the two readings of the clock around that phase.
-_PHASES = {"deserialize_ms": 0, "wall_ms": 2, "serialize_ms": 4}
+#: Column of samples to the position of the reading of the clock that began its phase.
+_PHASE_STARTS = {"deserialize_ms": 0, "wall_ms": 2, "serialize_ms": 4}
 
 
 def samples_of(log: RunLog) -> JsonObject | None:
@@ -457,13 +464,13 @@ def samples_of(log: RunLog) -> JsonObject | None:
         return None
     rounds, names = log.rounds, log.wiring.names
     phases = {
-        column: [_phase_ms(round_log, start, len(names)) for round_log in rounds]
-        for column, start in _PHASES.items()
+        column: [_phase_samples(round_log, start) for round_log in rounds]
+        for column, start in _PHASE_STARTS.items()
     }
     tasks = {}
     for i in log.wiring.order:
         columns = {column: [times[i] for times in by_round] for column, by_round in phases.items()}
-        columns.update(_metered(rounds, i))
+        columns.update(_meter_samples(rounds, i))
         if "delay_ms" in columns:
             cpu_ms = columns.get("cpu_ms", [None] * len(rounds))
             columns["corrected_ms"] = [
@@ -489,14 +496,16 @@ def _is_timed(round_log: RoundLog) -> bool:
     return round_log.kind != ALLOCATION
 
 
-def _phase_ms(round_log: RoundLog, start: int, count: int) -> list[float | None]:
+def _phase_samples(round_log: RoundLog, start: int) -> list[float | None]:
+    """Return the time of a phase of each task, in milliseconds, as :func:`phase_s`."""
+    times = phase_s(round_log, start)
     if not _is_timed(round_log):
-        return [None] * count
-    return [None if s is None else rounded(s * 1e3) for s in phase_s(round_log, start)]
+        return [None] * len(times)
+    return [None if s is None else rounded(s * 1e3) for s in times]
 
 
-def _metered(rounds: Sequence[RoundLog], i: int) -> dict[str, list[float | None]]:
-    """Return the meters' columns of task number `i`."""
+def _meter_samples(rounds: Sequence[RoundLog], i: int) -> dict[str, list[float | None]]:
+    """Return the columns of the meters for task number `i`, with one entry a round."""
     names = dict.fromkeys(column for round_log in rounds for column in round_log.columns)
     columns: dict[str, list[float | None]] = {name: [] for name in names}
     for round_log in rounds:
@@ -563,9 +572,11 @@ def differing_outputs(log: RunLog) -> list[str]:
 def is_precise(log: RunLog, precision: float) -> bool:
     """Tell whether the medians of all weighty tasks are known to plus or minus `precision`."""
     rounds = log.measured()
-    by_task = []
-    for i, walls in enumerate(zip(*(phase_s(round_log, 2) for round_log in rounds))):
-        by_task.append([_corrected_s(log, i, wall) for log, wall in zip(rounds, walls)])
+    walls_s = [phase_s(round_log, 2) for round_log in rounds]
+    by_task = [
+        [_corrected_s(round_log, i, wall_s[i]) for round_log, wall_s in zip(rounds, walls_s)]
+        for i in range(len(log.wiring.names))
+    ]
     medians = [median(times) for times in by_task]
     # If no task has that share, the longest tasks decide.
     least = min(_WEIGHTY * sum(medians), max(medians, default=0.0))

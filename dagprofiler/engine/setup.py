@@ -1,7 +1,7 @@
 """Setup: what a run is of, and what is asked of it; fixed before its first task starts.
 
 A DAG gives its :class:`Workflow`, a call its :class:`RunOptions`; :func:`prepare` checks one
-against the other. Nothing that was not given is checked.
+against the other. Arguments that are left at their defaults are not checked.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Workflow:
     config
         Parameters of all tasks.
     problems
-        What is wrong with the inputs that edges bring.
+        Problems with the inputs that edges bring.
     unknown
-        What the origin of the graph cannot give, to the reason.
+        Quantity that the origin of the graph cannot give, to the reason.
     rules
         Names of the rules; empty for a fixed graph.
     dynamic
@@ -89,12 +89,12 @@ class Workflow:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What is asked of a run: arguments of :meth:`DAG.run <dagprofiler.DAG.run>`.
+    """The arguments of :meth:`DAG.run <dagprofiler.DAG.run>`.
 
     Attributes
     ----------
     seed, inputs, meters, priorities, on_error
-        As for :meth:`DAG.run <dagprofiler.DAG.run>`; meters are a list if they are no name.
+        As for that method; an iterator of meters has become a list.
     rounds
         A :class:`~dagprofiler.Rounds`.
     keep
@@ -141,13 +141,12 @@ class RunOptions:
             from dagprofiler.executors.pools import PinnedExecutor
 
             executor = PinnedExecutor(executor, options.schedule)
-        # Executors keep to the schedule and to time limits.
         executor = as_executor(executor, options.rounds)
         timeout_s = time_limit("timeout", options.timeout, executor)
         return replace(options, executor=executor, timeout=timeout_s)
 
     @property
-    def several(self) -> bool:
+    def is_repeated(self) -> bool:
         """Whether there is more than one round, warm-up included."""
         return self.rounds.n != 1 or self.rounds.warmup != 0
 
@@ -158,7 +157,7 @@ class RunOptions:
         if plain and (meters is None or (isinstance(meters, str) and meters == "wall")):
             return None
         if meters is None:
-            meters = "default" if self.several else "wall"
+            meters = "default" if self.is_repeated else "wall"
         from dagprofiler.measure.instruments import Instrumentation
         from dagprofiler.measure.meters import select
 
@@ -179,7 +178,7 @@ class Setup:
     Attributes
     ----------
     workflow, options
-        What the DAG gives, and what is asked of the run.
+        What the DAG gives, and the arguments of the run.
     instruments
         What is measured in addition to the phases; None for a plain run.
     given_inputs
@@ -192,7 +191,7 @@ class Setup:
         order.
     orders
         The task numbers of each node of the schedule, in order; empty without a schedule.
-    several, allocation
+    is_repeated, allocation
         Whether there is more than one round, warm-up included, and whether a pass that counts
         allocations comes last.
     started_at
@@ -209,7 +208,7 @@ class Setup:
     priorities: str | None
     ranked: list[int] | None
     orders: list[list[int]]
-    several: bool
+    is_repeated: bool
     allocation: bool
     started_at: float
     started: float
@@ -250,7 +249,7 @@ def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -
         priorities=source,
         ranked=ranked,
         orders=orders,
-        several=options.several,
+        is_repeated=options.is_repeated,
         allocation=instruments is not None and instruments.meters.allocation,
         started_at=started_at,
         started=started,
@@ -258,25 +257,25 @@ def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -
 
 
 def check(workflow: Workflow, inputs: Inputs | None) -> tuple[dict[int, Values], dict[int, int]]:
-    """Return inputs from outside and the results of the cost models, by task number.
+    """Return the inputs from outside the graph and the estimates of the cost models, by task.
 
     Raises
     ------
     ValidationError
         With all problems.
     """
-    given: dict[int, Values] = {}
+    given_inputs: dict[int, Values] = {}
     problems = workflow.problems
     if inputs:
         numbers = _numbers(workflow, inputs, "inputs")
-        given = {i: dict(values) for i, values in zip(numbers, inputs.values())}
-        problems = problems_of(workflow.wiring, workflow.contracts, given)
+        given_inputs = {i: dict(values) for i, values in zip(numbers, inputs.values())}
+        problems = problems_of(workflow.wiring, workflow.contracts, given_inputs)
     names, tasks = workflow.wiring.names, workflow.tasks
     estimates, failed = estimates_of(names, tasks, workflow.config)
     problems = [*problems, *failed]
     if problems:
         raise ValidationError(problems) from problems[0]
-    return given, estimates
+    return given_inputs, estimates
 
 
 def _numbers(workflow: Workflow, names: Iterable[str], where: str) -> list[int]:
@@ -289,10 +288,10 @@ def _numbers(workflow: Workflow, names: Iterable[str], where: str) -> list[int]:
     return [numbers[name] for name in names]
 
 
-def _encoded(workflow: Workflow, given: Mapping[int, Values]) -> dict[int, Values]:
-    """Return the values from outside, serialized by their tasks' serializers."""
+def _encoded(workflow: Workflow, inputs: Mapping[int, Values]) -> dict[int, Values]:
+    """Return inputs from outside the graph, serialized by their tasks' serializers."""
     encoded: dict[int, Values] = {}
-    for i, values in given.items():
+    for i, values in inputs.items():
         name, frames = workflow.wiring.names[i], dict[str, Frames]()
         for field, value in values.items():
             what = f"inputs: {field!r} of task {name!r} ({type(value).__name__})"
@@ -307,7 +306,7 @@ def _encoded(workflow: Workflow, given: Mapping[int, Values]) -> dict[int, Value
 def _order(
     workflow: Workflow, options: RunOptions, estimates: Mapping[int, int]
 ) -> tuple[str | None, list[int] | None, list[list[int]]]:
-    """Return the source of priorities, task numbers by priority, and those of a schedule."""
+    """Return the source of priorities, the tasks by priority, and those of each node in order."""
     if workflow.dynamic is not None:
         for name in ("priorities", "schedule"):
             if getattr(options, name) is not None:
@@ -476,7 +475,7 @@ def check_limits(
     names: Iterable[str],
     tasks: Iterable[Task],
 ) -> None:
-    """Raise a ValidationError if a task's own time limit is none, or cannot be kept."""
+    """Raise a ValidationError if a task's own time limit is invalid, or cannot be kept."""
     for name, task in zip(names, tasks):
         if task.timeout is not None:
             time_limit(f"task {name!r}: timeout", task.timeout, executor)
@@ -505,7 +504,13 @@ def as_seed(seed: object) -> int:
 def estimates_of(
     names: Sequence[str], tasks: Sequence[Task], config: Config, first: int = 0
 ) -> tuple[dict[int, int], list[CostModelError]]:
-    """Return the estimates of cost models, by task number from `first` on, and their errors."""
+    """Return the estimates of cost models by task number, and the errors of other models.
+
+    Parameters
+    ----------
+    names, tasks
+        The tasks, whose numbers count from `first`.
+    """
     estimates: dict[int, int] = {}
     problems = []
     no_model = Task.estimate_instructions
@@ -551,7 +556,7 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
     return instructions
 
 
-#: How each option is checked that is given; where tasks run is checked after that.
+#: The check of each option that does not depend on the others.
 _CHECKS: dict[str, Callable[[Any], object]] = {
     "seed": as_seed,
     "rounds": rounds_of,

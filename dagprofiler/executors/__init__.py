@@ -70,8 +70,8 @@ class Executor(ABC):
     folder
         Folder through which this process and workers pass large values; None if they share none.
     retries
-        How often it runs a job again whose worker died. With any, tasks of a job that is lost
-        all the same are sent again one by one.
+        How often it runs a job again whose worker died. If above 0, the tasks of a job that is
+        lost nevertheless are sent again one by one.
 
     Examples
     --------
@@ -170,12 +170,12 @@ class Executor(ABC):
         Parameters
         ----------
         node
-            Of the schedule, for messages.
+            The node of the schedule, for messages.
 
         Raises
         ------
         ValidationError
-            If it has none; one that has overrides this method.
+            If it cannot; executors that can override this method.
         """
         raise refused(f"schedule: node {node!r}: {self.name} does not keep the order of tasks")
 

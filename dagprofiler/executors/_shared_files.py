@@ -15,15 +15,15 @@ from dagprofiler.serializers import Codec, FrameList, Frames, frames_bytes
 
 #: From this size on a file costs less than a pipe.
 SHARED_FILE_BYTES = 128 * 1024
-#: The same of a value that several jobs read, as those of a round do their session.
+#: From this size on it does for a value that several jobs read, such as the session of a round.
 SHARED_INPUT_BYTES = 32 * 1024
 
 #: Files in memory, on Linux.
 _MEMORY = "/dev/shm"  # noqa: S108  (only this user can open the folders made there)
-#: What must be free there: containers have 64 MB of it by default.
+#: How much must be free there: containers have 64 MB by default.
 _ROOM_BYTES = 1 << 30
 _PREFIX = "dagprofiler-parcels-"
-#: Ends the names of folders that another run removes unless their process holds a lock.
+#: End of the names of folders that other runs remove unless a process holds their lock.
 _SWEPT = "-run"
 
 #: Descriptors of the folders that this process keeps locked.
@@ -88,7 +88,7 @@ class SharedFile:
 
 
 def in_file_if_large(frames: Frames, folder: str | None, least_bytes: int) -> Frames | SharedFile:
-    """Return frames as they are sent to another process: from a length on in a file in `folder`."""
+    """Return frames as they are sent to another process: large ones in a new file in `folder`."""
     if folder is not None and frames_bytes(frames) >= least_bytes:
         # Without room for a file they are sent like small ones.
         with suppress(OSError):
@@ -97,9 +97,9 @@ def in_file_if_large(frames: Frames, folder: str | None, least_bytes: int) -> Fr
 
 
 def removed_when_unused(handle: Value) -> Value:
-    """Return a handle; if it is a shared file, that is removed with the last reference to it.
+    """Return a handle; the file of a :class:`SharedFile` is removed with the last reference to it.
 
-    Only the process that drives a run calls it: the copies in workers own nothing.
+    Called in the process that drives a run only: the copies in workers own no file.
     """
     if isinstance(handle, SharedFile):
         # At the exit of the program the whole folder is removed.
@@ -108,7 +108,7 @@ def removed_when_unused(handle: Value) -> Value:
 
 
 def _remove(path: str) -> None:
-    # The folder may not exist any more; Windows keeps mapped files until then.
+    # The file may have gone with its folder; Windows does not remove mapped files.
     with suppress(OSError):
         os.remove(path)
 
@@ -116,7 +116,7 @@ def _remove(path: str) -> None:
 class SharedFiles:
     """A folder of shared files, created for one run and removed after it.
 
-    In memory, the next run removes the folders of killed processes.
+    The next run removes the folders in memory of killed processes.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class SharedFiles:
         self._lock = _locked(self.folder) if in_memory else None
         if self._lock is not None:
             _locks.add(self._lock)
-            # From here on others may sweep it: they find it locked, as long as this process lives.
+            # From here on other runs may sweep it, but find it locked while this process lives.
             os.rename(self.folder, self.folder + _SWEPT)
             self.folder += _SWEPT
             _sweep()
@@ -171,7 +171,7 @@ def _discard(folder: str) -> None:
 
 
 def _locked(folder: str) -> int | None:
-    """Return a descriptor that locks a folder; None if another one does, or it is not ours."""
+    """Lock a folder; return the descriptor that holds the lock, None if that is not possible."""
     import fcntl
 
     try:

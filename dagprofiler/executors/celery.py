@@ -22,15 +22,15 @@ from dagprofiler.graph.wiring import JOBS_PER_WORKER
 #: The module that workers must import.
 _WORKER_MODULE = "dagprofiler.executors.celery_worker"
 
-#: How long to wait for the next answer to a roll call, and how long until the next roll call.
+#: How long to wait for the next answer to a roll call, and between two roll calls, in seconds.
 _ROLL_CALL_S = 1.0
 _PAUSE_S = 0.5
 
 #: How long the thread that receives results waits before it checks whether it is still needed,
-#: and how long :meth:`close` waits for it: a lost backend blocks it longer.
+#: and how long :meth:`close` waits for it, in seconds: a lost backend blocks it longer.
 _DRAIN_S = 0.2
 _JOIN_S = 2.0
-#: Interval of polling a backend that cannot notify.
+#: Interval of polling a backend that cannot notify, in seconds.
 _POLL_S = 0.02
 
 #: Pools that leave a worker's main thread free to answer while tasks run.
@@ -45,7 +45,7 @@ class _Worker(NamedTuple):
 
 
 @dataclass
-class _PendingTask:
+class _CeleryJob:
     """A job that was sent and has not returned.
 
     Attributes
@@ -139,19 +139,19 @@ class CeleryExecutor(Executor):
         from celery.backends.base import DisabledBackend
 
         self._workers: dict[str, _Worker] = {}
-        self._pending: dict[str, _PendingTask] = {}
+        self._pending: dict[str, _CeleryJob] = {}
         #: When a worker was last found missing, and why.
         self._missed = 0.0, ""
         self._closed, self._changed = threading.Event(), threading.Condition()
         self._taker: threading.Thread | None = None
         self._shared_files: SharedFiles | None = None
-        # Each thread has its own; results arrive at that of the sending thread.
+        # Each thread has a backend; results arrive at that of the sending thread.
         self._backend = self._app.backend
         if isinstance(self._backend, DisabledBackend):
             raise refused("CeleryExecutor: the app has no result backend: Celery(..., backend=...)")
         self._shared_files = SharedFiles(self._shared_folder)
         deadline_s = monotonic() + self._patience_s
-        # Those of a busy machine take long to answer.
+        # Workers on a busy machine take long to answer.
         while not self._workers and monotonic() < deadline_s:
             # Stop at as many answers as last time, instead of waiting for others.
             self._note(self._call_roll([], self._answers or None))
@@ -222,14 +222,14 @@ class CeleryExecutor(Executor):
         from dagprofiler.executors.celery_worker import JOB, as_text
 
         text, key = as_text((job, handles)), uuid()
-        # Known before it is sent: :meth:`close` takes it back after a Ctrl-C or an error, too.
-        pending = self._pending[key] = _PendingTask(self._app.AsyncResult(key))
+        # Entered before it is sent, so that :meth:`close` also revokes it after a Ctrl-C.
+        pending = self._pending[key] = _CeleryJob(self._app.AsyncResult(key))
         self._app.send_task(
             JOB,
             (text,),
             task_id=key,
             ignore_result=False,
-            # No second one: its end would unsubscribe, and swallow a Ctrl-C meanwhile.
+            # The end of a second result would unsubscribe, and swallow a Ctrl-C meanwhile.
             result_cls=lambda _: pending.result,
             # Shown by monitors.
             argsrepr=f"({job.name!r},)",
@@ -245,7 +245,7 @@ class CeleryExecutor(Executor):
         pending = self._pending.pop(result.id, None)
         if pending is not None:
             settle(pending.future, lambda: _outcome(result))
-        # Remove it from the backend; what cannot be removed expires there.
+        # A result that cannot be removed from the backend expires there.
         with suppress(Exception):
             result.forget()
 
@@ -286,15 +286,15 @@ class CeleryExecutor(Executor):
         with suppress(Exception):
             roll = self._call_roll(jobs, None)
         self._note(roll)
-        here = {job for answer in roll.values() for job in answer["jobs"]}
+        held = {job for answer in roll.values() for job in answer["jobs"]}
         for job in jobs:
             pending = self._pending.get(job)
             if pending is None:
                 continue
-            if job in here:
+            if job in held:
                 pending.seen, pending.missed = True, 0
             elif not self._is_ready(pending):
-                # The first time its result may still be on its way.
+                # At the first such roll call its result may still be on its way.
                 pending.missed += pending.seen
                 missed_s, reason = self._missed
                 if pending.sent_s < missed_s:
@@ -302,7 +302,7 @@ class CeleryExecutor(Executor):
                 elif pending.missed > 1:
                     self._lose(job, "its worker does not have it any more")
 
-    def _is_ready(self, pending: _PendingTask) -> bool:
+    def _is_ready(self, pending: _CeleryJob) -> bool:
         """Tell whether the backend has a result; asking also makes it arrive."""
         with suppress(Exception):
             return bool(pending.result.ready())
@@ -339,7 +339,7 @@ class CeleryExecutor(Executor):
 
 
 def _outcome(result: Any) -> JobResult:
-    """Return the job's result in a result of Celery's, or raise its error."""
+    """Return the job's result that a result of Celery holds, or raise its error."""
     from dagprofiler.executors.celery_worker import from_text
 
     value = result.result

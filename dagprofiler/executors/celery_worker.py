@@ -48,7 +48,7 @@ def roll_call(state: Any, jobs: Sequence[str] = (), folder: str = "") -> JsonObj
     Parameters
     ----------
     state
-        Of the worker, from Celery.
+        State of the worker, from Celery.
     jobs
         Ids of Celery tasks to look for.
     folder
@@ -57,9 +57,9 @@ def roll_call(state: Any, jobs: Sequence[str] = (), folder: str = "") -> JsonObj
     Returns
     -------
     dict
-        ``pid`` of its main process; ``pool`` and the number of ``processes``
-        (or threads) in it; the ``queues`` that it takes from; those of the
-        ``jobs`` that it has; whether it ``reaches`` the folder.
+        ``pid`` of its main process; its ``pool`` and the number of ``processes``
+        (or threads) in it; the ``queues`` that it takes jobs from; which of the
+        ``jobs`` it has; whether it ``reaches`` the folder.
     """
     pool = state.consumer.pool
     return {

@@ -24,14 +24,15 @@ from dagprofiler.serializers import frames_bytes
 #: One topic of events for all runs: a scheduler keeps the last events of each topic forever.
 TOPIC = "dagprofiler"
 
-#: Outputs up to this size are sent with the record, and values with the jobs: to fetch one takes as
-#: long as a task.
+#: Outputs up to this size are sent with the record, and values from this process with the jobs:
+#: fetching one takes as long as a task.
 _SMALL_BYTES = 10_000
 
 #: How long a cluster may have no worker: a nanny starts another one in a few seconds.
 _WITHOUT_WORKERS_S = 60.0
 
-#: Larger values are sent to a worker, and lost with it; the scheduler keeps smaller ones.
+#: Values from this process that are larger are sent to a worker and lost with it; the scheduler
+#: keeps smaller ones.
 _KEPT_BYTES = 10_000_000
 
 _DISCONNECTED = "the connection to the scheduler was lost"
@@ -52,7 +53,7 @@ class Held:
 
 
 class _Output(NamedTuple):
-    """The handle of an output that stays in the cluster: Dask's future, and where it is."""
+    """The handle of a value in the cluster: Dask's future, its size, and which workers have it."""
 
     future: Any
     size_bytes: int
@@ -149,12 +150,12 @@ class DaskExecutor(Executor):
         client = self._client
         # By default it collects messages for 10 ms, to send many at once; here there are few.
         client.scheduler_comm.interval = 0
-        #: What keys of the run begin with, and how many jobs it has sent.
+        #: The beginning of the keys of the run, and how many jobs it has sent.
         self._run, self._submitted = f"dagprofiler-{uuid4().hex}", 0
         self._workers, self._changed = {}, True
-        #: Since when there is no worker, while there is none.
+        #: Since when there has been no worker; without meaning while there is one.
         self._empty_since = monotonic()
-        #: How long jobs took altogether, and how many.
+        #: The total time of the jobs that are done, and their number.
         self._took_s, self._done = 0.0, 0
         client.subscribe_topic(TOPIC, self._heard)
         client.subscribe_topic("all", self._heard_of_workers)
@@ -211,7 +212,7 @@ class DaskExecutor(Executor):
             raise BrokenExecutor(f"the cluster has had no worker for {_WITHOUT_WORKERS_S:g} s")
 
     def _take(self, key: str) -> _SentJob | None:
-        """Return a job, which has not returned until now; None if it has."""
+        """Remove and return a job that has not returned; None if it has."""
         with self._lock:
             return self._sent.pop(key, None)
 
@@ -239,7 +240,7 @@ class DaskExecutor(Executor):
         if size_bytes <= _SMALL_BYTES:
             return held
         if size_bytes <= _KEPT_BYTES:
-            # As a task, which is done again if its worker dies.
+            # A task, which Dask repeats if its worker dies.
             return _Output(self._client.submit(Held, frames, pure=False), size_bytes, set())
         return _Output(self._client.scatter(held, hash=False), size_bytes, set())
 
@@ -271,7 +272,7 @@ class DaskExecutor(Executor):
         key, worker, took_s, packed = event[1]
         sent = self._take(key)
         if sent is None:
-            # Of another run, or recomputed for its output only.
+            # A job of another run, or one that Dask has repeated for its output.
             return
         self._took_s, self._done = self._took_s + took_s, self._done + 1
         settle(sent.future, lambda: self._with_handles(packed, sent, worker))
@@ -350,9 +351,9 @@ def _check_versions(client: Any) -> None:
 
 
 def _anywhere(run: str) -> Any:
-    """Return a plugin that lets a task whose worker has gone, with all others, run on any new one.
+    """Return a plugin that lets tasks run on any new worker once all workers have gone.
 
-    Dask itself would wait for that worker. The keys of the tasks begin with `run`.
+    Dask itself would wait for the worker of each task. The keys of the tasks begin with `run`.
     """
     from distributed import SchedulerPlugin
 

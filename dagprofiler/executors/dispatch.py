@@ -43,7 +43,7 @@ class Clock:
     Attributes
     ----------
     ahead_s, error_s
-        The estimate in seconds, and its largest error; 0 before the first job.
+        The estimate and its largest error, in seconds; 0 and None before the first job.
 
     Notes
     -----
@@ -52,7 +52,8 @@ class Clock:
     """
 
     def __init__(self) -> None:
-        self.ahead_s = self.error_s = 0.0
+        self.ahead_s = 0.0
+        self.error_s: float | None = None
         self._least_s, self._most_s = -inf, inf
 
     def add_job(self, sent_s: float, times: Sequence[float | None], arrived_s: float) -> None:
@@ -90,7 +91,7 @@ class Workers:
         self.rows: list[JsonObject] = []
         self.all_alone = True
         self._numbers: dict[Worker, int] = {}
-        #: By domain, and of each worker; None for this process's own.
+        #: The clock of each domain, and of each worker; None for this process's own clock.
         self._clocks: dict[str, Clock | None] = {clock_domain(): None}
         self._clock_of: list[Clock | None] = []
 
@@ -130,9 +131,9 @@ class Workers:
         return 0.0 if clock is None else clock.ahead_s
 
     def report(self) -> list[float]:
-        """Enter what is known of the clocks into the rows; return how far each is ahead."""
+        """Enter the estimates of the clocks into the rows; return how far each is ahead."""
         for row, clock in zip(self.rows, self._clock_of):
-            if clock is not None:
+            if clock is not None and clock.error_s is not None:
                 row["clock_ahead_ms"] = round(clock.ahead_s * 1e3, 6)
                 row["clock_error_ms"] = round(clock.error_s * 1e3, 6)
         return [self.ahead_s(number) for number in range(len(self.rows))]
@@ -152,9 +153,9 @@ class Durations:
 
     def __init__(self) -> None:
         self._of_task: dict[str, float] = {}
-        #: The sum and the number of those that tasks of a class had.
+        #: Class to the total time of its tasks and their number.
         self._of_class: dict[type, tuple[float, int]] = {}
-        #: Classes of which a worker has run a task.
+        #: Each class and a worker that has run a task of it.
         self._seen: set[tuple[type, int]] = set()
 
     def expected_s(self, name: str, cls: type) -> float:
@@ -190,11 +191,11 @@ class SubmittedTask(NamedTuple):
     task
         What a job holds of it.
     handles
-        Those of its inputs. Keeping them until the job is done keeps their values.
+        The handles of its inputs, which keep their values until the job is done.
     decode
-        Decoder of its outputs, if this process needs them and has not got them from the worker.
+        Decoder of its outputs, if this process needs them and the worker sends them serialized.
     share
-        Of a job that short tasks share; 1 if it travels alone.
+        Its share of a job, in which short tasks travel together; 1 if it travels alone.
     limit_s
         Its time limit, in seconds; None for none.
     """
@@ -225,19 +226,19 @@ class Batcher:
         self.durations = Durations()
         self.free = 0
         self.waiting: list[SubmittedTask] = []
-        #: How many jobs the tasks need.
+        #: How many jobs the waiting tasks fill.
         self._load = 0.0
-        #: Whether tasks came since the run loop was last asked for more.
+        #: Whether tasks have been added since the run loop was last asked for more.
         self._has_new = False
 
     def share_of(self, name: str, cls: type) -> float:
         """Return the share of a job that a task takes."""
         expected_s = self.durations.expected_s(name, cls)
-        # Of two tasks that are no shorter, none gains by the company of the other.
+        # Two longer tasks would not fit into one job.
         return expected_s / BATCH_S if expected_s <= BATCH_S / 2 else 1.0
 
     def add(self, task: SubmittedTask) -> None:
-        """Let a task wait."""
+        """Add a task to those that wait."""
         self.waiting.append(task)
         self._load += task.share
         self._has_new = True
@@ -248,7 +249,7 @@ class Batcher:
         return self._load < self.free
 
     def asks_for_more(self) -> bool:
-        """Tell whether the run loop may have a task for a job that has room, and ask it once."""
+        """Tell whether to ask the run loop for another task: once after each task that it adds."""
         asks, self._has_new = self._has_new and self.has_room, False
         return asks
 
@@ -265,7 +266,7 @@ class Batcher:
         short = [task for task in self.waiting if task.share < 1]
         alone = [[task] for task in self.waiting if task.share == 1]
         most = max(1, self.free - len(alone))
-        # In turns: those of the highest priority are the first of their jobs.
+        # Dealt in turns, so that the tasks of the highest priority come first in their jobs.
         batches = [short[k::most] for k in range(min(most, len(short)))]
         place = {task.number: k for k, task in enumerate(self.waiting)}
         jobs = sorted(batches + alone, key=lambda tasks: place[tasks[0].number])
@@ -320,12 +321,12 @@ class Dispatcher:
         self._batcher = Batcher()
         self._workers = Workers()
         self._wiring: Wiring
-        #: How many tasks were submitted here and are not returned.
+        #: How many tasks have been submitted and not returned.
         self._running = 0
         self._pending: dict[Future[JobResult], PendingJob] = {}
         #: Finished futures and when they finished.
         self._done: SimpleQueue[tuple[Future[JobResult], float]] = SimpleQueue()
-        #: What :meth:`next` returns, as far as it is known.
+        #: What :meth:`next` returns in its next calls.
         self._landed: deque[tuple[int, int, Record]] = deque()
         self._report = RoundReport()
         self._is_open = self._is_broken = False
@@ -436,7 +437,7 @@ class Dispatcher:
         if not (self._landed or self._is_broken) and batcher.asks_for_more():
             return _NO_TASK
         if batcher.waiting and not (self._landed and batcher.has_room):
-            # Nothing waits for an executor that is broken or has no job to finish.
+            # Tasks wait on only if another job will end, after which they are sent.
             for tasks in batcher.jobs(at_once=self._is_broken or not self._pending):
                 self._send(tasks)
         if not self._landed:
@@ -458,7 +459,7 @@ class Dispatcher:
             waited_s = self._report.waited_s or 0.0
             self._report.waited_s = waited_s + perf_counter() - begun
         pending = self._pending.pop(future, None)
-        # Without, it already failed as lost.
+        # A job that is not pending has failed as lost already.
         if pending is not None:
             self._receive(pending, future, arrived_s)
 
@@ -482,10 +483,8 @@ class Dispatcher:
             self._is_broken = self._is_broken or isinstance(error, BrokenExecutor)
             self._retry_or_lose(pending.tasks, error)
             return
-        worker = -1
-        if result.worker is not None:
-            worker = self._workers.number_of(result.worker)
-            self._workers.add_job(worker, pending.sent_s, result.records, arrived_s)
+        worker = self._workers.number_of(result.worker)
+        self._workers.add_job(worker, pending.sent_s, result.records, arrived_s)
         for task, record in zip(pending.tasks, result.records):
             if result.attempts:
                 earlier = self._report.attempts.get(task.number, ())
@@ -499,7 +498,7 @@ class Dispatcher:
         if len(tasks) == 1 or not self._executor.retries or self._is_broken:
             self._lose(tasks, error)
             return
-        # One of them ends every worker: tried alone, the others succeed.
+        # One of the tasks may end every worker: alone, the others succeed.
         for task in tasks:
             self._report.attempts[task.number] = (describe(error),)
             self._batcher.add(task._replace(share=1.0))

@@ -61,7 +61,7 @@ class JobTask(NamedTuple):
         Its name in the DAG.
     call
         A :data:`~dagprofiler.measure.pipeline.Work`; for a worker in another
-        process those of them that it needs, pickled.
+        process a pickle of the fields that the job does not hold.
     inputs
         How many inputs it has.
     outputs
@@ -84,7 +84,7 @@ class JobResult:
     Attributes
     ----------
     worker
-        The worker that ran it; None if unknown.
+        The worker that ran it.
     records
         The record of each of its tasks, in their order. Its ``frames`` are the outputs that are
         needed, or the executor's handles of them.
@@ -92,7 +92,7 @@ class JobResult:
         A text for each earlier attempt, in order.
     """
 
-    worker: Worker | None
+    worker: Worker
     records: list[Record]
     attempts: tuple[str, ...] = ()
 
@@ -118,9 +118,7 @@ class JobResult:
         return JobResult(self.worker, records, self.attempts)
 
 
-def _result_of(
-    worker: Worker | None, records: list[RecordFields], attempts: tuple[str, ...]
-) -> JobResult:
+def _result_of(worker: Worker, records: list[RecordFields], attempts: tuple[str, ...]) -> JobResult:
     return JobResult(worker, [Record(*fields) for fields in records], attempts)
 
 
@@ -168,7 +166,7 @@ class Job:
         """Perform the tasks in this thread, or in its process for tasks with a time limit."""
         if self.limit_s is None:
             return self.perform(inputs)
-        # So that this worker ends with the driver, too; the other process reports failures.
+        # This worker must end with the driver, too; the other process reports failures.
         with suppress(Exception):
             _session_of(self.key, inputs[0])
         worker, outcome = time_limit_process.call(self.perform, inputs, self.limit_s, self.name)
@@ -211,9 +209,10 @@ def _record_of(
     try:
         session = _session_of(key, packed)
         call = _call_of(task, session)
+        _, _, _, _, decoders, _ = call
         frames = [
             data.frames(decode) if isinstance(data, SharedFile) else data
-            for data, decode in zip(frames, call[4])
+            for data, decode in zip(frames, decoders)
         ]
     except Exception as error:  # noqa: BLE001  (modules of users are imported here)
         what = f"task {task.name!r} and its inputs cannot be read by a worker"
@@ -230,7 +229,7 @@ def _record_of(
 
 
 def _call_of(task: JobTask, session: Session) -> Work:
-    """Return what a task of a job is to do."""
+    """Return the work of a task, as :func:`perform` takes it."""
     call = task.call
     if isinstance(call, bytes):
         computes, contract, inputs, decoders = pickle.loads(call)
@@ -274,7 +273,7 @@ class _ThreadState(threading.local):
 _thread_state = _ThreadState()
 
 
-#: What this process has unpickled for its latest session, by the pickles.
+#: Pickle to its value, for the latest session of this process.
 _values: dict[bytes, Any] = {}
 
 
@@ -313,7 +312,7 @@ def _session_of(key: str, packed: PackedSession) -> Session:
 
 
 class _ByValue(pickle.Pickler):
-    """Pickles classes and functions of the main program as what `once` returns of them."""
+    """Pickles each class and function of the main program by the pickle that `once` makes of it."""
 
     once: Callable[[object, Any], bytes]
 
@@ -343,7 +342,7 @@ class JobMaker:
     def __init__(self, *, pickles: bool, by_value: bool) -> None:
         self._pickles = pickles
         self._by_value = by_value and _cloudpickle() is not None
-        #: Contracts, classes and functions with their pickles, by id, which the reference keeps.
+        #: Id of a contract, class or function to itself, which keeps the id, and to its pickle.
         self._shared: dict[int, tuple[object, bytes]] = {}
 
     def session(self, session: Session) -> Session | bytes:

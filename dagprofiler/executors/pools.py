@@ -57,7 +57,7 @@ class PoolExecutor(Executor):
         package = type(pool).__module__.partition(".")[0]
         #: The engines of an IPython cluster, which may come and go.
         self._view: Any = getattr(pool, "view", None) if package == "ipyparallel" else None
-        #: Dask orders jobs that it gets within 100 ms by their keys.
+        #: By default Dask orders the jobs of 100 ms by their keys.
         self._in_order = {"fifo_timeout": "0s"} if package == "distributed" else {}
         if workers is not None:
             integer("executor: workers", workers, 1)
@@ -82,7 +82,7 @@ class PoolExecutor(Executor):
 
     @property
     def enforces_timeout(self) -> bool:
-        """Whether its workers are processes; interpreters of this one cannot start any."""
+        """Whether its workers are processes; interpreters in this process cannot start any."""
         return not isinstance(self._pool, futures.ThreadPoolExecutor)
 
     @property
@@ -149,14 +149,14 @@ class PinnedExecutor(Executor):
     ----------
     executors
         Node to its executor, as for :meth:`DAG.run <dagprofiler.DAG.run>`, which
-        :meth:`~dagprofiler.executors.Executor.pinned` makes one of one worker.
+        :meth:`~dagprofiler.executors.Executor.pinned` turns into one with a single worker.
     schedule
         Node to its tasks in order.
 
     Raises
     ------
     ValidationError
-        If a node has no executor of one worker, or executors share values in different ways.
+        If a node has no executor with a single worker, or not all executors are of one kind.
 
     Notes
     -----
@@ -185,16 +185,16 @@ class PinnedExecutor(Executor):
 
     @property
     def enforces_timeout(self) -> bool:
-        """Whether those of all nodes do."""
+        """Whether the executors of all nodes do."""
         return all(executor.enforces_timeout for executor in self._nodes.values())
 
     @property
     def capacity(self) -> int:
-        """As many as there are: the order says which task waits."""
+        """All tasks that are ready: the order of its node says which one waits."""
         return sys.maxsize
 
     def open(self) -> None:
-        """Open those of all nodes; large values go through the folder of the first."""
+        """Open the executors of all nodes; large values go through the folder of the first."""
         for executor in self._nodes.values():
             executor.open()
         self.folder = self._first.folder
@@ -202,6 +202,11 @@ class PinnedExecutor(Executor):
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Submit the job to its node's executor."""
         return self._nodes[self._node_of[job.name]].submit(job, handles)
+
+    def check(self) -> None:
+        """Raise if a node's executor cannot finish its jobs any more."""
+        for executor in self._nodes.values():
+            executor.check()
 
     def put(self, frames: Any) -> Any:
         """Return a handle that all nodes can read."""
@@ -212,7 +217,7 @@ class PinnedExecutor(Executor):
         return self._first.fetch(handle)
 
     def close(self) -> None:
-        """Close those of all nodes."""
+        """Close the executors of all nodes."""
         for executor in self._nodes.values():
             executor.close()
         self.folder = None

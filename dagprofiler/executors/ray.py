@@ -87,7 +87,7 @@ class RayExecutor(Executor):
 
     @property
     def capacity(self) -> int:
-        """Two tasks for each that the cluster can run at once now, but at least two."""
+        """Twice the tasks that the cluster can run at once now, but at least two."""
         now = monotonic()
         if now - self._counted_at > _COUNTED_FOR_S:
             self._slots, self._counted_at = _slots(self._options), now
@@ -205,7 +205,7 @@ def _perform(call: bytes, *inputs: object) -> object:
 
     def leave(k: int, field: str, frames: object) -> object:
         if (k, field) not in needed:
-            # No other task needs it: it goes to the process that drives the run.
+            # Only the process that drives the run needs it: it travels with the record.
             return frames
         needed[k, field] = frames
         return None
@@ -244,7 +244,7 @@ def _slots(options: Values) -> int:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C, which would leave a cluster that can be neither used nor ended."""
+    """Delay Ctrl-C in the body, where it would leave a cluster that nobody can use or end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -48,7 +48,7 @@ class SerialExecutor:
 
     config: Config
     streams: Streams | None
-    # Of the instance: the run loop asks before each task, and finds it faster there.
+    # On the instance, where the run loop, which reads it before each task, finds it faster.
     capacity: int = 1
     workers: list[JsonObject] = field(default_factory=list)
     name: ClassVar[str] = "serial"

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
-#: How long the process stays without a task, in seconds.
+#: How long the process for tasks with a time limit stays without a task, in seconds.
 _IDLE_S = 10.0
 #: The longest time limit that is kept, in seconds: 23 days, as long as poll() waits.
 _LONGEST_S = 2e6
-#: How long it may take to end when its connection is closed, in seconds, and how long until it is
-#: looked for.
+#: How often to check that it still runs while it sends nothing, in seconds, and how long to wait
+#: for its end when its connection is closed.
 _END_S = 1.0
 
 #: Whether Ctrl-C can be made to wait; it cannot on Windows.
@@ -150,7 +150,7 @@ class TimeLimitProcess(threading.local):
             try:
                 self._send(data)
             except (EOFError, OSError):
-                # It had no task for long, and has ended.
+                # It has ended, since it had no task for long.
                 self._end()
                 self._send(data)
             begun = perf_counter()
@@ -219,11 +219,11 @@ def spawned(target: Callable[..., None], *arguments: object) -> tuple[SpawnProce
     if not os.path.exists(main.get("__file__") or os.curdir):
         # A program that was read from a pipe, which cannot be read again.
         lost["__file__"] = main.pop("__file__")
-    # The process inherits the start method, and knows no method of loky's.
+    # The process inherits the start method, and does not know that of loky.
     method = mp.get_start_method(allow_none=True)
     mp.set_start_method("spawn", force=True)
     if _MASKS:
-        # This starts with the first process, and would let Ctrl-C through.
+        # The resource tracker starts with the first process, and would let Ctrl-C through.
         ensure_running()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -246,7 +246,7 @@ def at_interrupt(handler: signal.Handlers) -> None:
 
 def received(process: SpawnProcess, connection: Connection) -> bytes:
     """Return what a process sends next; raise an EOFError if it ends without."""
-    # What its tasks have left may hold its end of the connection open when it has ended.
+    # Processes that its tasks have left may keep its end of the connection open after its end.
     while not connection.poll(_END_S):
         if not process.is_alive() and not connection.poll():
             raise EOFError
@@ -264,7 +264,7 @@ def end_process(process: Any, connection: Connection) -> None:
     process.join()
 
 
-#: That of each thread.
+#: The process of each thread.
 time_limit_process = TimeLimitProcess()
 
 
@@ -272,7 +272,7 @@ def _serve(connection: Connection, parent: int) -> None:
     """Answer calls until there are none for a while, or the worker has ended."""
     from multiprocessing import active_children, current_process
 
-    # The worker hears of Ctrl-C, and ends this process with all that its tasks start.
+    # The worker receives Ctrl-C, and ends this process with all processes of its tasks.
     at_interrupt(signal.SIG_IGN)
     if hasattr(os, "setsid"):
         os.setsid()
@@ -282,7 +282,7 @@ def _serve(connection: Connection, parent: int) -> None:
     send: Callable[[bytes], None] = connection.send_bytes
     with suppress(EOFError, OSError):
         send(pickle.dumps(this_worker()))
-        # With children of its tasks it stays, since its end would wait for theirs.
+        # It stays as long as its tasks' processes run: its end would wait for theirs.
         while connection.poll(None if active_children() else _IDLE_S):
             perform, inputs = pickle.loads(connection.recv_bytes())
             send(b"")

@@ -123,8 +123,8 @@ def resolved_edges(
         try:
             source, target = index[source_name], index[target_name]
         except (KeyError, TypeError):
-            names_it = isinstance(source_name, str) and source_name in index
-            unknown = target_name if names_it else source_name
+            has_source = isinstance(source_name, str) and source_name in index
+            unknown = target_name if has_source else source_name
             raise GraphError(
                 f"{edge_text(source_name, target_name)}: there is no task "
                 f"{short_repr(unknown)}{did_you_mean(unknown, names)}"
@@ -191,8 +191,8 @@ def field_problem(name: object) -> str | None:
 class Matches:
     """Routes of edges, remembered for each pair of declared outputs and inputs.
 
-    Contracts with equal fields share one tuple of them, so it is known by its identity: to hash
-    or search many fields for each edge would take quadratic time.
+    Contracts with equal fields share one tuple, so that tuples are compared by identity: hashing
+    thousands of fields for each edge would take quadratic time.
     """
 
     def __init__(self) -> None:
@@ -209,7 +209,8 @@ class Matches:
         source, target
             The tasks.
         spec
-            The fields, in a form that users write; None for matching names.
+            The fields, in a form that users write; None for those with the name of an input, or
+            all outputs if there are none.
         outputs, inputs
             Declared outputs of the source and inputs of the target.
         """
@@ -218,9 +219,8 @@ class Matches:
         pair = id(outputs), id(inputs)
         if pair not in self._routes:
             positions = self._positions_of(outputs)
-            # It iterates over the smaller one: one edge of thousands of fields to many small tasks.
+            # An intersection iterates over the smaller set: one task may have thousands of fields.
             common = positions.keys() & self._positions_of(inputs).keys()
-            # Equal names, else all outputs.
             fields = sorted(common or positions)
             self._routes[pair] = tuple([(positions[field], field) for field in fields])
         return self._routes[pair]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dagprofiler.graph.edges import Rows
 from dagprofiler.graph.wiring import JOBS_PER_WORKER, ReadyTasks
@@ -97,7 +97,7 @@ def replay(
     demands, overhead
         What the tasks need, and what the executor adds.
     speeds
-        Of each worker, above 0.
+        The speed of each worker, above 0.
     ranked
         All tasks by decreasing priority; None for Kahn's order.
     orders
@@ -111,7 +111,7 @@ def replay(
     -----
     Workers that compute at the same time share cores, the interpreter's lock and the
     memory: each advances at a rate that follows from their number and their shares.
-    O(n log n) time for n tasks and edges.
+    O(n (log n + w + l)) time for n tasks and edges, w workers and l transfers at a time.
     """
     ready = ReadyTasks(below, ranked, orders or ())
     workers = _Workers(len(below), speeds, overhead, orders)
@@ -122,21 +122,34 @@ def replay(
 _Do = Callable[[int], None]
 
 
-class _Works:
-    """Works that advance at one common rate, as on a link: a heap of the amounts where they end.
+#: The `core`, `gil` and `computes` of a :class:`_Group`.
+_Needs = tuple[float, float, float]
+#: The needs of what the driver and the workers do beside the tasks.
+_BESIDE: _Needs = (1.0, 0.0, 0.0)
+
+
+class _Group:
+    """Pieces of work that advance at one common rate, such as the transfers on a link.
 
     Attributes
     ----------
+    key
+        What it is kept by: its needs, or the two workers of a link.
     core, gil
         Cores that each needs, and the share of its time in which it holds the interpreter's lock.
     computes
         How much each counts among the tasks that slow each other down.
     rate
-        What is done of each work in a millisecond.
+        How far each advances in a millisecond, in milliseconds of its amount.
+    done, at_ms
+        How far each piece that was there from the beginning would have come, and when.
+    ends
+        A heap of the pieces by the value of `done` at which they end.
     """
 
-    def __init__(self, core: float = 0.0, gil: float = 0.0, computes: float = 0.0) -> None:
-        self.core, self.gil, self.computes = core, gil, computes
+    def __init__(self, key: Any, needs: _Needs = (0.0, 0.0, 0.0)) -> None:
+        self.key = key
+        self.core, self.gil, self.computes = needs
         self.rate = 1.0
         self.count = 0
         self.done = self.at_ms = 0.0
@@ -152,7 +165,7 @@ class _Works:
         heappush(self.ends, (self.done + amount_ms, i, self.count, do))
 
     def pop(self, now_ms: float) -> tuple[_Do, int]:
-        """Remove the work that ends first; return what is called then, and with which task."""
+        """Remove the piece that ends first; return what to call then, and with which task."""
         self.advance(now_ms)
         _, i, _, do = heappop(self.ends)
         return do, i
@@ -161,65 +174,62 @@ class _Works:
         return self.at_ms + (self.ends[0][0] - self.done) / self.rate
 
 
-def _next_end(shares: Iterable[_Works]) -> tuple[float, _Works | None]:
-    """Return when the next of all works ends, and among which it is."""
+def _next_end(groups: Iterable[_Group]) -> tuple[float, _Group | None]:
+    """Return when the next piece of work ends, and its group."""
     soonest, ending = inf, None
-    for share in shares:
-        if share.ends:
-            at_ms = share.next_ms()
+    for group in groups:
+        if group.ends:
+            at_ms = group.next_ms()
             if at_ms < soonest:
-                soonest, ending = at_ms, share
+                soonest, ending = at_ms, group
     return soonest, ending
 
 
-#: Shares of a core and of the lock, and how much it counts among what slows each other down.
-_Needs = tuple[float, float, float]
-#: The needs of what is no task.
-_BESIDE = (1.0, 0.0, 0.0)
-
-
 class _Cores:
-    """The cores and the interpreter's lock, which all that computes at a time shares."""
+    """The cores and the interpreter's lock, which everything that computes at a time shares."""
 
     def __init__(self, overhead: Overhead, workers: int) -> None:
         self.cores, self.contention = overhead.cores, overhead.contention
-        #: What advances at one rate, by its shares of a core and of the lock, and how it counts.
-        self.shares = {_BESIDE: _Works(*_BESIDE)}
+        #: What computes, by its needs: work with equal needs advances at one rate.
+        self.groups = {_BESIDE: _Group(_BESIDE, _BESIDE)}
         self.active = self.gil_sum = 0.0
         self.core_sum = overhead.always * workers
 
     def begin(self, now_ms: float, needs: _Needs, amount_ms: float, do: _Do, i: int) -> None:
-        """Let something compute that needs such shares of a core and of the lock."""
-        share = self.shares.get(needs)
-        if share is None:
-            share = self.shares[needs] = _Works(*needs)
-        share.add(now_ms, amount_ms, do, i)
-        self._change(now_ms, share, 1)
+        """Begin a piece of work with such needs; `do` is called with `i` when it ends."""
+        group = self.groups.get(needs)
+        if group is None:
+            group = self.groups[needs] = _Group(needs, needs)
+        group.add(now_ms, amount_ms, do, i)
+        self._change(now_ms, group, 1)
 
-    def end(self, now_ms: float, share: _Works) -> tuple[_Do, int]:
-        ended = share.pop(now_ms)
-        self._change(now_ms, share, -1)
+    def end(self, now_ms: float, group: _Group) -> tuple[_Do, int]:
+        """End the first piece of a group; return what to call then, and with which task."""
+        ended = group.pop(now_ms)
+        if not group.ends and group.key != _BESIDE:
+            # Each event looks at all groups, and each task may have needs of its own.
+            del self.groups[group.key]
+        self._change(now_ms, group, -1)
         return ended
 
-    def _change(self, now_ms: float, changed: _Works, by: int) -> None:
-        """Set the rates of all shares, after one more or less in one of them."""
+    def _change(self, now_ms: float, changed: _Group, by: int) -> None:
+        """Set the rates of all groups, after one of them has one piece more or less."""
         self.active += by * changed.computes
         self.core_sum += by * changed.core
         self.gil_sum += by * changed.gil
         busy = max(1, round(self.active))
         slow = self.contention[min(busy, len(self.contention)) - 1]
         waiting, demand = max(1.0, self.gil_sum), self.core_sum
-        # Few of them have works at a time.
-        live = [share for share in self.shares.values() if share.ends]
-        for share in live:
-            share.advance(now_ms)
-            # In turns with others who hold the lock.
-            share.rate = 1.0 / (1.0 + share.gil * (waiting - 1.0))
-            demand -= len(share.ends) * share.core * (1.0 - share.rate)
+        live = [group for group in self.groups.values() if group.ends]
+        for group in live:
+            group.advance(now_ms)
+            # It takes turns with others that hold the lock.
+            group.rate = 1.0 / (1.0 + group.gil * (waiting - 1.0))
+            demand -= len(group.ends) * group.core * (1.0 - group.rate)
         if demand > self.cores:
             slow *= demand / self.cores
-        for share in live:
-            share.rate /= 1.0 + min(1.0, share.core) * (slow - 1.0)
+        for group in live:
+            group.rate /= 1.0 + min(1.0, group.core) * (slow - 1.0)
 
 
 class _Workers:
@@ -247,7 +257,7 @@ class _Workers:
         self.queues: list[deque[int]] = [deque() for _ in (workers if self.home else [0])]
 
     def assign(self, i: int) -> int | None:
-        """Return the idle worker that takes a task; None if it has to wait in a queue."""
+        """Return the idle worker that takes a task; without one, queue it and return None."""
         if self.home:
             worker = self.home[i]
             if self.is_idle[worker]:
@@ -260,7 +270,7 @@ class _Workers:
         return None
 
     def take(self, worker: int, i: int, now_ms: float) -> float:
-        """Give a task to a worker; return when it comes to it, after its gap."""
+        """Give a task to an idle worker; return when the worker is free for it."""
         self.of_task[i] = worker
         self.is_idle[worker] = False
         begin_ms = max(now_ms, self.free_ms[worker]) + self.starts_ms[worker]
@@ -268,7 +278,7 @@ class _Workers:
         return begin_ms
 
     def release(self, worker: int, free_ms: float) -> int | None:
-        """Let a worker be free; return the task that waits for it, or None."""
+        """Free a worker from `free_ms` on; return the task that waits for it, or None."""
         self.free_ms[worker] = free_ms
         queue = self.queues[worker if self.home else 0]
         if queue:
@@ -294,11 +304,11 @@ class _Run:
         self.overhead, self.transfers = overhead, transfers
         self.cores = _Cores(overhead, len(workers.speeds))
         #: What is on its way from one worker to another; transfers share a link.
-        self.links: defaultdict[tuple[int, int], _Works] = defaultdict(_Works)
-        #: Those of one moment come in the order in which they were caused.
+        self.links: dict[tuple[int, int], _Group] = {}
+        #: A heap by time; events of one moment come in the order in which they were caused.
         self.events: list[tuple[float, int, _Do, int]] = []
         self.inbox: deque[int] = deque()
-        #: How many transfers each task waits for; its worker is one more, so below 0 it begins.
+        #: How many transfers each task waits for. Its worker counts down too: below 0 it begins.
         self.awaited = Counter(target for moves in transfers.values() for target, _ in moves)
         self.now = self.makespan = 0.0
         self.running = self.caused = 0
@@ -306,18 +316,20 @@ class _Run:
         self.doing: _Do | None = None
 
     def replayed(self) -> Replay:
-        """Return what has happened when nothing happens any more."""
+        """Handle all events; return when each task ran, and where."""
         self._drive()
         while True:
             event_ms = self.events[0][0] if self.events else inf
-            core_ms, share = _next_end(self.cores.shares.values())
+            core_ms, group = _next_end(self.cores.groups.values())
             link_ms, link = _next_end(self.links.values())
             self.now = max(self.now, min(event_ms, core_ms, link_ms))
             if link is not None and link_ms < min(event_ms, core_ms):
                 do, i = link.pop(self.now)
                 link.rate = 1.0 / max(1, len(link.ends))
-            elif share is not None and core_ms < event_ms:
-                do, i = self.cores.end(self.now, share)
+                if not link.ends:
+                    del self.links[link.key]
+            elif group is not None and core_ms < event_ms:
+                do, i = self.cores.end(self.now, group)
             elif self.events and event_ms < inf:
                 _, _, do, i = heappop(self.events)
             else:
@@ -332,7 +344,7 @@ class _Run:
 
     def _drive(self) -> None:
         """Let the driver do what it does next: submit, or handle a record."""
-        # Half of what it does for a job is to send it, half of it is for its record.
+        # The driver spends half of its time for a job on sending it, half on its record.
         half_ms = self.overhead.driver_ms / 2
         while self.doing is None:
             i = self.ready.pop() if self.running < self.workers.capacity else None
@@ -367,7 +379,7 @@ class _Run:
         self._cause(self.workers.take(worker, i, self.now), self._arrive, i)
 
     def _arrive(self, i: int) -> None:
-        """Note that one of the inputs of a task has come to its worker, or the worker to it."""
+        """Note that an input of a task is at its worker, or that the worker is free for it."""
         self.awaited[i] -= 1
         if self.awaited[i] < 0:
             self._begin(i)
@@ -390,7 +402,7 @@ class _Run:
             self.cores.begin(self.now, _BESIDE, overhead.worker_ms, lambda _: None, i)
         for target, takes_ms in self.transfers.get(i, ()):
             pair = worker, workers.home[target]
-            link = self.links[pair]
+            link = self.links.setdefault(pair, _Group(pair))
             link.add(self.now, takes_ms, self._arrive, target)
             link.rate = 1.0 / len(link.ends)
         following = workers.release(worker, self.now + overhead.gap_ms)

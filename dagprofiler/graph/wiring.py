@@ -43,8 +43,8 @@ def kahn_order(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> list[s
     >>> kahn_order(["c", "b", "a"], [("a", "c")])
     ['a', 'b', 'c']
     """
-    names, order, *_ = numbered(nodes, edges)
-    return [names[i] for i in order]
+    graph = numbered(nodes, edges)
+    return [graph.names[i] for i in graph.order]
 
 
 def numbered(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> NumberedGraph:
@@ -207,7 +207,7 @@ class Wiring:
     below
         The successors of all tasks.
     sinks
-        The tasks without successors; of a graph that grows, the given ones.
+        The tasks without successors; of a graph that grows, those of its initial graph.
     inputs, slots, first_input
         For each task the inputs that edges feed: by source, or in the order of the edges for
         a task that gathers; the slots that feed them, of all tasks; and where those of each
@@ -223,7 +223,7 @@ class Wiring:
         carries: by source, sources in the order in which edges first name them.
     before, after
         Of a graph that grows: the predecessors of each task, and the successors of each that
-        has some.
+        has some. Rules enter a new task into `after` once all that they add is accepted.
 
     Notes
     -----
@@ -248,7 +248,7 @@ class Wiring:
         self.before: list[Sequence[int]] = []
         self.after: dict[int, list[int]] = {}
         resolved = resolved_edges(names, outputs, inputs, edges)
-        #: The edges of the graph as it is; None after a change.
+        #: The edges; None if the graph has grown since they were resolved.
         self.resolved: Edges | None = resolved
         self._lay_out(resolved, inputs, gathers)
         self.sinks = set(range(len(names))).difference(resolved.sources)
@@ -258,7 +258,7 @@ class Wiring:
             self.order = _order(names, self.below)
 
     def _lay_out(self, edges: Edges, declared: Sequence[Fields], gathers: Sequence[Fields]) -> None:
-        """Group the inputs by task."""
+        """Set the slots and fields that feed each task, and count the uses of each slot."""
         first_slot = self.first_slot
         lengths = [0] * len(self.names)
         for target, routes in zip(edges.targets, edges.routes):
@@ -278,10 +278,10 @@ class Wiring:
                 uses[slot] += 1
                 place += 1
             places[target] = place
-        # Tasks that are alike share one tuple.
+        # Tasks with equal inputs share one tuple.
         shared = {names: names for names in declared}
         all_fields, ends = tuple(fields), self.first_input[1:]
-        # One after the other: many tuples at a time would keep the garbage collector busy.
+        # A generator: a list of many tuples would keep the garbage collector busy.
         arriving = (all_fields[begin:end] for begin, end in zip(self.first_input, ends))
         self.inputs = [shared.setdefault(names, names) for names in arriving]
 
@@ -424,7 +424,7 @@ class Wiring:
         return self.field(source, slot - self.first_slot[source])
 
     def wanted(self, task: int) -> list[str]:
-        """Return the outputs of a task that feed other tasks, or may feed tasks added later."""
+        """Return the outputs of a task that other tasks need, or that added tasks may need."""
         slots = enumerate(self.outputs[task], self.first_slot[task])
         return [field for slot, field in slots if self.grows or self.uses[slot]]
 

@@ -14,7 +14,7 @@ import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
 from io import FileIO
@@ -88,10 +88,10 @@ class Journal(Hook):
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = os.path.abspath(os.fspath(directory))
         self.store = partial(OutputFile, self.directory)
-        #: What this process stores itself.
-        self._own = self.store()
+        #: The file for what this process stores itself.
+        self._outputs = self.store()
         self._file: LineFile
-        #: The state at which earlier attempts left the run; None for a first one.
+        #: The state in which earlier attempts left the run; None for the first attempt.
         self._past: PastRun | None = None
         self._rounds_begun = 0
         self._log: RunLog
@@ -112,7 +112,7 @@ class Journal(Hook):
         return self._past
 
     def run_started(self, run: RunInfo) -> None:
-        """Write the header, or the line of a resumption."""
+        """Write the header, or the line of a resumption; a complete run gets no line."""
         self._log = run.log
         if self._past is None:
             self._file = LineFile(os.path.join(self.directory, LINES))
@@ -125,10 +125,11 @@ class Journal(Hook):
             self._append({"resumed": resumed})
 
     def _header(self, run: RunInfo) -> JsonObject:
-        asked, log, workflow = run.options, run.log, run.log.setup.workflow
+        log, workflow = run.log, run.log.setup.workflow
         inputs = {name: _picklable(fields) for name, fields in run.inputs.items()}
-        options = RunOptions(
-            asked.seed, inputs, asked.rounds, asked.meters, asked.keep, asked.on_error
+        # What a resumption may choose anew is left out.
+        options = replace(
+            run.options, inputs=inputs, executor=None, priorities=None, timeout=None, schedule=None
         )
         # A meter's own __reduce__ may raise anything.
         with explained(
@@ -141,7 +142,7 @@ class Journal(Hook):
             "executor": log.executor,
             "sources": sources_of(workflow),
             "facts": facts_of(workflow),
-            "stored": self._own.append(stored),
+            "stored": self._outputs.append(stored),
         }
 
     def task_finished(self, record: TaskRecord) -> None:
@@ -171,11 +172,11 @@ class Journal(Hook):
             bound = bound_of(record.task, contract)
             line["added_ms"] = log.since_start_ms([round_log.growth.added_s[i]])[0]
             line["declared"] = declaration(i, contract, wiring)
-            line["bound"] = self._own.append(pickled(bound)) if bound else None
+            line["bound"] = self._outputs.append(pickled(bound)) if bound else None
         self._append(line)
 
     def _begin(self, number: int) -> None:
-        """Append the line of a round that begins, unless there is one."""
+        """Append the line of a round that begins, unless the journal has it."""
         if number == self._rounds_begun:
             round_log = self._log.rounds[number]
             began_ms = self._log.since_start_ms([round_log.started_s])[0]
@@ -214,7 +215,7 @@ class Journal(Hook):
 
 
 def holds_journal(directory: str) -> bool:
-    """Tell whether there is a journal in a directory; an empty file is none yet."""
+    """Tell whether a directory holds a journal; one with an empty file does not yet."""
     path = os.path.join(directory, LINES)
     return os.path.exists(path) and os.path.getsize(path) > 0
 
@@ -273,7 +274,7 @@ class LineFile:
         Raises
         ------
         JournalError
-            If it cannot be written; what there is of it is dropped when the run is resumed.
+            If it cannot be written; a part that was written is dropped when the run is resumed.
         """
         content = memoryview(_encode(line).encode("ascii") + b"\n")
         written = 0
@@ -304,11 +305,11 @@ class OutputFile:
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
-        # Other hosts and containers may have the same names and numbers.
+        # Hosts and containers may share names and process numbers.
         self._name = f"{HOSTNAME}-{os.getpid()}-{os.urandom(4).hex()}.pickle".replace(os.sep, "_")
 
     def begin(self) -> None:
-        """Raise a JournalError if this worker does not reach the journal."""
+        """Raise a JournalError if this worker cannot reach the journal."""
         if not holds_journal(self._directory):
             raise self._unwritten("there is no journal on this worker")
 
@@ -322,7 +323,7 @@ class OutputFile:
         Raises
         ------
         JournalError
-            If it cannot be written; what there is of it is never read.
+            If it cannot be written; a part that was written is never read.
         """
         try:
             # Opened for each task: a worker's thread ends without notice.
@@ -373,7 +374,7 @@ class PastRound:
 
 
 class PastRun:
-    """The state at which earlier attempts left a run.
+    """The state in which earlier attempts left a run.
 
     Parameters
     ----------
@@ -387,7 +388,7 @@ class PastRun:
     Attributes
     ----------
     options
-        What was asked of the run; inputs are serialized.
+        The options of the run; inputs are serialized, and where tasks run is left out.
     rounds
         The rounds that were begun.
     earlier_s
@@ -442,22 +443,22 @@ class PastRun:
             self.resumed.append(entry)
 
     def _lost_tasks(self) -> list[str]:
-        """Return the tasks of the last round whose outputs are not all there, and what followed."""
+        """Return the tasks of the last round whose outputs are incomplete, and their successors."""
 
         @cache
         def size_of(file: str) -> int:
             path = os.path.join(self.directory, file)
             return os.path.getsize(path) if os.path.exists(path) else 0
 
-        whole = set[str]()
+        complete = set[str]()
         tasks = self.rounds[-1].tasks if self.rounds else {}
         # The predecessors of a task finished before it.
         for name, line in tasks.items():
             declared = line.get("declared") or self._header["facts"][f"task {name!r}"]
             file, _, end = line["readings"]["stored"]
-            if size_of(file) >= end and whole.issuperset(declared["after"]):
-                whole.add(name)
-        return [name for name in tasks if name not in whole]
+            if size_of(file) >= end and complete.issuperset(declared["after"]):
+                complete.add(name)
+        return [name for name in tasks if name not in complete]
 
     def _drop(self, tasks: Iterable[str]) -> None:
         """Remove the lines of tasks of the last round, which run again."""
@@ -479,12 +480,12 @@ class PastRun:
     def compare(
         self, workflow: Workflow, *, seed: int | None, inputs: Mapping[str, Values] | None
     ) -> None:
-        """Raise a JournalError that lists all differences to another run, if there are any.
+        """Add the entry of this resumption; raise a JournalError if the run is another one.
 
-        Adds the entry of this resumption.
+        The error lists all differences.
         """
         facts, before = facts_of(workflow), self._header["facts"]
-        # Plain JSON, of which most is equal.
+        # Most facts are equal; the others are compared in detail.
         now = {what: fact for what, fact in facts.items() if fact != before.get(what)}
         then = {what: fact for what, fact in before.items() if fact != facts.get(what)}
         compared = ["dag", "config", "sources"]
@@ -503,8 +504,8 @@ class PastRun:
                 for task, fields in inputs.items()
                 if task in contracts
             }
-            now.update(_by_name({**inputs, **serialized}))
-            then.update(_by_name(self.options.inputs or {}))
+            now.update(_named_inputs({**inputs, **serialized}))
+            then.update(_named_inputs(self.options.inputs or {}))
         problems = [*differences(now, then)]
         if problems:
             raise JournalError(self.directory, problems)
@@ -515,7 +516,10 @@ class PastRun:
     def _changed_sources(
         self, sources: Mapping[str, str | None], unknown: dict[str, str]
     ) -> list[str]:
-        """Return the tasks whose source has changed; warn of those that do not run again."""
+        """Return the tasks whose source has changed; warn of those whose results are reused.
+
+        Adds the tasks whose source is not known to `unknown`.
+        """
         changed, finished = [], {name for past in self.rounds for name in past.tasks}
         for name, source in sources.items():
             before = self._header["sources"][name]
@@ -580,18 +584,18 @@ class PastRun:
 
 
 class Replayed:
-    """What to run next in a round that earlier attempts began: what they did not finish.
+    """The frontier of a round that earlier attempts began: it runs what they did not finish.
 
     Parameters
     ----------
     inner
-        What to run next without earlier attempts.
+        The frontier of the round without earlier attempts.
     past
-        The round, as the journal has it.
+        The round, as the journal records it.
     directory
         That of the journal.
     is_last
-        Whether it is the last round that was begun.
+        Whether it is the last round that earlier attempts began.
     """
 
     def __init__(self, inner: Frontier, past: PastRound, directory: str, *, is_last: bool) -> None:
@@ -612,7 +616,7 @@ class Replayed:
         if [*log.columns] != past.columns:
             why = f"the meters measure {[*log.columns]}, in the journal {past.columns}"
             raise JournalError(self._directory, [why])
-        log.started_s = current.run.started + past.began_ms / 1e3
+        log.started_s = current.run_log.started + past.began_ms / 1e3
         log.total_s = max((line["total_s"] for line in past.tasks.values()), default=0.0)
         current.added_s = self._added_s
         current.start_clock(perf_counter())
@@ -648,9 +652,9 @@ class Replayed:
             current.results.outputs[i] = {name: decode(data) for name, data in outputs.items()}
 
     def _enter(self, i: int, line: JsonObject) -> None:
-        """Enter a task into the log of the round; what it consumed is not needed any more."""
+        """Enter a task into the log of the round, and release its inputs."""
         current, wiring, log = self._current, self.wiring, self._current.log
-        zero_s = current.run.started
+        zero_s = current.run_log.started
         log.ran_on[i] = current.executor.recall(line["worker"])
         log.set_times(i, [zero_s + ms / 1e3 for ms in line["times_ms"]])
         for slot, (wire, payload) in enumerate(line["bytes"], wiring.first_slot[i]):
@@ -662,7 +666,7 @@ class Replayed:
         current.slots.release(slot for _, slot in wiring.feeds(i))
 
     def _load(self, i: int) -> None:
-        """Load the outputs of a task that has finished, which others need, unless they are."""
+        """Load the outputs of a task that earlier attempts finished, if others need them."""
         slots, line = self._current.slots, self._past.tasks.get(self.wiring.names[i])
         named = enumerate(self.wiring.outputs[i], self.wiring.first_slot[i])
         needed = [(k, name) for k, name in named if slots.uses[k] and slots.handles[k] is None]
@@ -688,7 +692,7 @@ class Replayed:
         for name in tasks:
             if name in self._left:
                 added_ms: float = self._left[name]["added_ms"]
-                return self._current.run.started + added_ms / 1e3
+                return self._current.run_log.started + added_ms / 1e3
         return None
 
     def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
@@ -700,7 +704,7 @@ class Replayed:
         current, ended_before = self._current, self._past.ended
         results, log = current.results, current.log
         numbers = {name: i for i, name in enumerate(self.wiring.names)}
-        # Those that were not reached before the run failed or was interrupted.
+        # Finished tasks that were not reached before the run failed or was interrupted.
         for name, line in self._left.items():
             if name in numbers:
                 self._enter(numbers[name], line)
@@ -714,7 +718,7 @@ class Replayed:
                 if name in numbers:
                     log.note(numbers[name], attempts=lost)
             log.total_s, log.waited_s = ended_before["total_s"], ended_before["waited_s"]
-            log.ended_s = current.run.started + ended_before["ended_ms"] / 1e3
+            log.ended_s = current.run_log.started + ended_before["ended_ms"] / 1e3
             log.legacy_generators = ended_before["legacy_generators"]
         if missing:
             why = f"no rule has added tasks that finished before: {listed(missing, 10)}"
@@ -748,7 +752,7 @@ def declaration(i: int, contract: Contract, wiring: Wiring) -> JsonObject:
         "outputs": list(contract.outputs),
         "gathers": list(contract.gathers),
         "serializer": str(contract.serializer),
-        # The order matters to a task that gathers; rules may add edges in another one.
+        # A task that gathers depends on the order, but rules may add edges in another order.
         "fed with": feeds if contract.gathers and not wiring.grows else sorted(feeds),
         "after": sorted(names[source] for source in wiring.predecessors(i)),
     }
@@ -768,12 +772,12 @@ def differences(now: Values, then: Values) -> Iterator[str]:
 
 
 def bound_of(name: str, contract: Contract) -> Values:
-    """Return the arguments that are bound to a task, by names that say what they are."""
+    """Return the arguments that are bound to a task, by names for messages."""
     return {f"bound.{name}.{argument}": value for argument, value in contract.bound.items()}
 
 
 def values_of(workflow: Workflow) -> Values:
-    """Return the parameters and bound arguments of a run, by names that say what they are."""
+    """Return the parameters and bound arguments of a run, by names for messages."""
     values = {f"config.{name}": value for name, value in workflow.config.items()}
     for name, contract in zip(workflow.wiring.names, workflow.contracts):
         values.update(bound_of(name, contract))
@@ -782,36 +786,35 @@ def values_of(workflow: Workflow) -> Values:
 
 def pickled(values: Values) -> dict[str, bytes | None]:
     """Return each value pickled; None if it cannot be."""
-    texts: dict[str, bytes | None] = {}
+    pickles: dict[str, bytes | None] = dict.fromkeys(values)
     for name, value in values.items():
-        texts[name] = None
         # Its own __reduce__ may raise anything.
         with suppress(Exception):
-            texts[name] = pickle.dumps(value)
-    return texts
+            pickles[name] = pickle.dumps(value)
+    return pickles
 
 
 def loaded(then: Mapping[str, bytes | None], now: Values) -> tuple[Values, dict[str, str]]:
     """Return the values that :func:`pickled` stored, and why others cannot be compared.
 
-    Values that cannot be compared, or whose pickles are equal, are those of `now`: objects
+    A value that cannot be compared, or whose pickle is that of `now`, is the one of `now`: objects
     without an ``__eq__`` are equal if their pickles are.
     """
-    texts = pickled({name: now.get(name) for name in then})
     values, unknown = {name: now.get(name) for name in then}, {}
-    for name, text in then.items():
-        if text is None:
+    pickles = pickled(values)
+    for name, data in then.items():
+        if data is None:
             unknown[name] = "it could not be pickled"
-        elif text != texts[name]:
+        elif data != pickles[name]:
             try:
-                values[name] = pickle.loads(text)
+                values[name] = pickle.loads(data)
             except Exception as error:  # noqa: BLE001  (code of users)
                 unknown[name] = describe(error)
     return values, unknown
 
 
-def _by_name(inputs: Mapping[str, Values]) -> Values:
-    """Return inputs from outside the graph by names that say what they are."""
+def _named_inputs(inputs: Mapping[str, Values]) -> Values:
+    """Return inputs from outside the graph, by names for messages."""
     return {
         f"inputs.{task}.{name}": value
         for task, fields in inputs.items()
@@ -830,9 +833,9 @@ def facts_of(workflow: Workflow) -> JsonObject:
 
 
 def sources_of(workflow: Workflow) -> dict[str, str | None]:
-    """Return a hash of the source of each task: its function, or compute(); None if unknown.
+    """Return a hash of the source of each task's function or compute(); None if unknown.
 
-    The source of what they call is not included.
+    The functions that these call are not included.
     """
     sources = {}
     for name, task in zip(workflow.wiring.names, workflow.tasks):
@@ -850,6 +853,6 @@ def _source_of(function: Any) -> str | None:
     try:
         text = getsource(function)
     except (OSError, TypeError, IndexError, SyntaxError, TokenError):
-        # There is no file, or it has changed.
+        # The file is missing or has changed.
         return None
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy.random
 
-#: numpy's own type information leaves out some of what these have.
+#: numpy's type information lacks some of their attributes.
 random: Any = numpy.random
 _twister: Any = numpy.random.MT19937
 
 
 def _words(key: bytes) -> list[int]:
-    # All of the key: 32 bits alone would make two of 10,000 tasks alike in 1 % of runs.
+    # With 32 bits alone, two of 10,000 tasks would get the same seed in 1 % of runs.
     return [int.from_bytes(key[i : i + 4], "big") for i in range(0, len(key), 4)]
 
 
@@ -25,9 +25,9 @@ class MT19937(numpy.random.MT19937):
     Notes
     -----
     Seeding takes 8 us, and most tasks never draw from it. All of numpy's functions that draw
-    hold the lock of their bit generator. Until it is seeded, the lock of this one is
-    itself, which seeds it and then takes the real lock. numpy writes the name of the class into
-    its state, so it has that of its base.
+    take the lock of their bit generator first. Until this generator is seeded, its lock is the
+    generator itself: to take it seeds the generator, and then takes the real lock. The class has
+    the name of its base, since numpy writes that name into the state.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class MT19937(numpy.random.MT19937):
 
     def stream(self, key: bytes) -> None:
         """Become numpy's legacy generator, which draws from the stream of this key."""
-        # An unused one is ready.
+        # One that has waited for a draw since the last call is ready.
         if self._key is None or random.get_bit_generator() is not self:
             # numpy takes the lock here, too.
             self._key, self._seeded = None, False
@@ -49,7 +49,7 @@ class MT19937(numpy.random.MT19937):
         self._key = key
 
     def is_seeded_by_a_draw(self) -> bool:
-        """Tell whether numpy takes the lock before it draws, so that this one works."""
+        """Tell whether numpy takes the lock before it draws, without which this cannot work."""
         self._seeded = False
         state = numpy.random.RandomState(self)
         self._key = bytes(32)
@@ -91,8 +91,8 @@ class MT19937(numpy.random.MT19937):
     @state.setter
     def state(self, value: Any) -> None:
         _twister.state.__set__(self, value)
-        # Nothing more: to become numpy's again would lose the second of a pair of normal numbers,
-        # which set_state() has set by now.
+        # It does not call set_bit_generator(): that would lose the second of a pair of normal
+        # numbers, which set_state() has set by now.
         self._key = None
 
     def __reduce__(self) -> Any:
@@ -104,10 +104,10 @@ class MT19937(numpy.random.MT19937):
 
 @cache
 def seeder() -> Callable[[bytes], None]:
-    """Return what makes numpy's legacy generator draw from the stream of a key.
+    """Return a function that makes numpy's legacy generator draw from the stream of a key.
 
-    numpy before 1.24 accepts no other bit generator, and is seeded at once. So is a version
-    that does not take the lock before it draws, as all known ones do.
+    It seeds at once where numpy, before 1.24, accepts no other bit generator, or draws without
+    taking the lock, as no known version does.
     """
     generator = MT19937()
     works = hasattr(random, "set_bit_generator") and generator.is_seeded_by_a_draw()
@@ -128,8 +128,8 @@ def saved() -> Callable[[], None]:
 
     def restore() -> None:
         random.set_bit_generator(bits)
-        # A run inside a task has drawn from the same one. Of another one, what belongs
-        # to the functions is lost: the second of a pair of normal numbers.
+        # A run inside a task has drawn from the same generator. With any other generator only
+        # the second of a pair of normal numbers is lost.
         if isinstance(bits, MT19937) or state["has_gauss"]:
             random.set_state(state)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 #: What a burner runs; its argument is the core to stay on, or "-" for any.
-#: It ends when its input ends, which the system closes when the process with the other end ends.
+#: It ends when its input ends; the system closes that when the measuring process ends.
 #: Ctrl-C reaches all processes of a terminal: the measuring process decides whether to stop.
 _BURN = """
 import _signal, _thread, os, sys
@@ -113,8 +113,8 @@ def _wait_until_burning(burner: Popen[bytes]) -> None:
     output: Any = burner.stdout
     first = output.readline()
     if first != b"burning\n":
-        said = (first + output.read()).decode(errors="replace").strip()
-        why = said.rpartition("\n")[2] or "the process ended without output"
+        text = (first + output.read()).decode(errors="replace").strip()
+        why = text.rpartition("\n")[2] or "the process ended without output"
         raise DagProfilerError(f"busy_cores: no core can be kept busy: {why}")
 
 

@@ -26,7 +26,7 @@ REFERENCE_MS = {"python": 3.0, "matrix": 2.5, "memory": 3.0}
 #: of nine values covers their median with 96 % confidence.
 _REPEATS = 9
 
-#: When this process was calibrated last, by the monotonic clock, and the calibration.
+#: The latest calibration of this process, after its moment by the monotonic clock; else empty.
 _latest: list[tuple[float, Calibration]] = []
 
 

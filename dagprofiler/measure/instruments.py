@@ -11,7 +11,7 @@ import gc
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util import Values
 from dagprofiler.measure.machine import versions
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from dagprofiler._util.interpreter import Collection
     from dagprofiler.tracing.functions import Tracing
 
-Number = Union[int, float, None]
-
 
 class Readings(NamedTuple):
     """The instruments' readings of one task.
@@ -31,8 +29,8 @@ class Readings(NamedTuple):
     Attributes
     ----------
     decode_s, encode_s
-        How long each input took to decode, in the order of the work, and each declared output to
-        encode, in seconds; None for what was not timed.
+        Time to decode each input, in the order of the work, and to encode each declared output,
+        in seconds; None if it was not timed.
     meters
         The value of each meter; None if it has none.
     digest
@@ -46,13 +44,13 @@ class Readings(NamedTuple):
     store_s
         How long storing took, in seconds.
     versions
-        The versions of the packages that the process has loaded, by name; None if they are as
-        for the task before.
+        The versions of the packages that the process has loaded, by name; None if it has loaded
+        no module since the task before.
     """
 
     decode_s: Sequence[float]
     encode_s: Sequence[float | None]
-    meters: Sequence[Number]
+    meters: Sequence[float | None]
     digest: str | None
     reasons: Mapping[str, str]
     meters_s: float
@@ -108,14 +106,14 @@ class Instruments:
     def __init__(self, instrumentation: Instrumentation, *, alone: bool = True) -> None:
         self._store = instrumentation.store and instrumentation.store()
         self._tracing = instrumentation.tracing
-        #: The task that is traced.
+        #: What is traced of the task that runs.
         self._traced: Collection | None = None
         self._meters = MeterSet(instrumentation.meters, alone=alone)
         self._metering = False
-        self._asked = instrumentation
+        self._instrumentation = instrumentation
         self._decode_s: list[float] = []
         self._encode_s: list[float] = []
-        self._read: list[Number] = []
+        self._read: list[float | None] = []
         self._modules = 0
         self._garbage_s = self._store_s = 0.0
 
@@ -125,7 +123,7 @@ class Instruments:
             begun = perf_counter()
             self._store.begin()
             self._store_s = perf_counter() - begun
-        self._garbage_s = _collect_garbage() if self._asked.collect_garbage else 0.0
+        self._garbage_s = _collect_garbage() if self._instrumentation.collect_garbage else 0.0
         self._meters.cost_s = 0.0
         self._decode_s, self._encode_s, self._read = [], [], []
         clocked = [_clocked(decode, self._decode_s) for decode in decoders]
@@ -162,23 +160,23 @@ class Instruments:
             begun = perf_counter()
             stored = self._store.put(encoded)
             self._store_s += perf_counter() - begun
-        loaded, self._modules = self._modules, len(sys.modules)
+        before, self._modules = self._modules, len(sys.modules)
         return Readings(
             tuple(self._decode_s),
             tuple([encode_s.get(field) for field in declared]),
             tuple(self._read),
-            _digest(encoded) if self._asked.hash_outputs else None,
+            _digest(encoded) if self._instrumentation.hash_outputs else None,
             self._meters.reasons if why is None else dict.fromkeys(self._meters.columns, why),
             self._meters.cost_s,
             self._garbage_s,
             stored,
             self._store_s,
-            None if loaded == self._modules else versions(frozenset(sys.modules)),
+            None if before == self._modules else versions(frozenset(sys.modules)),
         )
 
     def rest(self) -> None:
-        """Unfreeze objects, since other code than tasks may run next in this process."""
-        if self._asked.collect_garbage:
+        """Unfreeze objects before this process runs other code than tasks."""
+        if self._instrumentation.collect_garbage:
             gc.unfreeze()
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from weakref import finalize
 #: An event as ``perf_event_open(2)`` numbers it: type and config.
 INSTRUCTIONS = (0, 1)
 
-# Machines of little-endian bytes alone: a bit of `flags` has another place elsewhere.
+# Little-endian machines only: on others the bits of `flags` have other places.
 _SYSCALL_NUMBERS = {
     "x86_64": 298,
     "aarch64": 241,
@@ -22,9 +22,10 @@ _SYSCALL_NUMBERS = {
     "ppc64le": 319,
 }
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
-#: By threads, though not by processes; neither the kernel's nor the hypervisor's events.
+#: New threads inherit the counter, new processes do not; neither the kernel's nor the
+#: hypervisor's events count.
 _FLAGS = 1 << 1 | 1 << 35 | 1 << 5 | 1 << 6
-#: A reading has the time enabled and the time running, too.
+#: A reading also has the time enabled and the time running.
 _TIMES = 1 << 0 | 1 << 1
 _CLOSE_ON_EXEC = 1 << 3
 _ATTRIBUTES_BYTES, _READING_BYTES = 64, 24
@@ -176,8 +177,8 @@ class EventCounter:
         self._opened: list[int] = []
         self.close = finalize(self, _close_all, self._calls.close, self._opened)
         self._before = (0, 0, 0)
-        #: No code runs without instructions: where all counters of a processor are taken, some
-        #: machines say 0 and that it ran all the time.
+        #: All code takes instructions, so a count of 0 is wrong: where all counters of a processor
+        #: are taken, some machines report it, and that the counter ran all the time.
         self._always_counts = event == INSTRUCTIONS
         # ``struct perf_event_attr`` in its first version.
         type_, config = event
@@ -202,8 +203,8 @@ class EventCounter:
     def _open(self, attributes: bytes) -> None:
         """Open a counter for each thread.
 
-        A thread that starts meanwhile has a counter only if the one that started it
-        had one, which is unknown; so threads must be the same before and after.
+        A thread that starts meanwhile has a counter only if the thread that started it had one
+        already. So this is repeated until no thread has started meanwhile.
         """
         for _ in range(_ATTEMPTS):
             threads = self._calls.threads()

@@ -1,4 +1,4 @@
-"""Facts about this machine and this program, each of which is found once in a process."""
+"""Facts about this machine and this program; most of them are found once in a process."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def command_line() -> str | None:
 def repository(folder: str) -> JsonObject:
     """Return the commit that a folder's git repository has checked out, as of the first call.
 
-    Files are read, which took 0.06 ms where ``git status`` took 10 ms (medians); and a process that
-    starts while a pool forks may wait for ever.
+    Reading files took 0.06 ms, ``git status`` 10 ms (medians). Besides, a process that starts
+    while a pool forks may wait for ever.
     """
     while not os.path.exists(os.path.join(folder, ".git")):
         folder, below = os.path.split(folder)
@@ -101,9 +101,9 @@ def repository(folder: str) -> JsonObject:
 
 
 def ask_git() -> None:
-    """Note for this process whether the files of the current directory's repository are changed.
+    """Add to :func:`repository` of the current directory whether its tracked files are unchanged.
 
-    Files that git does not track do not count. Nothing is noted without git, or if it fails.
+    Without git, or if it fails, this adds nothing.
     """
     import subprocess
 
@@ -126,11 +126,11 @@ def machine() -> JsonObject:
     return {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
-        # Not platform.platform(): that starts a process, whose pipe a pool that forks at the same
-        # moment would keep open.
+        # platform.platform() starts a process, whose pipe a pool that forks at the same moment
+        # would keep open.
         "os": f"{platform.system()}-{platform.release()}-{platform.machine()}",
         "machine": platform.machine(),
-        # Without a name from Linux, `platform` has none either, but starts a process.
+        # On Linux platform.processor() knows no more, but starts a process.
         "cpu": (processor.get("model name") if processor else platform.processor()) or None,
         "cpu_mhz": _cpu_mhz(processor),
         "memory_bytes": _memory_bytes(),
@@ -143,13 +143,13 @@ def allocator_settings() -> tuple[tuple[str, str], ...]:
     """Return the environment variables that set the C library's allocator, and their texts.
 
     With a small ``MALLOC_TRIM_THRESHOLD_``, which Dask's nannies set, arrays cost several times
-    as much: their memory is given back and mapped anew each time. The library reads them when a
-    program starts; those that Dask sets in the program that starts its workers have no effect.
+    as much: their memory is given back and mapped anew each time. The C library reads these
+    variables when a program starts, so what a program sets for itself has no effect.
     """
     started_with = dict(
         pair.partition("=")[::2] for pair in _text("/proc/self/environ").split("\0")
     )
-    # Elsewhere than on Linux there is no such file.
+    # Only Linux has that file.
     settings = started_with if len(started_with) > 1 else os.environ
     return tuple(pair for pair in settings.items() if pair[0].startswith("MALLOC_"))
 
@@ -234,8 +234,8 @@ def blas_threads() -> int | None:
     try:
         import ctypes
 
-        # Asks the very library that numpy is linked with, wherever it came from: the
-        # linker looks a name up in what numpy's extension depends on, too.
+        # The linker looks a name up in the libraries of numpy's extension, too: this asks the
+        # very OpenBLAS that numpy uses.
         linked = ctypes.CDLL(core.__file__)
     except (AttributeError, ImportError, OSError, TypeError):
         return None

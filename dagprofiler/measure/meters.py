@@ -136,9 +136,10 @@ def _open_resident_before(files: KernelFiles) -> _ResidentBefore:
 
 
 class _PeakGrowth(ReadingGrowth):
-    """A meter of what a task adds at its peak, whose mark is reset when the task starts.
+    """A meter of how far the peak of a task exceeds the value at its start.
 
-    A process has one mark: a task that runs a metered DAG of its own resets it, too.
+    The process has one mark of the peak, which is reset when a task starts: also when a task runs
+    a metered DAG of its own.
 
     Parameters
     ----------
@@ -148,7 +149,7 @@ class _PeakGrowth(ReadingGrowth):
         Sets the mark to the present value.
     """
 
-    latest: _PeakGrowth | None = None  # of all meters of a class, the one that reset the mark last
+    latest: _PeakGrowth | None = None  # the meter of this class that has reset the mark last
 
     def __init__(self, read: Callable[[], int], reset: Callable[[], object]) -> None:
         super().__init__(read)
@@ -222,9 +223,9 @@ _KERNEL_STEPS = 180
 class _Kernel:
     """A meter of the speed of the core: CPU time of a fixed kernel, just before and after a task.
 
-    The mean of both; each is the shorter of two turns, since a task leaves other caches behind
-    than it finds. Python code: of the kernels tried, its time
-    followed that of slowed Python and numpy code best.
+    Its value is the mean of both. Each is the shorter of two turns, since a task changes the
+    contents of the caches. The kernel is Python code: of the kernels tried, its time followed
+    that of slowed Python and numpy code best.
     """
 
     reason = None
@@ -246,20 +247,20 @@ class _Kernel:
         return min(between - begun, kernel_clock_ns() - between)
 
 
-#: Between two looks at the interpreter's lock, in nanoseconds.
+#: How long a look at the interpreter's lock sleeps, in nanoseconds.
 _LOOK_NS = 500_000
 
-#: Looks at the lock of an idle interpreter, and by how much they vary, in nanoseconds.
+#: How many looks at the lock of an idle interpreter, and by how much they vary, in nanoseconds.
 _IDLE_LOOKS, _UNCLEAR_NS = 9, 50_000
 
 
 class _Looks:
-    """What the looks at the lock during one task have seen: few numbers, however long it runs."""
+    """Sums over the looks at the lock during one task."""
 
     def __init__(self) -> None:
-        #: When the present look began; 0 between two of them.
+        #: When the present look began; 0 between two looks.
         self.asleep_ns = 0
-        #: How long those took that found the lock free, and held; how many found it held.
+        #: Time of the looks that found the lock free, and held; how many found it held.
         self.free_ns = self.held_ns = self.held_times = 0
 
     def add(self, span_ns: int, held_from_ns: float) -> None:
@@ -280,10 +281,10 @@ def _look_ns() -> int:
 class _HeldLock:
     """A meter of the time for which a task holds the interpreter's lock (GIL).
 
-    A thread sleeps, and waits for the lock as that of another task would: that is a look. If it
-    takes longer than in an idle interpreter, somebody held the lock, or other programs the core.
-    A spinning thread would also tell how often a task asks for the lock, but does so only where
-    nothing else runs.
+    A thread sleeps and then waits for the lock, as the thread of another task would: that is a
+    look. If it takes longer than in an idle interpreter, a thread held the lock, or another
+    program the core. A spinning thread would also tell how often a task asks for the lock, but
+    only where nothing else runs.
     """
 
     def __init__(self, _: KernelFiles) -> None:
@@ -324,7 +325,7 @@ class _HeldLock:
         delay_ns = _delay_ns(self._thread) - self._delay_ns
         self.close()
         if looks.asleep_ns and ended_ns - looks.asleep_ns > self._held_from_ns:
-            # It still waits.
+            # The thread still waits in its last look.
             looks.add(ended_ns - looks.asleep_ns, self._held_from_ns)
         waited_ns = looks.held_ns - looks.held_times * self._idle_ns
         held_ns = looks.held_ns * max(0.0, 1 - delay_ns / waited_ns) if waited_ns else 0.0
@@ -356,9 +357,9 @@ class BuiltIn(NamedTuple):
 # From the inside out. Reading a clock of CPU time updates the scheduler's accounts, and a thread
 # that has used up its share then loses the processor: next to four busy processes, one task of
 # 0.4 ms in six did. Such a wait is not in the wall time, so `delay` must be inside of all such
-# readings: then 4 of 484,000 tasks of 1.5 us, and none of 4,100 of 0.4 ms, had more delay than
-# wall time; with `cpu` inside of `delay`, 839 and 733 had. `instructions` comes next, since it
-# counts what the meters inside of it do.
+# readings. Then 4 of 484,000 tasks of 1.5 us, and none of 4,100 tasks of 0.4 ms, had more delay
+# than wall time; with `cpu` inside of `delay`, 839 and 733 tasks had. `instructions` must have few
+# meters inside, since it counts what they do.
 BUILT_IN = {
     "delay": BuiltIn("ms", _open_delay),
     "cpu": BuiltIn("ms", lambda _: ReadingGrowth(time.thread_time_ns, MILLISECOND_NS)),
@@ -411,7 +412,7 @@ class _OpenMeter:
     reason
         Why the last value is None.
     idle
-        What the meter counts without a task, which is no part of its values.
+        What the meter counts without a task, which is subtracted.
     """
 
     def __init__(self, column: str, meter: Any) -> None:
@@ -429,7 +430,7 @@ class _OpenMeter:
     def end(self, task: str) -> Number | None:
         """Stop the meter, and return its value for `task`; None if it has none."""
         value: Any = None if self._failure else self._call("stop")
-        # Most values are plain already, which is faster to see than to make them so.
+        # Most values are plain numbers already, which is faster to check than to convert.
         plain = type(value) in (int, float) and _LEAST <= value <= _MOST
         number: Number | None = value if plain else plain_number(value)
         if number is None:
@@ -526,9 +527,9 @@ class MeterSet:
             self.reasons[column] = f"cannot be opened: {describe(error)}"
 
     def _discount_meters(self) -> None:
-        """Find how many instructions the meters inside of that counter take.
+        """Measure how many instructions the meters inside of the counter of instructions take.
 
-        Python code takes tens of thousands, always the same ones.
+        Their Python code takes tens of thousands, the same number each time.
         """
         for counter in [meter for meter in self._open if meter.column == "instructions"]:
             counts = []
@@ -536,9 +537,9 @@ class MeterSet:
                 self.start()
                 values = {meter.column: meter.end("") for meter in self._open}
                 counts.append(values[counter.column])
-            known = [count for count in counts if count is not None]
-            if known:
-                counter.idle = min(known)
+            exact_counts = [count for count in counts if count is not None]
+            if exact_counts:
+                counter.idle = min(exact_counts)
             else:
                 self._open.remove(counter)
                 self.reasons[counter.column] = counter.reason
@@ -654,8 +655,8 @@ class Selection:
     names
         Built-in meters, from the inside out.
     own
-        Users' meters, outside of those, by the column at the time of selection,
-        even if their names change later.
+        The columns of users' meters, as named when they were selected, and these meters, which
+        are outside of the built-in ones.
     allocation
         Whether the separate pass :data:`ALLOCATION` is requested too.
     """
@@ -691,11 +692,11 @@ def select(meters: Any) -> Selection:
         With all problems: unknown names, objects that are not meters, meters
         with the same column.
     """
-    one = isinstance(meters, str) or hasattr(meters, "stop") or not isinstance(meters, Iterable)
+    is_one = isinstance(meters, str) or hasattr(meters, "stop") or not isinstance(meters, Iterable)
     wanted: set[str] = set()
     own: dict[str, Meter] = {}
     problems: list[GraphError] = []
-    for meter in [meters] if one else meters:
+    for meter in [meters] if is_one else meters:
         if isinstance(meter, str) and meter in _NAMES:
             wanted.update(METER_SETS.get(meter, (meter,)))
             continue

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 #: How many outputs a message names.
 _MOST_FIELDS = 20
 
-#: Start and end of deserialization, of ``compute()`` and of serialization, in seconds; None from
-#: where it failed.
+#: Start and end of deserialization, of ``compute()`` and of serialization, in seconds; None after
+#: a failure.
 Times = tuple[Any, ...]
 #: Numbers of bytes, by the name of an output.
 Sizes = dict[str, int]
@@ -198,9 +198,9 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
     Parameters
     ----------
     work
-        What to do.
+        The task, its contract and its input fields.
     frames
-        The serialized inputs, in the order of ``work.inputs``. The list is
+        The serialized inputs, in the order of these fields. The list is
         cleared once they are decoded, which frees their memory.
     config
         Parameters of the run.
@@ -209,8 +209,8 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
     instruments
         What to measure in addition to the phases.
     beside
-        Whether other tasks may run in this process, so that copies of this one's context
-        record into it.
+        Whether other tasks may run in this process. Spans then belong to the task in whose
+        context they are recorded, and not to the task of the thread.
 
     Returns
     -------
@@ -289,7 +289,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         if type(outputs) is not dict:
             if not isinstance(outputs, Mapping):
                 raise _wrong_outputs(name, declared, outputs)
-            # Read once: what follows must not depend on what reading it again would do.
+            # A copy, since reading a mapping again may give other values.
             outputs = dict(outputs)
         for field in declared:
             if field not in outputs:
@@ -299,7 +299,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         for field in outputs:
             encoded[field] = encode(outputs[field])
         t5 = perf_counter()
-        # Often one dict for both.
+        # One dict for both, unless the payload of a value differs from its length.
         wire: dict[str, int] = {}
         payload, counts_payload = wire, contract.counts_payload
         for field in outputs:
@@ -312,7 +312,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         if instruments is not None:
             readings = instruments.readings(encoded, declared)
     except BaseException as error:  # noqa: BLE001  (whatever a user's code raises is its result)
-        # Tracebacks of failures would hold on to them.
+        # The traceback of the failure must not keep the inputs alive.
         arguments = {}  # noqa: F841
         if streams is not None:
             leave_stream()
@@ -327,7 +327,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
 def _failure(
     work: Work, times: Times, field: str | None, outputs: Any, error: BaseException
 ) -> tuple[Times, BaseException]:
-    """Return the times of a task whose last phase ends now by an error, and what to report."""
+    """Return the times of a failed task, whose last phase ends now, and the error to report."""
     t0, t1, t2, t3, t4, t5 = times
     where = f"task {work[0]!r}:"
     if t0 is not None and t1 is None:
@@ -378,7 +378,7 @@ def _perform_by_run(work: Work, frames: list[Any], config: Config | None) -> Rec
 
 
 def encoded_size(contract: Contract, value: object, frames: object) -> tuple[int, int]:
-    """Return the payload of a value that a task's serializer has encoded, and its length."""
+    """Return the payload and the serialized length of a value that a task's serializer encoded."""
     length = len(frames) if type(frames) is bytes else frames_bytes(frames)
     counted = contract.counts_payload and type(value) not in PICKLED_LENGTH
     return payload_bytes(value, length) if counted else length, length
@@ -409,7 +409,7 @@ def _length(name: str, field: str, frames: object) -> int:
 
 
 def _wrong_outputs(name: str, declared: Sequence[str], outputs: object) -> OutputError:
-    """Return the error for what is no mapping of outputs, or lacks some."""
+    """Return the error for outputs that are no mapping, or lack declared ones."""
     expected = f"declared: {listed(declared, _MOST_FIELDS) or 'none'}"
     if not isinstance(outputs, Mapping):
         got = f"{type(outputs).__name__}, expected a mapping of its outputs ({expected})"

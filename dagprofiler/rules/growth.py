@@ -168,10 +168,10 @@ class GrowingGraph:
         self._round = current
         self._graph = GraphSoFar(current, self._config)
         # Estimates of tasks that another round added stay with it.
-        estimates = current.run.estimates
+        estimates = current.run_log.estimates
         self._growth.estimates = {i: estimates[i] for i in estimates if i < len(names)}
         current.log.growth = self._growth
-        self._keep = frozenset(current.run.setup.options.keep)
+        self._keep = frozenset(current.run_log.setup.options.keep)
         current.slots.kept[:] = [name in self._keep for name in names]
         for i, task in enumerate(current.tasks):
             self._left.append(len(wiring.predecessors(i)))

@@ -157,6 +157,15 @@ def test_an_output_that_cannot_be_decoded_here_is_named():
     assert "task 'a': output 'x' cannot be decoded here: ValueError: no key" in str(error)
 
 
+def test_a_run_whose_executor_cannot_be_closed_keeps_its_times():
+    with pytest.raises(ConnectionError) as caught:
+        independent("a").run(executor=Here(close=raises(ConnectionError("gone"))))
+    profile = caught.value.profile
+    assert done(profile) == {"a"}
+    *_, ended_ms = profile.sections["timeline"]["records"][0]
+    assert profile.metrics.total_time_ms >= ended_ms
+
+
 def test_an_executor_that_cannot_be_opened_is_closed():
     executor = Here(open=raises(ConnectionError("nobody there")))
     with pytest.raises(ConnectionError, match="nobody there"):
@@ -378,11 +387,14 @@ def test_the_error_holds_whatever_the_delays(ahead_s, tasks):
     assert abs(clock.ahead_s - ahead_s) <= clock.error_s + 1e-9
 
 
+FAR = Worker("far", 7, 1, "far's clock", True)
+
+
 def far(job, handles):
     """Return the result of a job as of a host whose clock is 1000 s ahead."""
     (record,) = Here().answer(job, handles).records
     times = tuple(moment and moment + 1000 for moment in record.times)
-    return JobResult(Worker("far", 7, 1, "far's clock", True), [record._replace(times=times)])
+    return JobResult(FAR, [record._replace(times=times)])
 
 
 def test_times_of_another_host_are_brought_to_this_clock(batches_of):
@@ -392,8 +404,18 @@ def test_times_of_another_host_are_brought_to_this_clock(batches_of):
     took_ms = (perf_counter() - begun) * 1e3
     timeline = profile.sections["timeline"]
     (worker,) = timeline["workers"]
-    assert (worker["host"], worker["pid"], worker["thread"]) == ("far", 7, 1)
+    assert (worker["host"], worker["pid"], worker["thread"]) == FAR[:3]
     assert worker["clock_ahead_ms"] == pytest.approx(1e6, abs=worker["clock_error_ms"] + 1e-3)
     at = timeline["columns"].index("deserialize_start_ms")
     for row in timeline["records"]:
         assert all(0 <= moment <= took_ms for moment in row[at:])
+
+
+def test_a_clock_that_no_job_has_read_has_no_figures():
+    def unread(job, handles):
+        return JobResult(FAR, [jobs.not_started(ImportError("gone"))])
+
+    error = failure(independent("a"), Here(answer=unread))
+    (worker,) = error.profile.sections["timeline"]["workers"]
+    assert worker["host"] == "far"
+    assert not worker.keys() & {"clock_ahead_ms", "clock_error_ms"}

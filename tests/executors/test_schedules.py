@@ -1,6 +1,6 @@
 """Schedules and priorities: who runs what, in which order, and what is refused before it."""
 
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -30,6 +30,24 @@ def test_a_failure_ends_the_run_before_the_others_turn():
     with pytest.raises(RunError) as caught:
         failing("raise").run(executor=TWO, schedule=plan)
     assert caught.value.task == "bad"
+
+
+def test_a_node_that_gives_up_ends_the_run():
+    class Dead(Here):
+        def submit(self, job, handles):
+            return Future()
+
+        def check(self):
+            raise BrokenExecutor("gone")
+
+        def pinned(self, node):
+            return self
+
+    with pytest.raises(RunError) as caught:
+        failing("nothing").run(
+            executor={"edge": Dead()}, schedule={"edge": [*failing("nothing").tasks]}
+        )
+    assert "BrokenExecutor: gone" in str(caught.value)
 
 
 @pytest.mark.parametrize(

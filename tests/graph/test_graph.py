@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagprofiler import DAG, CycleError, GraphError, Task
+from dagprofiler.graph.replay import NO_OVERHEAD, _Cores
 from dagprofiler.graph.wiring import kahn_order
 
 
@@ -130,3 +131,12 @@ def test_a_graph_has_an_order_or_a_cycle(pairs):
     else:
         place = dag.execution_order.index
         assert all(place(source) < place(target) for source, target in pairs)
+
+
+def test_a_replay_forgets_the_needs_of_tasks_that_have_ended():
+    cores = _Cores(NO_OVERHEAD, workers=1)
+    for i in range(9):
+        needs = 1 / (i + 1), 0.0, 1.0
+        cores.begin(i, needs, 1.0, print, i)
+        assert cores.end(i + 1, cores.groups[needs]) == (print, i)
+    assert len(cores.groups) == 1
