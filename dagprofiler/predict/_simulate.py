@@ -714,7 +714,7 @@ class _Case:
     def reasons(self) -> tuple[str, ...]:
         """Return why the prediction may not be trusted."""
         predicted = self.source.sections.get("prediction", {}).get("reasons", ())
-        return (*predicted, *self._doubts_on_machine(), *self._doubts_on_engine())
+        return (*self._doubts_on_engine(), *self._doubts_on_machine(), *predicted)
 
     def _doubts_on_machine(self) -> Iterator[str]:
         delayed = _delayed(self.source)
