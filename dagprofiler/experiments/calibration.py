@@ -18,6 +18,7 @@ from dagprofiler.engine.setup import as_executor
 from dagprofiler.errors import refused
 from dagprofiler.executors import Executor
 from dagprofiler.executors.pools import PoolExecutor
+from dagprofiler.graph.replay import Overhead
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.measure.busy import usable_cores
 from dagprofiler.measure.calibrate import kernels
@@ -170,16 +171,18 @@ def calibrate_engine(executor: Any) -> Engine:
         executor=engine.name,
         host=HOSTNAME,
         workers=workers,
-        latency_ms=round(latency_ms, 6),
-        gap_ms=round(max(0.0, gap_ms), 6),
-        start_ms=round(max(0.0, first_ms - (latency_ms + driver_ms) / 2), 6),
-        driver_ms=round(driver_ms, 6),
-        worker_ms=round(worker_ms, 6),
-        always=round(always, 6),
+        overhead=Overhead(
+            latency_ms=round(latency_ms, 6),
+            gap_ms=round(max(0.0, gap_ms), 6),
+            start_ms=round(max(0.0, first_ms - (latency_ms + driver_ms) / 2), 6),
+            driver_ms=round(driver_ms, 6),
+            worker_ms=round(worker_ms, 6),
+            always=round(always, 6),
+            cores=cores,
+            contention=tuple(round(factor, 4) for factor in contention),
+        ),
         write_ms=write_ms,
         read_ms=read_ms,
-        cores=cores,
-        contention=tuple(round(factor, 4) for factor in contention),
         shares_memory=engine.shares_memory,
         allocator=found["allocator"],
         arrays=1.0 if found["allocator"] == here["allocator"] else round(arrays, 4),

@@ -32,7 +32,28 @@ class Demands(NamedTuple):
 class Overhead(NamedTuple):
     """What an executor adds to the times of tasks, by default nothing.
 
-    The attributes are those of :class:`~dagprofiler.predict._engine.Engine`.
+    Attributes
+    ----------
+    latency_ms
+        From sending a job to an idle worker until its record is back, without the task and
+        without `driver_ms`.
+    gap_ms
+        Between two tasks of a worker, if the second was waiting.
+    start_ms
+        What the first task of each worker in a run takes more.
+    driver_ms
+        CPU time of the process that drives the run, for each task.
+    worker_ms
+        CPU time of a worker's process for each task, beside the task: of threads that receive,
+        send and keep account. 0 if that process is the driver.
+    always
+        Cores that its processes use all the time, for each worker: for heartbeats, samples and
+        polling.
+    cores
+        Cores that the workers of its machine share.
+    contention
+        How many times longer a computation takes while 1, 2, 3 ... workers compute: the geometric
+        mean over kinds of work.
     """
 
     latency_ms: float = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dagprofiler._util import JsonObject
@@ -23,29 +23,11 @@ class Engine:
         Where it was calibrated.
     workers
         How many tasks it ran at once.
-    latency_ms
-        From sending a job to an idle worker until its record is back, without the task and
-        without `driver_ms`.
-    gap_ms
-        Between two tasks of a worker, if the second was waiting.
-    start_ms
-        What the first task of each worker in a run takes more.
-    driver_ms
-        CPU time of the process that drives the run, for each task.
-    worker_ms
-        CPU time of a worker's process for each task, beside the task: of threads that receive,
-        send and keep account. 0 if that process is the driver.
-    always
-        Cores that its processes use all the time, for each worker: for
-        heartbeats, samples and polling.
+    overhead
+        What it adds to each task, and the cores that its workers share.
     write_ms, read_ms
         Time to hand over a value of 0.2 MB, and one of 2 MB, outside the phases of the tasks:
         of the worker that made it, and of each that reads it.
-    cores
-        Cores that the workers of its machine share.
-    contention
-        How many times longer a computation takes while 1, 2, 3 ... workers compute: the
-        geometric mean over kinds of work.
     shares_memory
         Whether its workers are threads of one process, which share the interpreter's lock.
     allocator
@@ -71,27 +53,21 @@ class Engine:
     executor: str
     host: str
     workers: int
-    latency_ms: float
-    gap_ms: float
-    driver_ms: float
+    overhead: Overhead
     write_ms: tuple[float, float] = (0.0, 0.0)
     read_ms: tuple[float, float] = (0.0, 0.0)
-    cores: int = 1
-    contention: tuple[float, ...] = (1.0,)
     shares_memory: bool = False
     allocator: Mapping[str, str] = field(default_factory=dict)
     error: float = 0.0
-    worker_ms: float = 0.0
-    always: float = 0.0
-    start_ms: float = 0.0
     arrays: float = 1.0
     error_elsewhere: float = 0.0
 
     def to_dict(self) -> JsonObject:
-        """Return the engine as stored in a profile's section ``engine``."""
+        """Return the engine as stored in a profile's section ``engine``, which has no levels."""
+        values = {**vars(self), **self.overhead._asdict()}
+        del values["overhead"]
         return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in asdict(self).items()
+            k: list(value) if isinstance(value, tuple) else value for k, value in values.items()
         }
 
     @classmethod
@@ -106,13 +82,9 @@ class Engine:
         values: JsonObject = {
             name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
         }
+        costs = {name: values.pop(name) for name in Overhead._fields if name in values}
         with explained(ProfileError, f"engine {short_repr(data)}", of=TypeError):
-            return cls(**values)
-
-    @property
-    def overhead(self) -> Overhead:
-        """What it adds to each task, as :func:`~dagprofiler.graph.replay.replay` takes it."""
-        return Overhead(*(getattr(self, name) for name in Overhead._fields))
+            return cls(overhead=Overhead(**costs), **values)
 
     def handing_over_ms(self, size_bytes: float) -> tuple[float, float]:
         """Return the times to write and to read a value, by lines between the sizes measured."""
@@ -124,13 +96,14 @@ class Engine:
 
     def __str__(self) -> str:
         write, read = (f"{a:.3f} and {b:.3f} ms" for a, b in (self.write_ms, self.read_ms))
-        factors = ", ".join(f"{factor:.2f}" for factor in self.contention)
+        costs = self.overhead
+        factors = ", ".join(f"{factor:.2f}" for factor in costs.contention)
         return (
-            f"{self.executor} on {self.host}: {self.workers} workers, {self.cores} cores\n"
-            f"latency {self.latency_ms:.3f} ms, gap {self.gap_ms:.3f} ms, start "
-            f"{self.start_ms:.3f} ms a worker\n"
-            f"driver {self.driver_ms:.3f} ms and worker {self.worker_ms:.3f} ms a task, "
-            f"{self.always:.3f} cores a worker all the time\n"
+            f"{self.executor} on {self.host}: {self.workers} workers, {costs.cores} cores\n"
+            f"latency {costs.latency_ms:.3f} ms, gap {costs.gap_ms:.3f} ms, start "
+            f"{costs.start_ms:.3f} ms a worker\n"
+            f"driver {costs.driver_ms:.3f} ms and worker {costs.worker_ms:.3f} ms a task, "
+            f"{costs.always:.3f} cores a worker all the time\n"
             f"values of 0.2 and 2 MB: {write} to write, {read} to read\n"
             f"computing with 1, 2, ... workers at once takes {factors} times as long\n"
             f"predictions of single runs were off by {self.error:.1%}, from rounds elsewhere by "

@@ -449,7 +449,7 @@ def _overhead(engine: Engine | None, cores: int | None, usable: float | None) ->
     if cores is not None:
         usable = integer("cores", cores, 1)
     elif engine is not None:
-        usable = engine.cores
+        usable = engine.overhead.cores
     overhead = Overhead() if engine is None else engine.overhead
     return overhead._replace(cores=inf if usable is None else usable)
 
@@ -1093,7 +1093,7 @@ def _beside(profile: Profile, engine: Engine | None) -> dict[str, float]:
 
 def _contended(engine: Engine, computing: float) -> float:
     """Return the contention factor for a number of workers, also between two whole ones."""
-    factors = engine.contention
+    factors = engine.overhead.contention
     return float(np.interp(computing, range(1, len(factors) + 1), factors))
 
 

@@ -130,10 +130,13 @@ def test_calibrate_engine_measures_an_executor(quick, pinned):
     one, other = (ThreadPoolExecutor(1, "", pin, (0, {cores[k]})) for k in (0, -1))
     with one, other, ThreadPoolExecutor(2) as two:
         engine = calibrate_engine({"a": one, "b": other} if pinned else two)
-    assert engine.cores == len({cores[0], cores[-1]} if pinned and pin else cores)
+    assert engine.overhead.cores == len({cores[0], cores[-1]} if pinned and pin else cores)
     known = engine.executor, engine.workers, engine.shares_memory
     assert known == ("ThreadPoolExecutor", 2, True)
-    assert (engine.contention[0], len(engine.contention)) == (1, min(2, engine.cores))
+    assert (engine.overhead.contention[0], len(engine.overhead.contention)) == (
+        1,
+        min(2, engine.overhead.cores),
+    )
     assert Engine.from_dict(engine.to_dict()) == engine
     profile = DAG_OF_ONE.run()
     profile.sections["engine"] = engine.to_dict()
@@ -145,7 +148,7 @@ def test_calibrate_engine_measures_an_executor(quick, pinned):
 def test_calibration_starts_all_workers_first(quick, method):
     with ProcessPoolExecutor(2, get_context(method)) as pool:
         engine = calibrate_engine(pool)
-    assert (engine.workers, len(engine.contention)) == (2, min(2, engine.cores))
+    assert (engine.workers, len(engine.overhead.contention)) == (2, min(2, engine.overhead.cores))
     found = simulate(DAG_OF_ONE.run(), workers=3, engine=engine)
     assert any("3 workers, the engine was calibrated with 2" in one for one in found.reasons)
     with pytest.raises(ValidationError, match="serial"):

@@ -18,7 +18,7 @@ FORK = {"a": 2, "b": 3, "c": 5}, [("a", "b"), ("a", "c")]
 def engine(**figures):
     known = {"executor": "pool", "host": "here", "workers": 2, "cores": 99}
     times = {"latency_ms": 0.0, "gap_ms": 0.0, "driver_ms": 0.0}
-    return Engine(**{**known, **times, **figures})
+    return Engine.from_dict({**known, **times, **figures})
 
 
 def chain(count, ms=1):
@@ -322,7 +322,7 @@ def test_a_predicted_profile_never_passes_for_a_measured_one():
 def test_rounds_on_an_engines_workers_are_predicted_as_measured(costs, rounds, factor):
     ran = {**timeline(pids=(1, 2)), "run": {"state": "complete", "executor": "pool"}}
     source = profile_of(*FORK, rounds=[1.0] * rounds, total_ms=10.0, sections=ran)
-    two_ms = 7 + 2 * costs.latency_ms
+    two_ms = 7 + 2 * costs.overhead.latency_ms
     assert simulate(source, workers=2, engine=costs).makespan_ms == pytest.approx(two_ms * factor)
     faster = simulate(source, workers=2, engine=costs, faster={"c": 5}).makespan_ms
     assert faster == pytest.approx((two_ms - 2) * factor)
