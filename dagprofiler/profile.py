@@ -136,7 +136,7 @@ class Profile(ProfileData, Shown):
             config, later, later, final_outputs, seed, "", outputs=outputs, metadata=metadata
         )
         profile._tables = tables
-        # The cached properties take their place.
+        # Without a value of its own, each is made by the cached property of its name.
         del profile.dag_structure, profile.metrics, profile.timestamp, profile.sections
         return profile
 

@@ -18,7 +18,7 @@ from itertools import filterfalse
 from time import perf_counter, process_time, thread_time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, MIN_ROUNDS, WARM_UP
+from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP
 from dagprofiler._util import Values
 from dagprofiler._util.interpreter import asked_for, owner, recording
 from dagprofiler.engine.hooks import Hook, RunInfo
@@ -31,6 +31,7 @@ from dagprofiler.measure.pipeline import Contract
 from dagprofiler.measure.random import Streams, current_stream, generators_restored
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import Handle, frames_bytes
+from dagprofiler.stats import FEWEST_ROUNDS
 
 if TYPE_CHECKING:
     from dagprofiler.engine.fresh import FreshRounds
@@ -809,7 +810,7 @@ def _enough(log: RunLog, measured: int, seconds: float, earlier: Sequence[str]) 
     rounds = log.setup.options.rounds
     if rounds.n != "auto":
         return "n" if measured == rounds.n else None
-    if measured < max(MIN_ROUNDS, earlier.count(MEASURED)):
+    if measured < max(FEWEST_ROUNDS, earlier.count(MEASURED)):
         return None
     from dagprofiler.engine.sections import is_precise
 
