@@ -143,7 +143,7 @@ class _Reader:
         return {name: round(v) for name, v in values.items()} if is_count else values
 
     def _single(self, source: str) -> Iterator[tuple[str, Number | None]]:
-        """Yield the single values that the profile holds of tasks; of one task the last counts."""
+        """Yield the values outside of the samples; of several for one task the last counts."""
         candidate = NAMED[source].candidate
         if source == "estimated" and self._sources is None:
             yield from ((n, w) for n, w in self.profile.metrics.node_weights.items() if w > 0)
@@ -312,7 +312,7 @@ def known_values(weights: Weights) -> dict[str, Number]:
 
 
 def known_weights(profile: ProfileData, source: str, statistic: str, fill: float | None) -> Weights:
-    """Return weights of the tasks that have a value; with `fill` of all."""
+    """Return weights of the tasks that have a value, or with `fill` of all tasks."""
     weights = weights_of(profile, source, statistic, fill=0 if fill is None else fill)
     return weights if fill is not None else replace(weights, values=known_values(weights))
 
