@@ -106,8 +106,8 @@ class Rule:
         self.when = when
         self.then = then
         self.name = name
-        self.adds = adds if adds == () else check_tags(adds, f"rule {name!r}: adds")
-        declared = reads if reads == () else check_tags(names_of(reads), f"rule {name!r}: reads")
+        self.adds = check_tags(adds, f"rule {name!r}: adds")
+        declared = check_tags(names_of(reads), f"rule {name!r}: reads")
         self.reads = (*declared, *getattr(when, "reads", ()))
 
     def __repr__(self) -> str:
@@ -270,7 +270,7 @@ def map_over(
     tags
         Further tags of the tasks, in addition to `name`.
     """
-    name = _name_of(task) if name is None else name
+    name = _default_name(task) if name is None else name
     tags = (name, *check_tags(tags, f"map {name!r}: tags"))
     return _map(source, field, task, name, into=into, after=edges_of(after, name), tags=tags)
 
@@ -341,7 +341,7 @@ def reduce(
     tags
         Tags of the task.
     """
-    name = _name_of(task) if name is None else name
+    name = _default_name(task) if name is None else name
     tags = check_tags(tags, f"reduce {name!r}: tags")
     edges = edges_of(after, name)
     reads = (*check_tags([source], "reduce()"), *(name for name, _ in edges))
@@ -365,7 +365,7 @@ def _reduce(
     graph.add_task(name, task, after=[*after, *sources], tags=tags)
 
 
-def _name_of(task: AnyTask) -> str:
+def _default_name(task: AnyTask) -> str:
     if isinstance(task, type) and issubclass(task, Task):
         return task.__name__
     return check_task("", task).name
