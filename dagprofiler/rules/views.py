@@ -352,7 +352,7 @@ class GraphEditor(GraphView):
     def __init__(self, graph: GraphSoFar, rule: OpenRule) -> None:
         super().__init__(graph, rule)
         self.new_tasks: dict[str, Task] = {}
-        #: New tasks to their tags, and to the sources and fields of their edges.
+        # The same names to the tags of the tasks, and to their edges.
         self.new_tags: dict[str, tuple[str, ...]] = {}
         self.new_edges: dict[str, Sources] = {}
         self.new_rules: list[Any] = []
@@ -511,7 +511,7 @@ class GraphEditor(GraphView):
 
     def tags_of(self, name: str) -> tuple[str, ...]:
         """Return the tags of a task, which may be a new one."""
-        return self.new_tags.get(name, ()) if name in self.new_tasks else super().tags_of(name)
+        return self.new_tags[name] if name in self.new_tags else super().tags_of(name)
 
     def state_of(self, name: str) -> int:
         """Return the state of a task; one that the body has added is pending."""
