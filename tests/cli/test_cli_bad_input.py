@@ -66,6 +66,7 @@ REFUSED = [
     # Comparing.
     ("compare {profile} {profile} --fail-if 'slower > 5'", '--fail-if: expected "slower"'),
     ("compare {profile} {profile} --least-share 5", "expected a share from 0 to 1"),
+    ("compare {profile} {profile} --least-share x", "expected a share from 0 to 1"),
     ("compare {profile} {profile} --rounds 3", "needs --run"),
     # Predicting.
     ("sweep {target} --over n=1 -o {folder}", "--over|'n'|'N'"),
