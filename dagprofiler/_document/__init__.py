@@ -131,7 +131,7 @@ class TimelineRow(NamedTuple):
     Attributes
     ----------
     task, round, worker
-        Name; number from 0; index into the timeline's workers, None or -1 if unknown.
+        Name; number from 0; index into the timeline's workers, None if unknown.
     ready_ms
         When its last input was available.
     deserialize_start_ms, deserialize_end_ms

@@ -21,8 +21,8 @@ from dagprofiler.errors import counted
 #: Passes over all layers that sort them, and that move what is in them.
 _ORDERING, _MOVING = 8, 8
 
-#: Bends that edges may have in all. Longer edges get theirs last; without them an edge is drawn
-#: straight from end to end.
+#: The most bends of all edges together. The longest edges get theirs last, and may get none: then
+#: they are straight.
 _BENDS = 12_000
 
 #: Room that a bend takes in its layer; a node takes 1.
@@ -82,7 +82,7 @@ def lay_out(count: int, edges: Edges) -> Layout:
     graph = _Layered(layers, edges)
     crossings = graph.sort()
     places = graph.move()
-    bends = [[round(places[v], 3) for v in chain] for chain in graph.chains]
+    bends = [[round(places[v], 3) for v in of_edge] for of_edge in graph.bends]
     return Layout(layers, [round(p, 3) for p in places[:count]], bends, crossings)
 
 
@@ -125,8 +125,8 @@ class _Layered:
         self._count = count = len(layers)
         self.above: list[list[int]] = [[] for _ in range(count)]
         self.below: list[list[int]] = [[] for _ in range(count)]
-        #: The bends of each edge.
-        self.chains: list[list[int]] = [[] for _ in edges]
+        #: The bends of each edge, which are numbered after the nodes.
+        self.bends: list[list[int]] = [[] for _ in edges]
         self._layer = list(layers)
         spans = [layers[target] - layers[source] for source, target in edges]
         left = _BENDS
@@ -136,7 +136,7 @@ class _Layered:
                 break
             left -= spans[k] - 1
             bends = range(len(self._layer), len(self._layer) + spans[k] - 1)
-            self.chains[k] = list(bends)
+            self.bends[k] = list(bends)
             self._layer += range(layers[source] + 1, layers[target])
             self.above += [[] for _ in bends]
             self.below += [[] for _ in bends]
@@ -201,10 +201,11 @@ class _Layered:
             for v, at in zip(row, offset):
                 places[v] = at - middle
         for number in range(_MOVING):
-            # The last pass uses both sides, so that the picture is balanced.
-            both = number == _MOVING - 1
             down = number % 2 == 0
-            sides = (self.above, self.below) if both else (self.above if down else self.below,)
+            sides = [self.above if down else self.below]
+            if number == _MOVING - 1:
+                # The last pass uses both sides, so that the picture is balanced.
+                sides = [self.above, self.below]
             for row, offset in rows if down else reversed(rows):
                 _settle(row, offset, sides, places)
         lowest = min(places, default=0.0) - 0.5
@@ -378,7 +379,7 @@ class Picture(NamedTuple):
     edges
         Source and target, by the number of the node.
     of
-        For each edge the numbers of its edges between tasks.
+        For each edge the numbers of the edges between tasks that it stands for.
     layout
         Positions of nodes and edges.
     """
@@ -403,16 +404,16 @@ def of_groups(folding: Folding) -> Picture:
     return Picture(folding.labels, folding.groups, edges, list(folding.edges.values()), layout)
 
 
-#: Of the names, and of the lines below them.
+#: Size of the letters of names and of notes, their average width, and letters of the longest text
+#: that is not cut.
 FONT_PX = (12, 10)
-
-#: What a letter of them takes, at most on average, and the longest text that is shown whole.
 _LETTER, _LONGEST = (6.9, 5.8), 22
 
-#: Of the boxes: their least width, the padding of their text, their height by lines of text; and
-#: how far layers, from left to right or top to bottom, and neighbours are apart, and the picture
-#: from its frame.
+#: Least width of a box, padding of its text, and its height with one and with two lines, in px.
 _LEAST, _PADDING, _HEIGHT = 48, 20, (28, 40)
+
+#: Distance of layers if edges lead to the right and if they lead down, of boxes in a layer, and
+#: of the picture from its frame, in px.
 _GAP, _APART, _MARGIN = (48, 32), 14, 8
 
 
@@ -579,11 +580,13 @@ def _caption(sketch: Sketch, picture: Picture) -> str:
     return f"{tasks}, {edges}, in {counted(len(picture.tasks), 'group')}"
 
 
-#: Colours that stand out on light and on dark, with text over the second as strong as below.
+#: Colours of the critical path and of boxes, which stand out on light and on dark paper.
 CRITICAL, FILL = "#d9601a", "#3b82c4"
+
+#: Opacity of the boxes that cost least and most: text over them stays readable.
 _LIGHTEST, _DARKEST = 0.08, 0.5
 
-#: Of a file, which says itself what it is drawn on and in which colour.
+#: Colours of paper and text in a file; in a page they are those of the page.
 _PAPER, _INK = "#ffffff", "#1b1f24"
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"

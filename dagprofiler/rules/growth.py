@@ -385,7 +385,6 @@ class GrowingGraph:
         wiring, current = self.wiring, self._round
         first, first_slot = len(wiring.names), len(wiring.owner)
         tasks = [*draft.new_tasks.values()]
-        valid = False
         try:
             contracts = self._wire(rule, draft)
             names = wiring.names[first:]
@@ -395,12 +394,11 @@ class GrowingGraph:
             problems += failed
             if problems:
                 raise problems[0] if len(problems) == 1 else ValidationError(problems)
-            valid = True
-        finally:
-            if not valid:
-                wiring.cut(first, first_slot)
-                for name in draft.new_tasks:
-                    self._graph.index.pop(name, None)
+        except BaseException:
+            wiring.cut(first, first_slot)
+            for name in draft.new_tasks:
+                self._graph.index.pop(name, None)
+            raise
         # From here on nothing is refused.
         self._growth.estimates.update(estimates)
         current.tasks.extend(tasks)
