@@ -32,21 +32,7 @@ if TYPE_CHECKING:
 Entries = Mapping[str, JsonObject]
 Rows = list[tuple[str, JsonObject]]
 
-#: Code of what keeps two profiles from being judged, to the words for it.
-OBSTACLES = {
-    "no_samples": "a profile has no samples of several rounds",
-    "predicted": "one of the profiles is predicted: it has no samples",
-    "other_machine": (
-        "hosts {!r} and {!r} are different machines, as far as is known: no verdict, and the "
-        "ratio is of raw times"
-    ),
-    "other_conditions": "the conditions differ: {}",
-    "one_process": (
-        "samples from a single process cannot be compared across processes, which differ 2 to 4 "
-        "times as much as rounds do"
-    ),
-    "few_rounds": "{} measured rounds are too few, at least {} of each are needed",
-}
+_NO_SAMPLES = "a profile has no samples of several rounds"
 
 #: How to take two profiles so that they can be compared.
 WAY_OUT = (
@@ -136,7 +122,7 @@ def compare_profiles(
     sides = of_new, of_base = _Side(new), _Side(base)
     obstacles = _obstacles(*sides, paired=paired)
     judge = _Judge("; ".join(obstacles.values()), difference, paired=paired)
-    unjudged = judge.obstacles or OBSTACLES["no_samples"]
+    unjudged = judge.obstacles or _NO_SAMPLES
     tasks = {
         name: _entry(time, of_base.times[name], unjudged)
         for name, time in of_new.times.items()
@@ -349,23 +335,30 @@ def _obstacles(new: _Side, base: _Side, *, paired: bool) -> dict[str, str]:
     sides = new, base
     fewest = min(len(side.rounds) for side in sides)
     if not fewest:
-        predicted = any("prediction" in side.profile.sections for side in sides)
-        code = "predicted" if predicted else "no_samples"
-        return {code: OBSTACLES[code]}
-    values: dict[str, tuple[object, ...]] = {}
+        if any("prediction" in side.profile.sections for side in sides):
+            return {"predicted": "one of the profiles is predicted: it has no samples"}
+        return {"no_samples": _NO_SAMPLES}
+    obstacles = {}
     hosts = [side.profile.hostname for side in sides]
     if None in hosts or new.machine != base.machine:
-        values["other_machine"] = (*hosts,)
+        obstacles["other_machine"] = (
+            f"hosts {hosts[0]!r} and {hosts[1]!r} are different machines, as far as is known: "
+            "no verdict, and the ratio is of raw times"
+        )
     now, before = ({**_CONDITIONS, **side.conditions} for side in sides)
     differing = [name for name in _CONDITIONS if now[name] != before[name]]
     if differing:
         words = (f"{name} is {now[name]!r} now, {before[name]!r} in the base" for name in differing)
-        values["other_conditions"] = ("; ".join(words),)
+        obstacles["other_conditions"] = f"the conditions differ: {'; '.join(words)}"
     if not paired and not all(side.conditions.get("fresh_process") for side in sides):
-        values["one_process"] = ()
+        obstacles["one_process"] = (
+            "samples from a single process cannot be compared across processes, which differ 2 to "
+            "4 times as much as rounds do"
+        )
     elif not paired and fewest < FEWEST_ROUNDS:
-        values["few_rounds"] = fewest, FEWEST_ROUNDS
-    return {code: OBSTACLES[code].format(*of_code) for code, of_code in values.items()}
+        least = f"at least {FEWEST_ROUNDS} of each are needed"
+        obstacles["few_rounds"] = f"{fewest} measured rounds are too few, {least}"
+    return obstacles
 
 
 class _Judge(NamedTuple):

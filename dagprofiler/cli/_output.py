@@ -113,9 +113,8 @@ def load_profile(path: str) -> Profile:
     except ProfileError as error:
         hint = ""
         if error.path == "$" and "is a required property" in error.message:
-            hint = (
-                f": not a profile; if another tool wrote it, try dagprofiler import {path} -o FILE"
-            )
+            how = f"try dagprofiler import {path} -o FILE"
+            hint = f": not a profile; if another tool wrote it, {how}"
         raise CommandError(f"{source_name(path)}: {error}{hint}") from error
 
 

@@ -9,7 +9,6 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from math import ceil, sqrt
-from operator import itemgetter
 from typing import NamedTuple, Optional
 
 from dagprofiler._util import grouped
@@ -532,7 +531,7 @@ def scene_of(sketch: Sketch, nodes: int, *, down: bool = False) -> Scene:
     for tasks, label, note, cost, corner in zip(picture.tasks, labels, notes, costs, corners):
         stroke = _CRITICAL_STROKE if path.intersection(tasks) else _STROKE
         dashes = ' stroke-dasharray="4 3"' if unfinished.intersection(tasks) else ""
-        opacity = darkness(share(cost or 0, largest))
+        opacity = _LIGHTEST + (_DARKEST - _LIGHTEST) * share(cost or 0, largest)
         look = f'fill-opacity="{opacity:.2f}" {stroke}{dashes}'
         boxes.append(_box(grid, corner, label, note, look))
     routes = [grid.route(layout, *line) for line in zip(picture.edges, layout.bends)]
@@ -607,11 +606,6 @@ def svg_of(scene: Scene, *, opaque: bool) -> str:
     )
 
 
-def darkness(part: float) -> float:
-    """Return the opacity of a box for its cost as a share of the largest one."""
-    return _LIGHTEST + (_DARKEST - _LIGHTEST) * part
-
-
 def _wires(
     sketch: Sketch, grid: _Grid, picture: Picture, labels: list[str], routes: list[list[Point]]
 ) -> list[str]:
@@ -619,7 +613,8 @@ def _wires(
     sizes = [_sum(sketch.sizes, edges) for edges in picture.of]
     largest = max((size for size in sizes if size is not None), default=0)
     steps = set(zip(sketch.path, sketch.path[1:]))
-    wires: list[tuple[bool, str]] = []
+    wires: list[str] = []
+    critical_wires: list[str] = []
     for (source, target), edges, size, points in zip(picture.edges, picture.of, sizes, routes):
         is_critical = any(sketch.edges[edge] in steps for edge in edges)
         colour, opacity = (CRITICAL, 0.9) if is_critical else ("currentColor", 0.4)
@@ -635,8 +630,8 @@ def _wires(
             f'<path d="M{x:.1f} {y:.1f}{_HEAD[grid.down]}" fill="{colour}" '
             f'fill-opacity="{opacity}"/></g>'
         )
-        wires.append((is_critical, svg))
-    return [svg for _, svg in sorted(wires, key=itemgetter(0))]
+        (critical_wires if is_critical else wires).append(svg)
+    return wires + critical_wires
 
 
 #: Arrowheads to the right and to the bottom.

@@ -181,9 +181,8 @@ class Recorder(Collection):
         is_due = now >= self._write_s or held > self.limit
         if is_due and self.write(wait=False) and held > _MANY:
             # Otherwise this time would count in the program's own spans.
-            spans.rows.append(
-                ("span", "dagprofiler: write", "dagprofiler", now, clock(), None, None)
-            )
+            row = ("span", "dagprofiler: write", "dagprofiler", now, clock(), None, None)
+            spans.rows.append(row)
         self.due_s = self._write_s if self._usage is None else min(self._write_s, now + _USAGE_S)
 
     def _begin_file(self) -> TraceFile:
