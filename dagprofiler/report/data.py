@@ -10,7 +10,6 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from dagprofiler._document import Samples, TimelineRow
-from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import (
     ProfileTable,
     edge_table,
@@ -335,11 +334,8 @@ def begun(profile: Profile) -> list[TimelineRow]:
 
 def typical_first(samples: Samples, rounds: set[int]) -> list[int]:
     """Return the rounds, the measured ones with a time near the median first."""
-    times_ms = {
-        number: total_ms
-        for number, total_ms in enumerate(samples.total_ms)
-        if total_ms is not None and samples.rounds[number] == MEASURED
-    }
+    totals = dict(enumerate(samples.total_ms))
+    times_ms = {n: ms for n in samples.measured if (ms := totals.get(n)) is not None}
     middle = median(list(times_ms.values())) if times_ms else 0.0
     return sorted(sorted(rounds), key=lambda number: abs(times_ms.get(number, inf) - middle))
 

@@ -199,10 +199,11 @@ def _have_succeeded(graph: GraphView, names: Iterable[str]) -> bool:
 
 def complete(tag: str) -> Predicate:
     """Wait until no rule can add a task with this tag; existing ones may still be pending."""
-    return Predicate(check_tags([tag], "complete()"), _complete, tag)
+    return Predicate(check_tags([tag], "complete()"), _complete, tag, [])
 
 
-def _complete(graph: GraphView, tag: str) -> bool:
+def _complete(graph: GraphView, tag: str, after: Sources) -> bool:
+    _see(after, graph)
     return not graph.can_come(tag)
 
 
@@ -346,16 +347,11 @@ def reduce(
     edges = edges_of(after, name)
     reads = (*check_tags([source], "reduce()"), *(name for name, _ in edges))
     return Rule(
-        Predicate(reads, _can_reduce, source, edges),
+        Predicate(reads, _complete, source, edges),
         partial(_reduce, source, name, task, fields, edges, tags),
         name=f"reduce {name}",
         adds=tags,
     )
-
-
-def _can_reduce(graph: GraphView, source: str, after: Sources) -> bool:
-    _see(after, graph)
-    return not graph.can_come(source)
 
 
 def _reduce(
