@@ -623,7 +623,8 @@ def prediction_error(real: ProfileData, predicted: ProfileData) -> JsonObject | 
     Notes
     -----
     Each moment of each worker belongs to one part, so a makespan is the sum of the parts over
-    all workers, divided by their number. Of several rounds that of the median counts.
+    all workers, divided by their number. Of several rounds that of the median counts. It is at
+    most the time of the round, which leaves out what reading meters takes on a serial run.
     """
     workers = len(predicted.timeline.workers)
     real_parts, predicted_parts = parts_of(real, workers), parts_of(predicted, workers)

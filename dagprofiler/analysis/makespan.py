@@ -75,6 +75,8 @@ class _Round(NamedTuple):
 
     number: int
     moments: _Moments
+    #: Its sample, which leaves out hooks and, on a serial run, meters; these are on its timeline.
+    total_ms: float | None
     #: How long its tasks waited for a core in ``compute()``.
     waited_ms: float
     #: The most workers that had a task in a measured round.
@@ -87,7 +89,18 @@ def parts_of(profile: ProfileData, workers: int = 1) -> dict[str, float] | None:
     A round has at least `workers`, since those without a task are in no record.
     """
     typical = _median_round(profile)
-    return None if typical is None else _split(typical, max(workers, typical.workers))
+    if typical is None:
+        return None
+    parts = _split(typical, max(workers, typical.workers))
+    whole_ms = sum(parts.values())
+    return _adding_up(parts, min(whole_ms, typical.total_ms or whole_ms))
+
+
+def _adding_up(parts: dict[str, float], makespan_ms: float) -> dict[str, float]:
+    """Return parts that add up to a makespan, with more or less for the engine."""
+    engine_ms = parts["engine"] + makespan_ms - sum(parts.values())
+    waiting_ms = parts["waiting"] + min(0.0, engine_ms)
+    return {**parts, "engine": max(0.0, engine_ms), "waiting": waiting_ms}
 
 
 def _median_round(profile: ProfileData) -> _Round | None:
@@ -117,7 +130,7 @@ def _median_round(profile: ProfileData) -> _Round | None:
         for of in rounds.values()
         for begun, until in zip(begun_ms, [*begun_ms[1:], inf])
     )
-    return _Round(n, rounds[n], waited_ms, workers)
+    return _Round(n, rounds[n], totals.get(n), waited_ms, workers)
 
 
 def _split(typical: _Round, workers: int) -> dict[str, float]:
@@ -177,13 +190,10 @@ def makespan_of(profile: ProfileData, analysis: Analysis | None) -> JsonObject |
     if typical is None:
         return None
     parts, samples = _split(typical, typical.workers), profile.samples
-    totals: Sequence[float | None] = samples.total_ms
-    total_ms = totals[typical.number] if totals else profile.metrics.total_time_ms
+    total_ms = typical.total_ms if samples.total_ms else profile.metrics.total_time_ms
     if total_ms:
-        # The makespan begins with the first task, and not when it was ready.
-        parts["engine"] += total_ms - sum(parts.values())
-        if parts["engine"] < 0:
-            parts["waiting"] += parts["engine"]
+        # A total begins before the first task and ends after the last one.
+        parts = _adding_up(parts, total_ms)
     parts = {part: max(0.0, round(parts[part], 6)) for part in LABELS}
     shown: JsonObject = {
         "workers": typical.workers,
