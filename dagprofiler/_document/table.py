@@ -82,8 +82,7 @@ _TIMES = ("compute_time_ms", "deserialize_time_ms", "serialize_time_ms")
 _METRICS = (*_TIMES, "bytes_in", "bytes_out")
 
 #: Candidates of ``weight_sources`` that are no other column.
-_INSTRUCTIONS = ("estimated_instructions", "counted_instructions")
-_CANDIDATES = (*_INSTRUCTIONS, "cpu_time_ms", "reference_time_ms")
+_CANDIDATES = ("estimated_instructions", "counted_instructions", "cpu_time_ms", "reference_time_ms")
 
 #: What ``weight_sources`` says of a task without an entry.
 _DEFAULT = {"node_weight": "default"}

@@ -27,7 +27,7 @@ class Source(NamedTuple):
     words: str
 
 
-_COUNT = "instructions"
+_COUNTED_WORDS = "counted instructions"
 _ESTIMATED_WORDS = "what the cost models of the tasks say; none of it is measured"
 _TIME_WORDS = "wall time, without run-queue delay where that was measured"
 
@@ -35,8 +35,8 @@ _TIME_WORDS = "wall time, without run-queue delay where that was measured"
 #: the same on a busy machine, reference times apply to other machines, CPU times leave out all
 #: waiting, and wall times include waiting for a core.
 SOURCES = {
-    "counted": Source(_COUNT, "counted_instructions", _COUNT, "counted instructions"),
-    "estimated": Source("", "estimated_instructions", _COUNT, _ESTIMATED_WORDS),
+    "counted": Source("instructions", "counted_instructions", "instructions", _COUNTED_WORDS),
+    "estimated": Source("", "estimated_instructions", "instructions", _ESTIMATED_WORDS),
     "reference_time": Source(
         "corrected_ms", "reference_time_ms", "reference ms", "wall time without run-queue delay"
     ),

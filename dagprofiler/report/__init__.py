@@ -17,7 +17,7 @@ from dagprofiler.analysis.summary import profile_blocks
 from dagprofiler.formats import Export
 from dagprofiler.profile import Profile
 from dagprofiler.report.data import ReportSource, losses, page_data, sketch
-from dagprofiler.report.drawing import draw, is_drawn_unasked
+from dagprofiler.report.drawing import UNASKED, draw
 
 if TYPE_CHECKING:
     from dagprofiler.analysis.compare import ProfileComparison
@@ -125,7 +125,7 @@ class Report:
         """Return the HTML that a notebook shows: the DAG, and what ``print(profile)`` shows."""
         shown = [markup(block) for block in profile_blocks(profile)]
         tasks = len(profile.dag_structure["nodes"])
-        if not is_drawn_unasked(tasks):
+        if tasks > UNASKED:
             return view(*shown)
         drawing = self.draw(profile, nodes=_NODES)
         # The blocks say how many tasks there are, but not in how many groups they are drawn.

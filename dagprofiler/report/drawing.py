@@ -679,8 +679,8 @@ def _title(*lines: str) -> str:
 #: Most nodes of a picture that notebooks also have from top to bottom, for narrow screens.
 _NARROW = 60
 
-#: From this number of tasks on, notebooks show no drawing by default, since it takes a while.
-_UNASKED = 50_000
+#: With more tasks, notebooks show no drawing by default, since it takes a while.
+UNASKED = 50_000
 
 
 def draw(sketch: Sketch, nodes: int) -> Drawing:
@@ -697,8 +697,3 @@ def draw(sketch: Sketch, nodes: int) -> Drawing:
         narrow = scene_of(sketch, nodes, down=True)
         narrow = narrow if narrow.width < scene.width else None
     return Drawing(scene, svg_of, narrow)
-
-
-def is_drawn_unasked(tasks: int) -> bool:
-    """Return whether a notebook draws an object with this number of tasks."""
-    return tasks <= _UNASKED

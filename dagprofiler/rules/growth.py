@@ -126,7 +126,7 @@ class GrowingGraph:
 
     Parameters
     ----------
-    initial
+    graph
         The graph as it was declared.
     rules, reader, config
         The rules of the graph, the reader of contracts, and the parameters of the run.
@@ -137,10 +137,8 @@ class GrowingGraph:
         The graph, which grows.
     """
 
-    def __init__(
-        self, initial: Wiring, rules: Rules, reader: ContractReader, config: Config
-    ) -> None:
-        self.wiring = initial.growing()
+    def __init__(self, graph: Wiring, rules: Rules, reader: ContractReader, config: Config) -> None:
+        self.wiring = graph.growing()
         self._settings = rules
         self._reader = reader
         self._config = config
