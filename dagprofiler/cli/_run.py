@@ -38,12 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run a DAG, write its profile, and print a summary."""
     read = [arguments.target, arguments.target.rpartition(":")[0]]
     _output.check_results(arguments.output, report=arguments.report, read=read)
-    progress = _progress(arguments)
     schedule = schedule_in(arguments.schedule)
     if schedule and arguments.journal is not None:
         raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
     rounds = conditions(arguments, 1)
-    hooks = [*_journal(arguments), *progress]
+    hooks = [*_journal(arguments), *_progress(arguments)]
     with measuring(arguments, partial(_save_run, arguments)):
         dag = load_dag(arguments.target, arguments.config)
         ask_git()
