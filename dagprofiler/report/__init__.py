@@ -32,7 +32,7 @@ _SCRIPTS = (
 
 #: In JSON these occur only in strings, where an escape means the same. Without them no text can
 #: end its element or begin another.
-_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def page(data: JsonObject) -> str:
@@ -63,7 +63,10 @@ def block(data: JsonObject) -> str:
     text = json.dumps(
         data, ensure_ascii=True, allow_nan=False, default=plain_number, separators=(",", ":")
     )
-    return text.translate(_ESCAPES)
+    # str.translate() takes half of the time of a page of 5,000 tasks.
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    return text
 
 
 @cache

@@ -253,7 +253,7 @@ def without_speed(samples: Sets, kernels: Sets, exponent: float | None = None) -
 def _mean_difference(values: Sequence[float]) -> float:
     """Return Gini's mean difference of values, times the number of pairs."""
     n = len(values)
-    return sum((2 * i - n + 1) * value for i, value in enumerate(sorted(values)))
+    return sum([factor * value for factor, value in zip(range(1 - n, n, 2), sorted(values))])
 
 
 def fastest_p(times: Times, other: Times) -> float:
