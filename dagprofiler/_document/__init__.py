@@ -353,8 +353,7 @@ class ProfileData:
     @cached_property
     def timestamp(self) -> str | None:
         """Return when the run started, as ISO 8601 text."""
-        timestamp: str = self._tables.timestamp
-        return timestamp
+        return str(self._tables.timestamp)
 
     @cached_property
     def dag_structure(self) -> JsonObject:

@@ -551,8 +551,7 @@ _NAMED = 3
 
 def _change_ms(entry: JsonObject) -> float:
     """Return the change of a time: that of the ratio, from the base's median."""
-    change_ms: float = entry["base_ms"] * (entry["ratio"] - 1)
-    return change_ms
+    return float(entry["base_ms"] * (entry["ratio"] - 1))
 
 
 def _change(ratio: float) -> str:

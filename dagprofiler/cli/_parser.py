@@ -276,9 +276,8 @@ def _report(parser: argparse.ArgumentParser) -> None:
     _add(parser, "-o --output FILE", "the file to write; by default PROFILE with .html")
     _add(parser, "--base PROFILE", "another profile to compare with")
     _cost(parser)
-    statistics = ("median", "mean", "min", "max")
     text = "statistic of the samples; by default median"
-    _add(parser, "--statistic", text, choices=statistics, default="median")
+    _add(parser, "--statistic", text, choices=("median", "mean", "min", "max"), default="median")
 
 
 def _export(parser: argparse.ArgumentParser) -> None:
