@@ -226,10 +226,11 @@ class GrowingGraph:
                 self._round.rule_failed(name, GraphError(f"rule {name!r} never fired: {why}"))
 
     def _continues(self) -> bool:
-        """Close rules that cannot fire, with no task ready or running; return whether one is now.
+        """Close rules that cannot fire, evaluate the others, and tell whether a task is ready.
 
-        A rule cannot fire if it waits for tasks that only other waiting rules could add. Rules
-        that wait until no more of its own tasks can come may then fire.
+        Called when no task is ready or running. A rule cannot fire if it waits for tasks that
+        only other waiting rules could add. Rules that wait until no more tasks with its tags can
+        come may then fire.
         """
         if not self._halted:
             for rule in [*self._rules.open.values()]:

@@ -1,6 +1,6 @@
 """The trace of a process: what is written when, also in forks and at the end of the process.
 
-No thread only writes: the thread that ends a span does, if a write is due or it holds many spans.
+There is no writer thread: one that ends a span writes, if a write is due or it holds many spans.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ class Recorder(Collection):
         # No other thread writes meanwhile.
         with self.lock:
             self.write()
-            # Set before the old file is left: who finds no file begins one by these options.
+            # Set first: a thread that finds no file begins one with the options it sees.
             self.options, self.limit = options, options.limit
             if moves:
                 self._put([], closed=True)
