@@ -218,9 +218,9 @@ class DAG(Shown):
 
     def _repr_html_(self) -> str:
         from dagprofiler._util.html import paragraph, view
-        from dagprofiler.report.drawing import is_drawn_unasked
+        from dagprofiler.report.drawing import UNASKED
 
-        if not is_drawn_unasked(len(self.tasks)):
+        if len(self.tasks) > UNASKED:
             return view(paragraph(repr(self)))
         return self.draw()._repr_html_()
 

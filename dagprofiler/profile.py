@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from dagprofiler.analysis.compare import ProfileComparison
     from dagprofiler.analysis.weights import Weights
 
-#: Sections whose every value the schema describes.
+#: Sections in which the schema describes every value.
 _TABLES = {
     *("configuration", "dag_structure", "node_weights", "edge_weights"),
-    *("execution_metrics", "edge_metrics", "weight_sources", "timeline"),
+    *("execution_metrics", "edge_metrics", "weight_sources", "timeline", "samples", "statistics"),
 }
 
 _OUR_METADATA = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VERSION}
@@ -136,7 +136,7 @@ class Profile(ProfileData, Shown):
             config, later, later, final_outputs, seed, "", outputs=outputs, metadata=metadata
         )
         profile._tables = tables
-        # The cached properties take their place.
+        # Without a value of its own, each is made by the cached property of its name.
         del profile.dag_structure, profile.metrics, profile.timestamp, profile.sections
         return profile
 
@@ -449,8 +449,7 @@ class Profile(ProfileData, Shown):
         with collector_paused():
             export = exporter.render(self, **options)
         write(path, [export.text])
-        losses: tuple[str, ...] = export.losses
-        return losses
+        return tuple(export.losses)
 
     def report(
         self,
@@ -511,8 +510,7 @@ class Profile(ProfileData, Shown):
         return drawing
 
     def _repr_html_(self) -> str:
-        excerpt: str = plugins.load(plugins.EXPORTERS, "html").excerpt(self)
-        return excerpt
+        return str(plugins.load(plugins.EXPORTERS, "html").excerpt(self))
 
     def compare(self, other: Profile, *, difference: float = DIFFERENCE) -> ProfileComparison:
         """Return how this profile differs from `other`, its base; the dict prints as tables.

@@ -203,9 +203,12 @@ def test_nan_is_refused_and_the_old_file_stays(tmp_path, number):
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
 def test_load_refuses_nan_and_what_is_nested_too_deep(number):
+    samples = {"rounds": ["measured"], "total_ms": ["@"], "tasks": {}, "edges": {}}
     sample = minimal(energy={"a": [0, "@"]}), minimal(total_time_ms="@"), minimal()
     sample[2]["metadata"]["load"] = "@"
-    for document, place in zip(sample, ("$.energy", "$.total_time_ms", "$.metadata")):
+    sample += (minimal(samples=samples),)
+    places = "$.energy", "$.total_time_ms", "$.metadata", "$.samples.total_ms"
+    for document, place in zip(sample, places):
         with pytest.raises(ProfileError) as caught:
             Profile.loads(json.dumps(document).replace('"@"', number))
         assert caught.value.path.startswith(place)

@@ -131,7 +131,7 @@ class TimelineRow(NamedTuple):
     Attributes
     ----------
     task, round, worker
-        Name; number from 0; index into the timeline's workers, None or -1 if unknown.
+        Name; number from 0; index into the timeline's workers, None if unknown.
     ready_ms
         When its last input was available.
     deserialize_start_ms, deserialize_end_ms
@@ -353,8 +353,7 @@ class ProfileData:
     @cached_property
     def timestamp(self) -> str | None:
         """Return when the run started, as ISO 8601 text."""
-        timestamp: str = self._tables.timestamp
-        return timestamp
+        return str(self._tables.timestamp)
 
     @cached_property
     def dag_structure(self) -> JsonObject:

@@ -89,7 +89,7 @@ def quick_valid(data: object, schema: JsonObject) -> bool:
 
 
 def first_problem(data: object, schema: JsonObject) -> ProfileError | None:
-    """Return the first problem of a document with a schema, NaN and infinities included; or None.
+    """Return the first way in which a document breaks a schema, or holds NaN; None for none.
 
     Parameters
     ----------

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Optional, Union
+from typing import Any
 
 from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import boolean, choice, integer, number
 from dagprofiler.errors import refused
-from dagprofiler.stats import CONFIDENCE, flags, summarize
-
-#: One quantity, an entry a round; null where it was not measured.
-Values = Sequence[Optional[Union[int, float]]]
-
+from dagprofiler.stats import CONFIDENCE, FEWEST_ROUNDS, Column, flags, summarize
 
 #: Kinds of rounds. Figures come from the measured ones.
 COLD, WARM_UP, MEASURED, ALLOCATION = "cold", "warm_up", "measured", "allocation"
 
-#: The columns of the timeline after the third, in the order of time.
+#: The columns of the timeline after task, round and worker, in the order of time.
 MOMENTS = (
     "ready_ms",
     *("deserialize_start_ms", "deserialize_end_ms"),
     *("compute_start_ms", "compute_end_ms"),
     *("serialize_start_ms", "serialize_end_ms"),
 )
-
-#: The fewest samples with a 95 % interval of their median: 1 - 2**(1 - n) is its coverage.
-MIN_ROUNDS = 6
 
 
 @dataclass(frozen=True)
@@ -110,9 +103,9 @@ class Rounds:
             boolean(f"Rounds: {name}", getattr(self, name))
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if self.n == "auto" and self.max_rounds < MIN_ROUNDS:
+        if self.n == "auto" and self.max_rounds < FEWEST_ROUNDS:
             why = f"max_rounds={self.max_rounds} is too small"
-            raise refused(f"Rounds: {why} for 'auto', which needs at least {MIN_ROUNDS} rounds")
+            raise refused(f"Rounds: {why} for 'auto', which needs at least {FEWEST_ROUNDS} rounds")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the conditions as stored in the profile's ``run.conditions``."""
@@ -123,7 +116,7 @@ class Rounds:
         return replace(self, n=1, warmup=0, fresh_process=False, busy_cores=0)
 
 
-#: One round under no conditions, of which no samples are recorded; the first is the default.
+#: What counts as one plain round, of which no samples are recorded; the first is the default.
 PLAIN = (Rounds(1), Rounds(1, collect_garbage=None))
 
 
@@ -163,12 +156,12 @@ def statistics_of(samples: JsonObject, differing: Iterable[str] = ()) -> JsonObj
     return section
 
 
-def measured_of(kinds: Sequence[str], column: Values) -> list[Any]:
+def measured_of(kinds: Sequence[str], column: Column) -> list[Any]:
     """Return the measured values of a column, without warm-up and nulls."""
     return [v for kind, v in zip(kinds, column) if kind == MEASURED and v is not None]
 
 
-def _summaries(kinds: Sequence[str], rows: Mapping[str, Mapping[str, Values]]) -> JsonObject:
+def _summaries(kinds: Sequence[str], rows: Mapping[str, Mapping[str, Column]]) -> JsonObject:
     summaries = {}
     for name, columns in rows.items():
         measured = {key: measured_of(counting(kinds, key), of) for key, of in columns.items()}
@@ -191,7 +184,7 @@ def _summary(column: str, values: Sequence[float]) -> JsonObject:
     return {name: rounded(value) for name, value in summary.items()}
 
 
-def _flags(kinds: Sequence[str], row: Mapping[str, Values], *, outputs_differ: bool) -> list[str]:
+def _flags(kinds: Sequence[str], row: Mapping[str, Column], *, outputs_differ: bool) -> list[str]:
     wanted = ("wall_ms", "corrected_ms", "delay_ms", "cpu_ms", "process_cpu_ms")
     measured = {
         name: [v for kind, v in zip(kinds, row[name]) if kind == MEASURED]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from dagprofiler._document import ProfileData, SpanRow, TimelineRow
+from dagprofiler._document import ProfileData, Samples, SpanRow, TimelineRow
 from dagprofiler._util import JsonObject, Values
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import MOST_ROWS, Block, number, printable
@@ -82,8 +82,7 @@ _TIMES = ("compute_time_ms", "deserialize_time_ms", "serialize_time_ms")
 _METRICS = (*_TIMES, "bytes_in", "bytes_out")
 
 #: Candidates of ``weight_sources`` that are no other column.
-_INSTRUCTIONS = ("estimated_instructions", "counted_instructions")
-_CANDIDATES = (*_INSTRUCTIONS, "cpu_time_ms", "reference_time_ms")
+_CANDIDATES = ("estimated_instructions", "counted_instructions", "cpu_time_ms", "reference_time_ms")
 
 #: What ``weight_sources`` says of a task without an entry.
 _DEFAULT = {"node_weight": "default"}
@@ -210,19 +209,25 @@ def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> d
     predicted = profile.sections.get("prediction", {}).get("intervals_ms", {})
     in_rounds, times = {*statistics, *samples.tasks}, {}
     for name in profile.dag_structure["nodes"] if names is None else names:
-        if name in entries:
+        time = None
+        if name in in_rounds:
+            time = _time_in_rounds(statistics.get(name, {}), samples, name)
+        if time is None and name in entries:
             low_ms, high_ms = predicted.get(name, (None, None))
-            times[name] = TaskTime(entries[name].compute_time_ms, low_ms, high_ms, "wall_ms")
-        for column in ("corrected_ms", "wall_ms") if name in in_rounds else ():
-            if column in (summaries := statistics.get(name, {})):
-                summary = summaries[column]
-                ends = summary.get("low"), summary.get("high")
-                times[name] = TaskTime(summary["median"], *ends, column)
-                break
-            if name in samples.tasks and (measured := samples.of(name, column)):
-                times[name] = TaskTime(median(measured), None, None, column)
-                break
+            time = TaskTime(entries[name].compute_time_ms, low_ms, high_ms, "wall_ms")
+        if time is not None:
+            times[name] = time
     return times
+
+
+def _time_in_rounds(summaries: JsonObject, samples: Samples, task: str) -> TaskTime | None:
+    for column in ("corrected_ms", "wall_ms"):
+        if column in summaries:
+            summary = summaries[column]
+            return TaskTime(summary["median"], summary.get("low"), summary.get("high"), column)
+        if measured := samples.of(task, column):
+            return TaskTime(median(measured), None, None, column)
+    return None
 
 
 def task_table(profile: ProfileData, names: Sequence[str] | None = None) -> ProfileTable:
@@ -305,7 +310,7 @@ def _edge_columns(profile: ProfileData, pairs: Sequence[tuple[str, str]]) -> Ite
     edges = [carried.get(pair) for pair in pairs]
     yield _column("source", (source for source, _ in pairs))
     yield _column("target", (target for _, target in pairs))
-    # Profiles without edge_metrics don't say which fields travel; none is something else.
+    # None is unknown, as in profiles without edge_metrics; an empty list is no field.
     fields = [e and (e.data_fields or (None if e.wire_bytes is None else [])) for e in edges]
     yield _column("data_fields", fields)
     # Other programs may write bits that are not whole bytes.
@@ -513,12 +518,12 @@ def task_spans(profile: ProfileData) -> list[TaskSpan]:
         raise FormatError(f"the profile has no section 'timeline' with the times of tasks; {why}")
     failures, spans = profile.run.tasks, []
     for row in profile.timeline.rows():
-        # Those that follow the name, the round, the worker and the time at which it was ready.
+        # The starts and ends of the phases.
         moments = [None if ms is None else moment_ns(ms) for ms in row[4:]]
         known = [moment for moment in moments if moment is not None]
         if not known:
             continue
-        # Without a duration a phase could as well lie in the next span.
+        # A phase without a duration could as well lie in the next span.
         phases = [
             (phase, start, end)
             for phase, start, end in zip(_PHASES, moments[::2], moments[1::2])
@@ -527,12 +532,12 @@ def task_spans(profile: ProfileData) -> list[TaskSpan]:
         failure = failures.get(row.task)
         if failure is not None and failure.get("round", 0) != row.round:
             failure = None
-        # An arrow must find its span.
+        # Viewers attach arrows to spans of some duration only.
         end, where = max(known[-1], known[0] + 1), (row.task, row.round, tuple(phases))
         spans.append(TaskSpan(known[0], end, *where, row.ready_ms, row.worker, failure))
     return spans
 
 
 def moment_ns(time_ms: float) -> int:
-    """Return a moment in whole nanoseconds; one that is too late for them as late as can be."""
+    """Return a moment in whole nanoseconds, or the last one that a float can hold."""
     return round(max(-_MAX_MS, min(time_ms, _MAX_MS)) * 1e6)

@@ -6,6 +6,7 @@ from typing import Any
 
 from dagprofiler._version import SCHEMA_VERSION
 
+#: The largest weight that the schema allows.
 _MOST = 2**63 - 1
 
 

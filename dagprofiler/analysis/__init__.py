@@ -1,1 +1,1 @@
-"""Analyses of a profile's data: weights, comparison, critical path, communication."""
+"""Analyses of a profile's data: weights, critical path, makespan, comparison, summary."""

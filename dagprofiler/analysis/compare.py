@@ -28,25 +28,11 @@ if TYPE_CHECKING:
     #: The values of one quantity in the measured rounds; NaN where it was not measured.
     Array = NDArray[np.float64]
 
-#: Entries of a comparison by name, and with their names.
+#: Task or edge to its entry in a comparison; and a list of names with their entries.
 Entries = Mapping[str, JsonObject]
 Rows = list[tuple[str, JsonObject]]
 
-#: Code of what keeps two profiles from being judged, to the words for it.
-OBSTACLES = {
-    "no_samples": "a profile has no samples of several rounds",
-    "predicted": "one of the profiles is predicted: it has no samples",
-    "other_machine": (
-        "hosts {!r} and {!r} are different machines, as far as is known: no verdict, and the "
-        "ratio is of raw times"
-    ),
-    "other_conditions": "the conditions differ: {}",
-    "one_process": (
-        "samples from a single process cannot be compared across processes, which differ 2 to 4 "
-        "times as much as rounds do"
-    ),
-    "few_rounds": "{} measured rounds are too few, at least {} of each are needed",
-}
+_NO_SAMPLES = "a profile has no samples of several rounds"
 
 #: How to take two profiles so that they can be compared.
 WAY_OUT = (
@@ -133,33 +119,34 @@ def compare_profiles(
     share of them differs by over 5 % between profiles that were taken apart.
     ``ratio`` is present in any case. Ratio and interval are None if a sample is 0.
     """
-    sides = _Side(new), _Side(base)
+    sides = of_new, of_base = _Side(new), _Side(base)
     obstacles = _obstacles(*sides, paired=paired)
     judge = _Judge("; ".join(obstacles.values()), difference, paired=paired)
-    unjudged = judge.obstacles or OBSTACLES["no_samples"]
+    unjudged = judge.obstacles or _NO_SAMPLES
     tasks = {
-        name: _entry(sides[1].times[name], time, unjudged)
-        for name, time in sides[0].times.items()
-        if name in sides[1].times
+        name: _entry(time, of_base.times[name], unjudged)
+        for name, time in of_new.times.items()
+        if name in of_base.times
     }
     tasks.update(judge.judged(dict(_task_pairs(*sides))))
     edges = judge.judged(dict(_edge_pairs(*sides)))
     new_ms, base_ms = new.metrics.total_time_ms, base.metrics.total_time_ms
     total = judge.judged({"": _whole(*sides)}).get("")
     if total is None:
-        total = _row(base_ms, new_ms, "total_ms", unjudged)
+        total = _row(new_ms, base_ms, "total_ms", unjudged)
     rows = [*tasks.values(), *edges.values()]
     if total["verdict"] in CHANGED and rows and all(row["verdict"] == INCONCLUSIVE for row in rows):
         total.update(verdict=INCONCLUSIVE, comparable=False, reason=_UNEXPLAINED)
-    nodes, of_base = new.dag_structure["nodes"], base.dag_structure["nodes"]
-    common, called = {*nodes} & {*of_base}, names or _called(base, new)
+    new_tasks, base_tasks = new.dag_structure["nodes"], base.dag_structure["nodes"]
+    common = {*new_tasks} & {*base_tasks}
     alone = {
-        "only_in_self": [name for name in nodes if name not in common],
-        "only_in_other": [name for name in of_base if name not in common],
+        "only_in_self": [name for name in new_tasks if name not in common],
+        "only_in_other": [name for name in base_tasks if name not in common],
     }
+    base_name, new_name = names or _called(base, new)
     return ProfileComparison(
-        base=called[0],
-        new=called[1],
+        base=base_name,
+        new=new_name,
         config_diff={
             name: {"self": new.config.get(name), "other": base.config.get(name)}
             for name in dict.fromkeys([*new.config, *base.config])
@@ -169,22 +156,22 @@ def compare_profiles(
         edge_weight_diff=_weight_diff(new.metrics.edge_weights, base.metrics.edge_weights),
         time_diff_ms=None if new_ms is None or base_ms is None else new_ms - base_ms,
         total_time=total,
-        task_times={name: tasks[name] for name in nodes if name in tasks},
+        task_times={name: tasks[name] for name in new_tasks if name in tasks},
         edge_times=edges,
         obstacles=obstacles,
-        **{key: names for key, names in alone.items() if names},
+        **{key: tasks for key, tasks in alone.items() if tasks},
         **_prediction(new, base, tasks),
     )
 
 
-def _prediction(mine: ProfileData, theirs: ProfileData, tasks: Entries) -> JsonObject:
+def _prediction(new: ProfileData, base: ProfileData, tasks: Entries) -> JsonObject:
     """Return how far off one profile is if it predicts what the other has measured."""
-    if ("prediction" in mine.sections) == ("prediction" in theirs.sections):
+    if ("prediction" in new.sections) == ("prediction" in base.sections):
         return {}
-    real, predicted, time = theirs, mine, "base_ms"
-    if "prediction" in theirs.sections:
-        real, predicted, time = mine, theirs, "new_ms"
-    section, found = predicted.sections["prediction"], {}
+    real, predicted, time = base, new, "base_ms"
+    if "prediction" in base.sections:
+        real, predicted, time = new, base, "new_ms"
+    section, result = predicted.sections["prediction"], {}
     entries, held = entries_of_tasks(real), []
     for name in tasks.keys() & section.get("intervals_ms", {}).keys():
         phases = {
@@ -193,16 +180,16 @@ def _prediction(mine: ProfileData, theirs: ProfileData, tasks: Entries) -> JsonO
             "deserialize_intervals_ms": entries[name].deserialize_time_ms or 0.0,
         }
         least = _PHASE_SHARE * sum(phases.values())
-        known = [
+        intervals = [
             (ms, section[key][name]) for key, ms in phases.items() if name in section.get(key, ())
         ]
-        held.append(all(low <= ms <= high or ms <= least for ms, (low, high) in known))
+        held.append(all(low <= ms <= high or ms <= least for ms, (low, high) in intervals))
     if held:
-        found["in_intervals"] = {"tasks": sum(held), "of": len(held)}
+        result["in_intervals"] = {"tasks": sum(held), "of": len(held)}
     error = prediction_error(real, predicted)
     if error is not None:
-        found["prediction"] = {**error, "interval_ms": section.get("interval_ms")}
-    return found
+        result["prediction"] = {**error, "interval_ms": section.get("interval_ms")}
+    return result
 
 
 def _called(base: ProfileData, new: ProfileData) -> tuple[str, str]:
@@ -212,29 +199,30 @@ def _called(base: ProfileData, new: ProfileData) -> tuple[str, str]:
     return (base.name, new.name) if base.name != new.name else (f"base ({base.name})", "new")
 
 
-def same_parameter(mine: object, theirs: object) -> bool:
+def same_parameter(new: object, base: object) -> bool:
     """Tell whether two values, or their JSON forms, are equal."""
-    return same_value(mine, theirs) or jsonable({"": mine})[0] == jsonable({"": theirs})[0]
+    return same_value(new, base) or jsonable({"": new})[0] == jsonable({"": base})[0]
 
 
-def _weight_diff(mine: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, JsonObject]:
+def _weight_diff(new: Mapping[str, int], base: Mapping[str, int]) -> dict[str, JsonObject]:
     differences = {}
-    for name in dict.fromkeys([*mine, *theirs]):
-        left, right = mine.get(name, 0), theirs.get(name, 0)
-        if diff := left - right:
-            pct = diff / right * 100 if right else inf
-            differences[name] = {"self": left, "other": right, "diff": diff, "pct": pct}
+    for name in dict.fromkeys([*new, *base]):
+        weight, other = new.get(name, 0), base.get(name, 0)
+        if diff := weight - other:
+            pct = diff / other * 100 if other else inf
+            differences[name] = {"self": weight, "other": other, "diff": diff, "pct": pct}
     return differences
 
 
 class _Pair(NamedTuple):
-    """The samples of one task, of one edge or of the whole DAG, and the kernels next to them."""
+    """The samples of one task, of one edge or of the whole DAG in two profiles."""
 
     quantity: str
-    mine: Array
-    theirs: Array
+    new: Array
+    base: Array
+    #: Times of the kernels next to the samples, of the new profile and of the base.
     kernels: tuple[Array, Array]
-    #: Why a difference is none that can be relied on, or "".
+    #: Why a difference cannot be relied on, or "".
     doubt: str = ""
 
 
@@ -306,64 +294,71 @@ class _Side:
         return float(delay_ms / whole_ms) if whole_ms else None
 
 
-def _whole(mine: _Side, theirs: _Side) -> _Pair:
-    quantity, times = "corrected_ms", (mine.corrected_total_ms(), theirs.corrected_total_ms())
+def _whole(new: _Side, base: _Side) -> _Pair:
+    quantity, times = "corrected_ms", (new.corrected_total_ms(), base.corrected_total_ms())
     if not (_is_known(times[0]) and _is_known(times[1])):
-        quantity, times = "total_ms", (mine.total_ms, theirs.total_ms)
-    return _Pair(quantity, *times, (mine.kernel_ms, theirs.kernel_ms), _waits_differ(mine, theirs))
+        quantity, times = "total_ms", (new.total_ms, base.total_ms)
+    return _Pair(quantity, *times, (new.kernel_ms, base.kernel_ms), _waits_differ(new, base))
 
 
-def _waits_differ(mine: _Side, theirs: _Side) -> str:
+def _waits_differ(new: _Side, base: _Side) -> str:
     """Return why waits may account for a difference of what lies between the tasks, or ""."""
-    here, there = mine.waited, theirs.waited
-    if here is None or there is None or abs(here - there) <= ranktests.GATE_APART:
+    now, before = new.waited, base.waited
+    if now is None or before is None or abs(now - before) <= ranktests.GATE_APART:
         return ""
     return (
-        f"tasks waited for a core in {there:.0%} of their time in the base and in {here:.0%} now, "
+        f"tasks waited for a core in {before:.0%} of their time in the base and in {now:.0%} now, "
         "and such waits are not measured between the tasks"
     )
 
 
-def _task_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
-    for name, row in mine.tasks.items():
-        other = theirs.tasks.get(name, {})
-        kernels = mine.column(row, "kernel_ms"), theirs.column(other, "kernel_ms")
-        for quantity in ("wall_ms", "corrected_ms"):
-            times = mine.column(row, quantity), theirs.column(other, quantity)
+def _task_pairs(new: _Side, base: _Side) -> Iterator[tuple[str, _Pair]]:
+    for name, row in new.tasks.items():
+        base_row = base.tasks.get(name, {})
+        kernels = new.column(row, "kernel_ms"), base.column(base_row, "kernel_ms")
+        for quantity in ("corrected_ms", "wall_ms"):
+            times = new.column(row, quantity), base.column(base_row, quantity)
             if _is_known(times[0]) and _is_known(times[1]):
-                # Of both, the second counts.
                 yield name, _Pair(quantity, *times, kernels)
+                break
 
 
-def _edge_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
-    doubt, kernels = _waits_differ(mine, theirs), (mine.kernel_ms, theirs.kernel_ms)
-    for edge in mine.edges:
-        times = mine.transfer_ms(edge), theirs.transfer_ms(edge)
+def _edge_pairs(new: _Side, base: _Side) -> Iterator[tuple[str, _Pair]]:
+    doubt, kernels = _waits_differ(new, base), (new.kernel_ms, base.kernel_ms)
+    for edge in new.edges:
+        times = new.transfer_ms(edge), base.transfer_ms(edge)
         yield edge, _Pair("transfer_ms", *times, kernels, doubt)
 
 
-def _obstacles(mine: _Side, theirs: _Side, *, paired: bool) -> dict[str, str]:
+def _obstacles(new: _Side, base: _Side, *, paired: bool) -> dict[str, str]:
     """Return the reasons why there can be no verdict: code to words."""
-    sides = mine, theirs
+    sides = new, base
     fewest = min(len(side.rounds) for side in sides)
     if not fewest:
-        predicted = any("prediction" in side.profile.sections for side in sides)
-        code = "predicted" if predicted else "no_samples"
-        return {code: OBSTACLES[code]}
-    values: dict[str, tuple[object, ...]] = {}
+        if any("prediction" in side.profile.sections for side in sides):
+            return {"predicted": "one of the profiles is predicted: it has no samples"}
+        return {"no_samples": _NO_SAMPLES}
+    obstacles = {}
     hosts = [side.profile.hostname for side in sides]
-    if None in hosts or mine.machine != theirs.machine:
-        values["other_machine"] = (*hosts,)
-    here, there = ({**_CONDITIONS, **side.conditions} for side in sides)
-    differing = [name for name in _CONDITIONS if here[name] != there[name]]
+    if None in hosts or new.machine != base.machine:
+        obstacles["other_machine"] = (
+            f"hosts {hosts[0]!r} and {hosts[1]!r} are different machines, as far as is known: "
+            "no verdict, and the ratio is of raw times"
+        )
+    now, before = ({**_CONDITIONS, **side.conditions} for side in sides)
+    differing = [name for name in _CONDITIONS if now[name] != before[name]]
     if differing:
-        words = (f"{name} is {here[name]!r} here, {there[name]!r} there" for name in differing)
-        values["other_conditions"] = ("; ".join(words),)
+        words = (f"{name} is {now[name]!r} now, {before[name]!r} in the base" for name in differing)
+        obstacles["other_conditions"] = f"the conditions differ: {'; '.join(words)}"
     if not paired and not all(side.conditions.get("fresh_process") for side in sides):
-        values["one_process"] = ()
+        obstacles["one_process"] = (
+            "samples from a single process cannot be compared across processes, which differ 2 to "
+            "4 times as much as rounds do"
+        )
     elif not paired and fewest < FEWEST_ROUNDS:
-        values["few_rounds"] = fewest, FEWEST_ROUNDS
-    return {code: OBSTACLES[code].format(*of_code) for code, of_code in values.items()}
+        least = f"at least {FEWEST_ROUNDS} of each are needed"
+        obstacles["few_rounds"] = f"{fewest} measured rounds are too few, {least}"
+    return obstacles
 
 
 class _Judge(NamedTuple):
@@ -375,7 +370,7 @@ class _Judge(NamedTuple):
 
     def judged(self, pairs: Mapping[str, _Pair]) -> dict[str, JsonObject]:
         """Return an entry for each pair that has samples on both sides."""
-        pairs = {n: p for n, p in pairs.items() if _is_known(p.mine) and _is_known(p.theirs)}
+        pairs = {n: p for n, p in pairs.items() if _is_known(p.new) and _is_known(p.base)}
         results = {name: self._compared(pair) for name, pair in pairs.items()}
         judged = dict.fromkeys(pairs, Verdict(INCONCLUSIVE, self.obstacles, comparable=False))
         if not self.obstacles:
@@ -384,21 +379,21 @@ class _Judge(NamedTuple):
 
     def _compared(self, pair: _Pair) -> RankResult:
         """Compare the samples of a pair; without kernels if one is not known."""
-        here, there = (np.flatnonzero(np.isfinite(side)) for side in (pair.mine, pair.theirs))
+        rounds, base_rounds = (np.flatnonzero(np.isfinite(side)) for side in (pair.new, pair.base))
         if self.paired:
-            here = there = np.intersect1d(here, there)
-        mine, theirs = pair.mine[here].tolist(), pair.theirs[there].tolist()
-        kernels = pair.kernels[0][here].tolist(), pair.kernels[1][there].tolist()
+            rounds = base_rounds = np.intersect1d(rounds, base_rounds)
+        new, base = pair.new[rounds].tolist(), pair.base[base_rounds].tolist()
+        kernels = pair.kernels[0][rounds].tolist(), pair.kernels[1][base_rounds].tolist()
         is_metered = all(kernel_ms > 0 for kernel_ms in kernels[0] + kernels[1])
         compare = ranktests.compare_interleaved if self.paired else ranktests.compare_apart
-        result = compare(mine, theirs, kernels if is_metered else None)
+        result = compare(new, base, kernels if is_metered else None)
         if pair.doubt and not self.paired:
-            # Rounds in turns wait alike.
+            # In rounds that were taken in turns, both sides wait alike.
             return result._replace(p=1.0, doubt=pair.doubt)
         return result
 
 
-def _row(base_ms: float | None, new_ms: float | None, quantity: str, reason: str) -> JsonObject:
+def _row(new_ms: float | None, base_ms: float | None, quantity: str, reason: str) -> JsonObject:
     """Return what is said of times without samples; `reason` may be empty."""
     return {
         "quantity": quantity,
@@ -413,16 +408,15 @@ def _row(base_ms: float | None, new_ms: float | None, quantity: str, reason: str
     }
 
 
-def _entry(base: TaskTime, new: TaskTime, reason: str) -> JsonObject:
+def _entry(new: TaskTime, base: TaskTime, reason: str) -> JsonObject:
     """Return what is said of a task without samples."""
     quantity = "wall_ms" if "wall_ms" in (new.column, base.column) else "corrected_ms"
-    return _row(base.median_ms, new.median_ms, quantity, reason)
+    return _row(new.median_ms, base.median_ms, quantity, reason)
 
 
 def _judged_row(pair: _Pair, result: RankResult, verdict: Verdict) -> JsonObject:
     """Return what is said of samples."""
-    base_ms, new_ms = _median(pair.theirs), _median(pair.mine)
-    row = _row(base_ms, new_ms, pair.quantity, verdict.reason)
+    row = _row(_median(pair.new), _median(pair.base), pair.quantity, verdict.reason)
     row.update(ratio=result.ratio, rounds=min(result.n))
     row.update(verdict=verdict.verdict, comparable=verdict.comparable)
     if min(result.n) > 1:
@@ -532,10 +526,10 @@ def _in_all(total: JsonObject) -> str:
     return f"{change} in all, {total['low']:.2f} to {total['high']:.2f} x (medians {times})"
 
 
-def _changes(of_all: str, rows: Rows) -> Iterator[str]:
-    """Yield how many are slower, and faster, as in "1 of 8 tasks slower: peaks 1.25 x (+13.8 ms)".
+def _changes(all_rows: str, rows: Rows) -> Iterator[str]:
+    """Yield how many rows are slower, and how many faster; name the three of the largest change.
 
-    The three with the largest changes are named.
+    As in "1 of 8 tasks slower: peaks 1.25 x (+13.8 ms)".
     """
     changed = [(name, row) for name, row in rows if row["verdict"] in CHANGED]
     changed.sort(key=lambda named: abs(_change_ms(named[1])), reverse=True)
@@ -548,7 +542,7 @@ def _changes(of_all: str, rows: Rows) -> Iterator[str]:
         ]
         more = f" and {number - len(words)} more" if words and number > len(words) else ""
         if number:
-            yield f"{number} of {of_all} {verdict}{': ' if words else ''}{', '.join(words)}{more}"
+            yield f"{number} of {all_rows} {verdict}{': ' if words else ''}{', '.join(words)}{more}"
 
 
 #: Tasks, and edges, that a headline names.
@@ -556,9 +550,8 @@ _NAMED = 3
 
 
 def _change_ms(entry: JsonObject) -> float:
-    """Return by how much longer a row takes, by its ratio."""
-    change_ms: float = entry["base_ms"] * (entry["ratio"] - 1)
-    return change_ms
+    """Return the change of a time: that of the ratio, from the base's median."""
+    return float(entry["base_ms"] * (entry["ratio"] - 1))
 
 
 def _change(ratio: float) -> str:
@@ -629,18 +622,19 @@ def prediction_error(real: ProfileData, predicted: ProfileData) -> JsonObject | 
     Notes
     -----
     Each moment of each worker belongs to one part, so a makespan is the sum of the parts over
-    all workers, divided by their number. Of several rounds that of the median counts.
+    all workers, divided by their number. Of several rounds that of the median counts. It is at
+    most the time of the round, which leaves out what reading meters takes on a serial run.
     """
     workers = len(predicted.timeline.workers)
-    there, guessed = parts_of(real, workers), parts_of(predicted, workers)
-    if there is None or guessed is None:
+    real_parts, predicted_parts = parts_of(real, workers), parts_of(predicted, workers)
+    if real_parts is None or predicted_parts is None:
         return None
-    whole_ms = sum(there.values())
+    whole_ms = sum(real_parts.values())
 
     def compared(real_ms: float, predicted_ms: float) -> JsonObject:
         error = (predicted_ms - real_ms) / whole_ms if whole_ms else 0.0
         times = {"real_ms": round(real_ms, 6), "predicted_ms": round(predicted_ms, 6)}
         return {**times, "error": error}
 
-    parts = {part: compared(there[part], guessed[part]) for part in PARTS}
-    return {**compared(whole_ms, sum(guessed.values())), "parts": parts}
+    parts = {part: compared(real_parts[part], predicted_parts[part]) for part in PARTS}
+    return {**compared(whole_ms, sum(predicted_parts.values())), "parts": parts}

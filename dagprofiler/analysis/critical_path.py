@@ -35,7 +35,7 @@ _LESS = 1 - _NEAR
 #: Source and target of an edge.
 Pair = tuple[str, str]
 
-#: Of tasks and of edges, in the unit of the analysis.
+#: Costs of tasks, and times of edges, in the unit of the analysis.
 Costs = Mapping[str, Number]
 Delays = Mapping[Pair, Number]
 
@@ -261,8 +261,8 @@ def analyze(
     ... def sink(x):
     ...     return {"y": x}
     >>> profile = DAG({"source": source, "sink": sink}, [("source", "sink")]).run()
-    >>> found = analyze(profile, cost="estimated")
-    >>> found.span, found.without_communication.critical_path, found.average_parallelism
+    >>> analysis = analyze(profile, cost="estimated")
+    >>> analysis.span, analysis.without_communication.critical_path, analysis.average_parallelism
     (50, ('source', 'sink'), 1.0)
     """
     instance("analyze: profile", profile, ProfileData, "a Profile")
@@ -307,18 +307,18 @@ def analysis_of(
     """
     source = cost or "time"
     try:
-        found = analyze(profile, cost=source, statistic=statistic, fill=0)
-        if len(found.weights.filled) == len(found.weights.values):
-            # No task has a cost: this raises an error with the reason.
+        analysis = analyze(profile, cost=source, statistic=statistic, fill=0)
+        if len(analysis.weights.filled) == len(analysis.weights.values):
+            # No task has a cost, and without `fill` that is an error with the reason.
             weights_of(profile, source, statistic)
     except WeightError as error:
         if cost is not None:
             raise
         try:
-            found = analyze(profile, cost="best", statistic=statistic)
+            analysis = analyze(profile, cost="best", statistic=statistic)
         except WeightError:
             return None, str(error)
-    return found, ""
+    return analysis, ""
 
 
 def _at_speed(weights: Weights, instructions_per_s: float | None) -> Weights:
@@ -414,7 +414,7 @@ class Paths:
     earliest_start: dict[str, Number]
     bottom_level: dict[str, Number]
     graph: _Graph = field(repr=False, compare=False)
-    #: Of the tasks, and of all edges; empty if none costs anything.
+    #: Costs of the tasks, and times of all edges; no times if every edge is free.
     _costs: Costs = field(repr=False)
     _delays: Delays = field(repr=False)
 
@@ -704,7 +704,7 @@ def _add(task: str, spans: Sequence[SpanRow], totals: dict[_Label, CriticalSpan]
         total.calls += len(alike)
         # Overlapping spans of one name count once.
         total.total_ms += _union_ms(alike)
-    #: Thread to the open spans around the next one in it.
+    #: For each thread the spans that are still open, the outermost first.
     open_in: dict[int, list[SpanRow]] = {}
     for span in spans:
         if span.kind == "span":
@@ -723,12 +723,12 @@ def _add_self_ms(totals: Mapping[_Label, CriticalSpan], span: SpanRow, ms: float
     total.self_ms = (total.self_ms or 0.0) + ms
 
 
-def bounds_of(found: Analysis) -> Iterator[tuple[int, Number, Number, float | None]]:
+def bounds_of(analysis: Analysis) -> Iterator[tuple[int, Number, Number, float | None]]:
     """Yield 1, 2, 4 ... workers, up to the average parallelism, each with its three bounds."""
-    parallelism, workers = found.average_parallelism or 0, 1
+    parallelism, workers = analysis.average_parallelism or 0, 1
     while parallelism:
-        shortest, longest = found.makespan_lower_bound(workers), found.makespan_upper_bound(workers)
-        yield workers, shortest, longest, found.speedup_bound(workers)
+        bounds = analysis.makespan_lower_bound(workers), analysis.makespan_upper_bound(workers)
+        yield workers, *bounds, analysis.speedup_bound(workers)
         # Sums of floats are not exact.
         if workers >= round(parallelism, 9):
             break

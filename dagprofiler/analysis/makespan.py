@@ -37,7 +37,8 @@ LABELS = {
     "engine": "executor and profiler",
 }
 
-#: Classes of tasks whose gains are computed, and tasks that are simulated for them in all.
+#: The most classes of tasks whose gains are computed, and the most tasks that all of their replays
+#: have together. A larger DAG is not replayed: its makespan is its work divided by the workers.
 _CLASSES, _SIMULATED = 10, 30_000
 
 #: Shares of the makespan from which on a gain is shown, and a cause is worth advice.
@@ -62,11 +63,11 @@ class _Moments(NamedTuple):
     @classmethod
     def of(cls, rows: Sequence[TimelineRow]) -> _Moments:
         """Return the columns of some rows of the timeline."""
-        columns: Any = list(zip(*rows))
+        columns: Any = TimelineRow._make(zip(*rows))
         # A task that failed has serialized nothing.
-        ends = zip(columns[7], columns[9])
+        ends = zip(columns.compute_end_ms, columns.serialize_end_ms)
         ended = [computed if sent is None else sent for computed, sent in ends]
-        return cls._make([*columns[2:9], ended])
+        return cls._make([*columns[2:-1], ended])
 
 
 class _Round(NamedTuple):
@@ -74,6 +75,8 @@ class _Round(NamedTuple):
 
     number: int
     moments: _Moments
+    #: Its sample, which leaves out hooks and, on a serial run, meters; these are on its timeline.
+    total_ms: float | None
     #: How long its tasks waited for a core in ``compute()``.
     waited_ms: float
     #: The most workers that had a task in a measured round.
@@ -86,7 +89,18 @@ def parts_of(profile: ProfileData, workers: int = 1) -> dict[str, float] | None:
     A round has at least `workers`, since those without a task are in no record.
     """
     typical = _median_round(profile)
-    return None if typical is None else _split(typical, max(workers, typical.workers))
+    if typical is None:
+        return None
+    parts = _split(typical, max(workers, typical.workers))
+    whole_ms = sum(parts.values())
+    return _adding_up(parts, min(whole_ms, typical.total_ms or whole_ms))
+
+
+def _adding_up(parts: dict[str, float], makespan_ms: float) -> dict[str, float]:
+    """Return parts that add up to a makespan, with more or less for the engine."""
+    engine_ms = parts["engine"] + makespan_ms - sum(parts.values())
+    waiting_ms = parts["waiting"] + min(0.0, engine_ms)
+    return {**parts, "engine": max(0.0, engine_ms), "waiting": waiting_ms}
 
 
 def _median_round(profile: ProfileData) -> _Round | None:
@@ -106,8 +120,8 @@ def _median_round(profile: ProfileData) -> _Round | None:
     middle = median([*times.values()])
     n = min(times, key=lambda n: abs(times[n] - middle))
     # Other programs may write one without the other.
-    known = [row for row in samples.tasks.values() if {"wall_ms", "corrected_ms"} <= row.keys()]
-    waits = [(row["wall_ms"][n], row["corrected_ms"][n]) for row in known]
+    both = [row for row in samples.tasks.values() if {"wall_ms", "corrected_ms"} <= row.keys()]
+    waits = [(row["wall_ms"][n], row["corrected_ms"][n]) for row in both]
     waited_ms = sum([wall_ms - alone_ms for wall_ms, alone_ms in waits if alone_ms is not None])
     # A simulated task can end at 0; each resumption has workers of its own.
     begun_ms = [-inf, *(entry["at_ms"] for entry in profile.run.resumed)]
@@ -116,7 +130,7 @@ def _median_round(profile: ProfileData) -> _Round | None:
         for of in rounds.values()
         for begun, until in zip(begun_ms, [*begun_ms[1:], inf])
     )
-    return _Round(n, rounds[n], waited_ms, workers)
+    return _Round(n, rounds[n], totals.get(n), waited_ms, workers)
 
 
 def _split(typical: _Round, workers: int) -> dict[str, float]:
@@ -144,12 +158,12 @@ def _split(typical: _Round, workers: int) -> dict[str, float]:
     return {part: time_ms / workers for part, time_ms in parts.items()}
 
 
-def makespan_of(profile: ProfileData, found: Analysis | None) -> JsonObject | None:
+def makespan_of(profile: ProfileData, analysis: Analysis | None) -> JsonObject | None:
     """Return where the time of a run went, and what would make it shorter on its workers.
 
     Parameters
     ----------
-    found
+    analysis
         The profile's analysis, if there is one.
 
     Returns
@@ -176,13 +190,10 @@ def makespan_of(profile: ProfileData, found: Analysis | None) -> JsonObject | No
     if typical is None:
         return None
     parts, samples = _split(typical, typical.workers), profile.samples
-    totals: Sequence[float | None] = samples.total_ms
-    total_ms = totals[typical.number] if totals else profile.metrics.total_time_ms
+    total_ms = typical.total_ms if samples.total_ms else profile.metrics.total_time_ms
     if total_ms:
-        # The makespan begins with the first task, and not when it was ready.
-        parts["engine"] += total_ms - sum(parts.values())
-        if parts["engine"] < 0:
-            parts["waiting"] += parts["engine"]
+        # A total begins before the first task and ends after the last one.
+        parts = _adding_up(parts, total_ms)
     parts = {part: max(0.0, round(parts[part], 6)) for part in LABELS}
     shown: JsonObject = {
         "workers": typical.workers,
@@ -192,8 +203,8 @@ def makespan_of(profile: ProfileData, found: Analysis | None) -> JsonObject | No
         "gains": [],
         "advice": [],
     }
-    if found is not None and found.weights.source == "time" and not found.weights.filled:
-        case = _TimedRun(profile, found, typical.workers)
+    if analysis is not None and analysis.weights.source == "time" and not analysis.weights.filled:
+        case = _TimedRun(profile, analysis, typical.workers)
         shown["gains"] = case.gains()
         shown["advice"] = _Adviser(case, shown).all()
     return shown
@@ -202,12 +213,12 @@ def makespan_of(profile: ProfileData, found: Analysis | None) -> JsonObject | No
 class _TimedRun:
     """A run as :func:`replay` takes it, with times that can be set to 0."""
 
-    def __init__(self, profile: ProfileData, found: Analysis, workers: int) -> None:
-        self.profile, self.found, self.workers = profile, found, workers
-        self.paths = found.with_communication or found.without_communication
+    def __init__(self, profile: ProfileData, analysis: Analysis, workers: int) -> None:
+        self.profile, self.analysis, self.workers = profile, analysis, workers
+        self.paths = analysis.with_communication or analysis.without_communication
         #: In the order in which they are numbered.
         self.names = sorted(profile.dag_structure["nodes"])
-        self.computing = [float(found.weights.values[name]) for name in self.names]
+        self.computing = [float(analysis.weights.values[name]) for name in self.names]
         moving = {
             entry.task: (entry.serialize_time_ms or 0.0) + (entry.deserialize_time_ms or 0.0)
             for entry in profile.metrics.task_metrics
@@ -235,7 +246,7 @@ class _TimedRun:
     def alone_ms(self, workers: int) -> float:
         """Return the makespan with free edges; Graham's bound is close where tasks are many."""
         if len(self.computing) > _SIMULATED // 10:
-            return self.found.makespan_upper_bound(workers)
+            return self.analysis.makespan_upper_bound(workers)
         return self.replayed_ms(self.computing, [0.0] * len(self.moving), workers)
 
     def gains(self) -> list[JsonObject]:
@@ -263,7 +274,7 @@ class _TimedRun:
             rows.append(self._gain(called, len(free), costs[name], without_ms, enough_ms))
         if any(self.moving) and most > 1:
             without_ms = self.replayed_ms(computing, [0.0] * len(names), workers)
-            enough_ms = float(self.paths.span - self.found.span)
+            enough_ms = float(self.paths.span - self.analysis.span)
             rows.append(self._gain(MOVING, 0, sum(self.moving), without_ms, enough_ms))
         least = _SHOWN * self.makespan_ms
         rows = [row for row in rows if max(row["gain_ms"], row["gain_enough_ms"]) > least]
@@ -272,7 +283,7 @@ class _TimedRun:
     def _gain(
         self, name: str, tasks: int, cost_ms: float, without_ms: float, enough_ms: float
     ) -> JsonObject:
-        # A shorter task can make the order of the others a worse one.
+        # Without a task, the others may start in a worse order, and the makespan be longer.
         return {
             "name": name,
             "tasks": tasks,
@@ -369,13 +380,13 @@ class _Adviser:
             yield _Advice(waited_ms, what, why)
 
     def _workers(self) -> Iterator[_Advice]:
-        sections, found = self.profile.sections, self.case.found
+        sections, analysis = self.profile.sections, self.case.analysis
         flags = sections.get("statistics", {}).get("flags", {}).values()
         waited = self._share(self.shown["parts"]["cores"]) > _WORTH
         fixed = "schedule" in sections or "prediction" in sections
         if fixed or waited or any("contended" in raised for raised in flags):
             return
-        parallelism = max(1.0, found.average_parallelism or 1.0)
+        parallelism = max(1.0, analysis.average_parallelism or 1.0)
         more = int(min(2 ** ceil(log2(parallelism)), 4 * self.workers, self.cores or inf))
         if more <= self.workers:
             return
@@ -393,10 +404,10 @@ class _Adviser:
             yield _Advice(now_ms - then_ms, f"use {counted(more, 'worker')}", why)
 
     def _waiting(self) -> Iterator[_Advice]:
-        idle_ms, found = self.shown["parts"]["waiting"], self.case.found
-        path = found.without_communication.critical_path
+        idle_ms, analysis = self.shown["parts"]["waiting"], self.case.analysis
+        path = analysis.without_communication.critical_path
         if self.workers > 1 and path and self._share(idle_ms) > 2 * _WORTH:
-            longest = max(path, key=found.weights.values.__getitem__)
+            longest = max(path, key=analysis.weights.values.__getitem__)
             idle = f"workers were idle for {self._in_words(idle_ms)}, since no task was ready"
             why = f"{idle}: the most that it can gain"
             yield _Advice(idle_ms, "split {} into tasks that run at once", why, longest)
@@ -404,7 +415,7 @@ class _Adviser:
     def _engine(self) -> Iterator[_Advice]:
         outside_ms = self.shown["parts"]["engine"]
         if outside_ms >= 1 and self._share(outside_ms) > 2 * _WORTH:
-            is_short = self.case.found.work < len(self.case.names)
+            is_short = self.case.analysis.work < len(self.case.names)
             what = "make tasks larger" if is_short else "look outside of the tasks"
             spent = self._in_words(outside_ms)
             why = f"starting and measuring tasks, and freeing their values, takes {spent}"
@@ -419,14 +430,14 @@ def makespan_blocks(shown: JsonObject) -> Iterator[Block]:
     longest = max(parts.values()) or 1.0
     rows = [
         (LABELS[part], ms, f"{ms / whole_ms:.1%}", "#" * round(_BAR * ms / longest))
-        # Nothing of one, or nothing known: then it is in the others.
+        # A part of 0 took no time, or is unknown and counts in the others.
         for part, ms in parts.items()
         if ms
     ]
     yield Block(title, table_of(("", "ms", "share", ""), rows), (0, 3), "parts")
     advice = [
-        f"{i}. {one['what'].format(printable(one.get('name')))}: {one['why']}"
-        for i, one in enumerate(shown["advice"], 1)
+        f"{i}. {entry['what'].format(printable(entry['name']))}: {entry['why']}"
+        for i, entry in enumerate(shown["advice"], 1)
     ]
     yield Block("what to do first" if advice else "", notes=advice)
     gains = [

@@ -91,8 +91,8 @@ def figures(
         If `cost` is given and no task has such a cost.
     """
     with collector_paused():
-        found, why_not = analysis_of(profile, cost)
-        costs = {} if found is None else known_values(found.weights)
+        analysis, why_not = analysis_of(profile, cost)
+        costs = {} if analysis is None else known_values(analysis.weights)
         total = sum(costs.values())
         names, pairs = profile.dag_structure["nodes"], edges_of(profile)
         by = SORTS[sort]
@@ -103,11 +103,11 @@ def figures(
             task["share"] = task["cost"] / total if total and task["cost"] is not None else None
         sizes = {(e.source, e.target): e.size_bytes for e in profile.metrics.edge_metrics}
         return {
-            "summary": _summary(profile, found, len(pairs)),
-            "makespan": makespan_of(profile, found),
+            "summary": _summary(profile, analysis, len(pairs)),
+            "makespan": makespan_of(profile, analysis),
             "tasks": tasks,
             "edges": list(edge_table(profile, _first(pairs, list(map(sizes.get, pairs)), top))),
-            "path": _path(found, why_not, top),
+            "path": _path(analysis, why_not, top),
             "flags": _flags(profile),
         }
 
@@ -121,7 +121,7 @@ def _first(
     return [items[i] for i in order[: top or None]]
 
 
-def _summary(profile: ProfileData, found: Analysis | None, edges: int) -> JsonObject:
+def _summary(profile: ProfileData, analysis: Analysis | None, edges: int) -> JsonObject:
     run, environment = profile.run, profile.environment
     moving = [] if run.overhead is None else _moving(profile.metrics.task_metrics)
     return {
@@ -129,8 +129,8 @@ def _summary(profile: ProfileData, found: Analysis | None, edges: int) -> JsonOb
         "tasks": len(profile.dag_structure["nodes"]),
         "edges": edges,
         "total_time_ms": profile.metrics.total_time_ms,
-        "cost": None if found is None else found.weights.source,
-        "unit": None if found is None else found.weights.unit,
+        "cost": None if analysis is None else analysis.weights.source,
+        "unit": None if analysis is None else analysis.weights.unit,
         "state": run.state,
         "reason": run.reason,
         "failures": {n: entry for n, entry in run.tasks.items() if "error" in entry},
@@ -235,21 +235,21 @@ def _notes(profile: ProfileData) -> Iterator[str]:
 _ENGINE = ("latency", "gap", "driver")
 
 
-def _path(found: Analysis | None, why_not: str, top: int) -> JsonObject:
+def _path(analysis: Analysis | None, why_not: str, top: int) -> JsonObject:
     """Return the critical path, the parallelism and the bottlenecks."""
-    if found is None:
+    if analysis is None:
         return {"tasks": [], "why_not": why_not}
-    alone, with_edges = found.without_communication, found.with_communication
+    alone, with_edges = analysis.without_communication, analysis.with_communication
     return {
         "tasks": list(alone.critical_path),
         "tasks_with_edges": None if with_edges is None else list(with_edges.critical_path),
-        "unit": found.weights.unit,
-        "span": found.span,
+        "unit": analysis.weights.unit,
+        "span": analysis.span,
         "span_with_edges": None if with_edges is None else with_edges.span,
-        "work": found.work,
-        "parallelism": found.average_parallelism,
+        "work": analysis.work,
+        "parallelism": analysis.average_parallelism,
         "gains": [item._asdict() for item in alone.bottlenecks[: top or None]],
-        "spans": None if found.critical_spans is None else asdict(found.critical_spans),
+        "spans": None if analysis.critical_spans is None else asdict(analysis.critical_spans),
     }
 
 
@@ -266,7 +266,7 @@ def blocks(shown: JsonObject, parts: Sequence[str] = PARTS) -> list[Block]:
     """Return the blocks of some parts of what :func:`figures` returned."""
     about, tasks, makespan = shown["summary"], shown["tasks"], shown["makespan"]
     flags = [f"{entry['flag']}: {entry['meaning']}" for entry in shown["flags"]]
-    made: dict[str, Iterable[Block]] = {
+    by_part: dict[str, Iterable[Block]] = {
         "summary": _summary_blocks(shown),
         "makespan": () if makespan is None else makespan_blocks(makespan),
         "tasks": [_task_block(tasks, about)],
@@ -275,14 +275,14 @@ def blocks(shown: JsonObject, parts: Sequence[str] = PARTS) -> list[Block]:
         "meters": [_meter_block(tasks, about)],
         "flags": [Block(notes=flags)],
     }
-    return [block for part in PARTS if part in parts for block in made[part]]
+    return [block for part in PARTS if part in parts for block in by_part[part]]
 
 
 def _summary_blocks(shown: JsonObject) -> Iterator[Block]:
     """Yield what the profile is of, its size and total, and what is wrong with its figures."""
     about, flags = shown["summary"], shown["flags"]
     total = about["total_time_ms"]
-    # The conditions are those of rounds.
+    # Only runs of several rounds have conditions.
     of = "in all" if about["conditions"] is None else "a round"
     time = f"{number(total)} ms {of}"
     if total is None:
@@ -297,13 +297,12 @@ def _summary_blocks(shown: JsonObject) -> Iterator[Block]:
     notes += [printable(note) for note in about["notes"]]
     if about["overhead"] is not None:
         overhead = about["overhead"].items()
-        kinds = (f"{_words(kind[: -len('_ms')])} {number(ms)} ms" for kind, ms in overhead)
+        kinds = (f"{_words(kind.removesuffix('_ms'))} {number(ms)} ms" for kind, ms in overhead)
         every = ", all rounds together" if (about["rounds"] or 0) > 1 else ""
         notes += [f"outside of the tasks{every}: {', '.join(kinds)}"]
     if about["config"]:
         values = (f"{key}={short_repr(value)}" for key, value in about["config"].items())
         notes.append(printable(f"configuration: {', '.join(values)}"))
-    # Nothing took these times.
     predicted = "PREDICTED, not measured; " if about["predicted"] else ""
     yield Block(f"{predicted}{head}", notes=[*notes, printable(about["origin"])])
     for name, entry in about["failures"].items():

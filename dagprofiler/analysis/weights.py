@@ -27,7 +27,7 @@ class Source(NamedTuple):
     words: str
 
 
-_COUNT = "instructions"
+_COUNTED_WORDS = "counted instructions"
 _ESTIMATED_WORDS = "what the cost models of the tasks say; none of it is measured"
 _TIME_WORDS = "wall time, without run-queue delay where that was measured"
 
@@ -35,8 +35,8 @@ _TIME_WORDS = "wall time, without run-queue delay where that was measured"
 #: the same on a busy machine, reference times apply to other machines, CPU times leave out all
 #: waiting, and wall times include waiting for a core.
 SOURCES = {
-    "counted": Source(_COUNT, "counted_instructions", _COUNT, "counted instructions"),
-    "estimated": Source("", "estimated_instructions", _COUNT, _ESTIMATED_WORDS),
+    "counted": Source("instructions", "counted_instructions", "instructions", _COUNTED_WORDS),
+    "estimated": Source("", "estimated_instructions", "instructions", _ESTIMATED_WORDS),
     "reference_time": Source(
         "corrected_ms", "reference_time_ms", "reference ms", "wall time without run-queue delay"
     ),
@@ -143,7 +143,7 @@ class _Reader:
         return {name: round(v) for name, v in values.items()} if is_count else values
 
     def _single(self, source: str) -> Iterator[tuple[str, Number | None]]:
-        """Yield the single values that the profile holds of tasks; of one task the last counts."""
+        """Yield the values outside of the samples; of several for one task the last counts."""
         candidate = NAMED[source].candidate
         if source == "estimated" and self._sources is None:
             yield from ((n, w) for n, w in self.profile.metrics.node_weights.items() if w > 0)
@@ -312,7 +312,7 @@ def known_values(weights: Weights) -> dict[str, Number]:
 
 
 def known_weights(profile: ProfileData, source: str, statistic: str, fill: float | None) -> Weights:
-    """Return weights of the tasks that have a value; with `fill` of all."""
+    """Return weights of the tasks that have a value, or with `fill` of all tasks."""
     weights = weights_of(profile, source, statistic, fill=0 if fill is None else fill)
     return weights if fill is not None else replace(weights, values=known_values(weights))
 

@@ -49,11 +49,11 @@ class _Condition(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> _Condition:
-        found = _CONDITION.fullmatch(text.strip())
-        if found is None:
+        match = _CONDITION.fullmatch(text.strip())
+        if match is None:
             known = '"slower", "slower > 5%" or "larger > 5%"'
             raise CommandError(f"--fail-if: expected {known}, got {text!r}")
-        return cls(text.strip(), found[1], float(found[2] or 0) / 100)
+        return cls(text.strip(), match[1], float(match[2] or 0) / 100)
 
     def holds(self, comparison: ProfileComparison, rows: Rows) -> list[str]:
         """Return those of the rows, or the edges, for which it holds, and by how much."""
@@ -81,10 +81,12 @@ def _growth(before: int, after: int) -> str:
 
 
 class _Outcome(NamedTuple):
-    """What a gate says of a comparison: condition to what it holds for, and what is not known."""
+    """What a gate says of a comparison."""
 
-    code: int
+    exit_code: int
+    #: Each condition that holds, with the tasks and edges for which it does.
     failed: dict[str, list[str]]
+    #: Which slowdowns may have been missed, in words.
     missed: str
 
 
@@ -107,7 +109,7 @@ class _Gate:
     def judge(self, comparison: ProfileComparison) -> _Outcome:
         """Return the exit code, what failed, and what may have been missed."""
         rows = comparison.rows(self._least_share)
-        holding = {one.text: one.holds(comparison, rows) for one in self._conditions}
+        holding = {c.text: c.holds(comparison, rows) for c in self._conditions}
         failed = {text: names for text, names in holding.items() if names}
         judged = any(row["comparable"] for _, row in rows)
         missed = self._missed(rows) if judged and self._is_of_times else ""
@@ -149,7 +151,7 @@ def compare(arguments: argparse.Namespace) -> int:
         shown = [markdown(b) if arguments.markdown else render(b, 0, width) for b in blocks]
         _output.print_text("\n\n".join(shown))
     # One that fails counts more than one without a verdict.
-    codes = [outcome.code for _, outcome in judged]
+    codes = [outcome.exit_code for _, outcome in judged]
     return _FAILED if _FAILED in codes else max(codes)
 
 
@@ -197,14 +199,14 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
         base = load_dag(names[0], arguments.config)
         new = load_dag(names[1], [*arguments.config, *arguments.new_config])
         _check_common(names, base.tasks, new.tasks)
-        found = compare_runs(
+        runs = compare_runs(
             base, new, rounds=rounds, seed=arguments.seed, meters=meters(arguments), progress=True
         )
-    _output.save_all(zip((found.base, found.new), written))
-    compared = _compared(found.new, found.base, names, paired=True, difference=difference)
+    _output.save_all(zip((runs.base, runs.new), written))
+    compared = _compared(runs.new, runs.base, names, paired=True, difference=difference)
     if arguments.report is not None:
-        unsaved = (found.base, found.new)[len(written) :]
-        report = RunComparison(found.base, found.new, compared).report
+        unsaved = (runs.base, runs.new)[len(written) :]
+        report = RunComparison(runs.base, runs.new, compared).report
         _output.write_report(report, arguments.report, unsaved)
         written.append(arguments.report)
     for path in written:

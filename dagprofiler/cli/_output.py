@@ -80,7 +80,7 @@ def text(shown: JsonObject, parts: Sequence[str] = PARTS, top: int = 0) -> str:
 
 
 def source_name(path: str) -> str:
-    """Return the name of the file or stream that is read."""
+    """Return a path as messages name it."""
     return "standard input" if path == "-" else path
 
 
@@ -116,9 +116,8 @@ def load_profile(path: str) -> Profile:
     except ProfileError as error:
         hint = ""
         if error.path == "$" and "is a required property" in error.message:
-            hint = (
-                f": not a profile; if another tool wrote it, try dagprofiler import {path} -o FILE"
-            )
+            how = f"try dagprofiler import {path} -o FILE"
+            hint = f": not a profile; if another tool wrote it, {how}"
         # The file is named in front.
         words = str(error).replace(f" (in {path!r})", "")
         raise CommandError(f"{source_name(path)}: {words}{hint}") from error
@@ -192,7 +191,7 @@ def save_all(measured: Iterable[tuple[Profile, str]]) -> None:
         except KeyboardInterrupt:
             problems.append(f"output {name}: was not written; its profile is lost")
         except Exception as error:
-            where = f"the profile is {rescued(profile)[1]}"
+            where = f"the profile is {rescue(profile)[1]}"
             if isinstance(error, BrokenPipeError):
                 note(where)
                 raise
@@ -238,21 +237,15 @@ def write_report(
         with ENDING.saving():
             losses = write(path)
     except Exception as error:
-        places = [f"the profile is {rescued(profile)[1]}" for profile in unsaved]
+        places = [f"the profile is {rescue(profile)[1]}" for profile in unsaved]
         where = "; ".join(places) or "the profile is saved by -o"
         words = f"report {path!r}: cannot be written: {reason_of(error)}; {where}"
         raise CommandError(words) from error
     note_left_out(losses)
 
 
-def rescued(profile: Profile) -> tuple[str | None, str]:
-    """Save a profile whose file cannot be written to a temporary one.
-
-    Returns
-    -------
-    path, words
-        The file, None if there is none; and where the profile is, in words.
-    """
+def rescue(profile: Profile) -> tuple[str | None, str]:
+    """Save a profile whose file cannot be written to a temporary one; return it, and in words."""
     try:
         with ENDING.saving():
             path = second_place(profile.save)

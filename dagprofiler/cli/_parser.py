@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -221,7 +222,7 @@ def _compare(parser: argparse.ArgumentParser) -> None:
     _add(parser, "--fail-if CONDITION", text, **_MANY)
     text = "share of the whole below which a task or an edge is left out; by default 0.01"
     _add(parser, "--least-share SHARE", text, type=_share, default=0.01)
-    _add(parser, "--strict", "exit with code 3 if a slowdown might have been missed, too")
+    _add(parser, "--strict", "also exit with code 3 if a slowdown might have been missed")
     _add(parser, "--markdown", "print tables as Markdown, for a pull request")
     _add(parser, "--run", "BASE and NEW are targets as for run; measure them now, in turns")
     runs = parser.add_argument_group("with --run")
@@ -238,7 +239,9 @@ def _sweep(parser: argparse.ArgumentParser) -> None:
     _add(parser, "--over NAME=VALUE,VALUE,...", text, action="append", required=True)
     _measuring(parser, parser.add_argument_group("rounds"), usual="5")
     _add(parser, "--executor WHERE", f"serial (the default), {_WHERE}")
-    _add(parser, "--one-process", "all configurations in one process, if that changes times, too")
+    _add(
+        parser, "--one-process", "all configurations in one process, even where that changes times"
+    )
     _add(parser, "-o --output DIR", "where to write the profiles", required=True)
     _add(parser, "-q --quiet", "print no progress")
 
@@ -268,7 +271,9 @@ def _simulate(parser: argparse.ArgumentParser) -> None:
     engine = parser.add_mutually_exclusive_group()
     text = f"calibrate this executor first, and count what it adds: serial, {_WHERE}"
     _add(engine, "--executor WHERE", text)
-    _add(engine, "--engine PROFILE", "count what was calibrated for this simulated profile")
+    _add(
+        engine, "--engine PROFILE", "take the engine that was calibrated for this simulated profile"
+    )
     _files(parser)
 
 
@@ -277,15 +282,15 @@ def _report(parser: argparse.ArgumentParser) -> None:
     _add(parser, "-o --output FILE", "the file to write; by default PROFILE with .html")
     _add(parser, "--base PROFILE", "another profile to compare with")
     _cost(parser)
-    statistics = ("median", "mean", "min", "max")
-    _add(parser, "--statistic", choices=statistics, default="median")
+    text = "statistic of the samples; by default median"
+    _add(parser, "--statistic", text, choices=("median", "mean", "min", "max"), default="median")
 
 
 def _export(parser: argparse.ArgumentParser) -> None:
     _add(parser, "PROFILE", _ONE_PROFILE)
     _add(parser, "-o --output FILE", _ONE_FILE, default="-")
     text = "chrome_trace, csv, dot, graphml, html, mermaid, node_link, saga, wfformat"
-    _add(parser, "--format NAME", f"{text}; by default, by the suffix of FILE")
+    _add(parser, "--format NAME", f"{text}; by default that of FILE's suffix")
     _cost(parser)
     text = "option of the format; repeatable: fill=0, network=@network.json (JSON file)"
     _add(parser, "--option NAME=VALUE", text, **_MANY)
@@ -347,7 +352,7 @@ def _rounds(text: str) -> int | str:
 
 def _share(text: str) -> float:
     """Return a share of the whole, from 0 to 1."""
-    share = float(text)
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, as 0.01, got {text!r}")
-    return share
+    with suppress(ValueError):
+        if 0 <= float(text) <= 1:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, as 0.01, got {text!r}")

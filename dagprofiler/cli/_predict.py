@@ -13,7 +13,7 @@ from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import aligned, number, quantity, shortened
 from dagprofiler.cli import _output, _targets
 from dagprofiler.cli._parser import CommandError
-from dagprofiler.cli._run import conditions, deliver, measuring, meters, save_each, written_of
+from dagprofiler.cli._run import conditions, deliver, measuring, meters, save_each, write_results
 from dagprofiler.errors import ValidationError, counted
 from dagprofiler.profile import Profile
 
@@ -120,9 +120,9 @@ def predict(arguments: argparse.Namespace) -> int:
     """Write the profile that another configuration would have, and print a summary."""
     _output.check_results(arguments.output, report=arguments.report, read=arguments.profile)
     models = _models("predict", arguments.profile)
-    known = models.profiles[-1].config
+    last = models.profiles[-1].config
     config = {
-        name: _targets.as_like(name, text, known[name]) if name in known else _targets.guessed(text)
+        name: _targets.as_like(name, text, last[name]) if name in last else _targets.guessed(text)
         for name, text in _targets.assignments(arguments.config, "--config").items()
     }
     deliver(models.predict(config), arguments)
@@ -138,7 +138,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     _output.check_results(arguments.output, report=arguments.report, read=read)
     schedule = _targets.schedule_in(arguments.schedule)
     profile, engine = _output.load_profile(arguments.profile), _engine(arguments, schedule)
-    asked = partial(
+    simulated_with = partial(
         simulated,
         profile,
         engine=engine,
@@ -148,10 +148,10 @@ def simulate(arguments: argparse.Namespace) -> int:
         bandwidth=arguments.bandwidth,
     )
     faster = _factors(arguments.faster, "--faster")
-    simulation = asked(workers=arguments.workers, faster=faster)
+    simulation = simulated_with(workers=arguments.workers, faster=faster)
     written: dict[str, str] = {}
     if arguments.output is not None or arguments.report is not None:
-        written = written_of(simulation.profile, arguments)
+        written = write_results(simulation.profile, arguments)
     if arguments.json:
         shown = {
             "written": written,
@@ -167,7 +167,7 @@ def simulate(arguments: argparse.Namespace) -> int:
             lines.append(f"engine: {engine}")
         if faster:
             workers = len(simulation.utilisation)
-            before_ms = asked(workers=arguments.workers and workers).makespan_ms
+            before_ms = simulated_with(workers=arguments.workers and workers).makespan_ms
             shorter = 1 - simulation.makespan_ms / before_ms if before_ms else 0.0
             lines.append(
                 f"with {', '.join(arguments.faster)}: {shortened(shorter)} than "

@@ -30,7 +30,7 @@ _MOST_FAILURES = 5
 
 _NOTHING = "; nothing was measured yet"
 
-#: Saves what an error left; returns the part of the message that says where, and that for JSON.
+#: Saves what was measured before an error; returns where it is, for the message and for JSON.
 Saving = Callable[[BaseException], tuple[str, JsonObject]]
 
 
@@ -38,13 +38,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Run a DAG, write its profile, and print a summary."""
     read = [arguments.target, arguments.target.rpartition(":")[0]]
     _output.check_results(arguments.output, report=arguments.report, read=read)
-    shown = _progress(arguments)
     schedule = schedule_in(arguments.schedule)
     if schedule and arguments.journal is not None:
         raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
     rounds = conditions(arguments, 1)
-    hooks = [*_journal(arguments), *shown]
-    with measuring(arguments, partial(_left, arguments)):
+    hooks = [*_journal(arguments), *_progress(arguments)]
+    with measuring(arguments, partial(_save_run, arguments)):
         dag = load_dag(arguments.target, arguments.config)
         ask_git()
         with executor_named(arguments.executor, nodes=schedule or ()) as executor:
@@ -66,7 +65,7 @@ def resume(arguments: argparse.Namespace) -> int:
     """Resume a run that has a journal."""
     _output.check_results(arguments.output, report=arguments.report)
     hooks = _progress(arguments)
-    with measuring(arguments, partial(_left, arguments)):
+    with measuring(arguments, partial(_save_run, arguments)):
         dag = load_dag(arguments.target, arguments.config)
         ask_git()
         with executor_named(arguments.executor) as executor:
@@ -102,7 +101,7 @@ def _resuming(arguments: argparse.Namespace) -> str:
 
 def conditions(arguments: argparse.Namespace, default: int) -> Rounds:
     """Return the requested rounds; `default` is their number."""
-    asked = {
+    options = {
         "n": arguments.rounds or default,
         "warmup": arguments.warmup,
         "precision": arguments.precision,
@@ -110,7 +109,7 @@ def conditions(arguments: argparse.Namespace, default: int) -> Rounds:
         "fresh_process": arguments.fresh_process or None,
         "busy_cores": arguments.busy_cores,
     }
-    return Rounds(**{name: value for name, value in asked.items() if value is not None})
+    return Rounds(**{name: value for name, value in options.items() if value is not None})
 
 
 def meters(arguments: argparse.Namespace) -> str | list[str] | None:
@@ -138,8 +137,8 @@ def measuring(arguments: argparse.Namespace, save: Saving) -> Iterator[None]:
         with _output.stdout_apart(wanted=for_json), ENDING.measuring():
             yield
     except KeyboardInterrupt as interrupt:
-        left, _ = save(interrupt)
-        interrupt.args = (f"{str(interrupt) or 'interrupted'}{left}",)
+        where, _ = save(interrupt)
+        interrupt.args = (f"{str(interrupt) or 'interrupted'}{where}",)
         raise
     except BaseException as error:
         profile = getattr(error, "profile", None)
@@ -147,15 +146,15 @@ def measuring(arguments: argparse.Namespace, save: Saving) -> Iterator[None]:
             raise
         message, of = _output.message_of(error), getattr(error, "of", "")
         problem = message if message.startswith(of) else f"{of}: {message}"
-        left, shown = save(error)
+        where, results = save(error)
         if arguments.json:
-            _output.print_json({"error": problem, **shown})
+            _output.print_json({"error": problem, **results})
         tasks = profile.run.tasks.items()
         failures = [failure_block(name, entry) for name, entry in tasks if "error" in entry]
         # The message is that of the first failure.
         place = render([Block(notes=block.notes) for block in failures[:1]])
         others = render(failures[1:_MOST_FAILURES])
-        words = "\n".join(filter(None, (f"{problem}{left}", place, others)))
+        words = "\n".join(filter(None, (f"{problem}{where}", place, others)))
         raise CommandError(words, _output.exit_code_of(error)) from error
 
 
@@ -164,12 +163,12 @@ def save_each(
 ) -> tuple[str, JsonObject]:
     """Save the partial profiles of runs that took turns; see :data:`Saving`.
 
-    `named` returns each with the file that it would have if it were whole.
+    `named` returns each with the file that the complete profile would have.
     """
     written, parts = [], []
     for profile, output in named(getattr(error, "profiles", ())):
         if profile.metrics.task_metrics:
-            path, words = _saved(profile, output)
+            path, words = _save_partial(profile, output)
             written += [path] if path else []
             rounds = counted(profile.sections["run"]["rounds"], "complete round")
             parts.append(f"{rounds} {words}")
@@ -179,14 +178,14 @@ def save_each(
     return message, {"written": written}
 
 
-def _left(arguments: argparse.Namespace, error: BaseException) -> tuple[str, JsonObject]:
+def _save_run(arguments: argparse.Namespace, error: BaseException) -> tuple[str, JsonObject]:
     """Save a partial profile and its report; see :data:`Saving`."""
     written: dict[str, str] = {}
     profile: Profile | None = getattr(error, "profile", None)
     if profile is None or not profile.metrics.task_metrics:
         message = "; what was measured is lost" if ENDING.gave_up else _NOTHING
     else:
-        path, words = _saved(profile, arguments.output)
+        path, words = _save_partial(profile, arguments.output)
         rounds = counted(profile.run.rounds or 0, "complete round")
         extent = f" of {rounds}" if profile.samples.rounds else ""
         message = f"; the partial profile{extent} is {words}"
@@ -206,8 +205,8 @@ def _left(arguments: argparse.Namespace, error: BaseException) -> tuple[str, Jso
     return message, {"written": written, **shown}
 
 
-def _saved(profile: Profile, output: str | None) -> tuple[str | None, str]:
-    """Save what an error left of a profile; return its file, if it has one, and this in words.
+def _save_partial(profile: Profile, output: str | None) -> tuple[str | None, str]:
+    """Save the profile of a run that failed; return its file, if it has one, and this in words.
 
     A partial one gets a file of its own, so that it does not replace a complete profile.
     """
@@ -220,13 +219,13 @@ def _saved(profile: Profile, output: str | None) -> tuple[str | None, str]:
         with ENDING.saving(), replacing(path) as file:
             profile.save(file)
     except OSError:
-        return _output.rescued(profile)
+        return _output.rescue(profile)
     except KeyboardInterrupt:
         return None, f"lost: {path} was not written"
     return path, f"in {path}"
 
 
-def written_of(profile: Profile, arguments: argparse.Namespace) -> dict[str, str]:
+def write_results(profile: Profile, arguments: argparse.Namespace) -> dict[str, str]:
     """Write the profile and the report to their files; return what was written where."""
     written = {}
     if arguments.output is not None:
@@ -244,7 +243,7 @@ _TASKS = 10
 
 def deliver(profile: Profile, arguments: argparse.Namespace, *, quiet: bool = False) -> None:
     """Write the profile and the report, and print a summary."""
-    written = written_of(profile, arguments)
+    written = write_results(profile, arguments)
     if arguments.output == "-" or (quiet and not arguments.json):
         return
     shown = figures(profile, top=0 if arguments.json else _TASKS)

@@ -60,9 +60,10 @@ class Ending:
                 _say_at_once(_STOPPING)
         elif now_s - self._first_s < _ONE_REQUEST_S:
             return
-        if not (is_first and self._is_saving):
-            self.gave_up = not is_first
-            raise KeyboardInterrupt(_WORDS[signal.Signals(number).name])
+        if is_first and self._is_saving:
+            return
+        self.gave_up = not is_first
+        raise KeyboardInterrupt(_WORDS[signal.Signals(number).name])
 
     @contextmanager
     def measuring(self) -> Iterator[None]:

@@ -98,7 +98,7 @@ def executor_named(spec: str | None, nodes: Collection[str] = ()) -> Iterator[ob
     Parameters
     ----------
     nodes
-        Those of a schedule: each gets a pool of one worker, or has one in a mapping by name.
+        Nodes of a schedule: each gets a pool of one worker, unless `spec` names a mapping of them.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from itertools import filterfalse
 from time import perf_counter, process_time, thread_time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, MIN_ROUNDS, WARM_UP
+from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP
 from dagprofiler._util import Values
 from dagprofiler._util.interpreter import asked_for, owner, recording
 from dagprofiler.engine.hooks import Hook, RunInfo
@@ -31,6 +31,7 @@ from dagprofiler.measure.pipeline import Contract
 from dagprofiler.measure.random import Streams, current_stream, generators_restored
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import Handle, frames_bytes
+from dagprofiler.stats import FEWEST_ROUNDS
 
 if TYPE_CHECKING:
     from dagprofiler.engine.fresh import FreshRounds
@@ -203,7 +204,6 @@ class Round:
         self._frontier = frontier
         self._hooks = hooks
         self._traced = traced
-        self._stops_on_error = options.on_error == "stop"
         self._stopped = False
         #: Time of measuring itself, in seconds, summed over the workers.
         self._aside_s = 0.0
@@ -259,7 +259,7 @@ class Round:
     def rule_failed(self, name: str, error: Exception) -> bool:
         """Record that a rule failed; return whether no new task may start."""
         self.results.rule_failures[f"rule {name!r}"] = error
-        self._stopped = self._stopped or self._stops_on_error
+        self._stopped = self._stopped or self.run_log.setup.options.on_error == "stop"
         return self._stopped
 
     def _loop(self) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
@@ -378,7 +378,7 @@ class Round:
         if not isinstance(error, Exception):
             raise error
         self.results.errors[i] = error
-        self._stopped = self._stopped or self._stops_on_error
+        self._stopped = self._stopped or self.run_log.setup.options.on_error == "stop"
         self._frontier.failed(i, skipped, stops=self._stopped)
         self._hooks.tell("task_failed", self.run_log.record(i, error))
 
@@ -808,7 +808,7 @@ def _enough(log: RunLog, measured: int, seconds: float, earlier: Sequence[str]) 
     rounds = log.setup.options.rounds
     if rounds.n != "auto":
         return "n" if measured == rounds.n else None
-    if measured < max(MIN_ROUNDS, earlier.count(MEASURED)):
+    if measured < max(FEWEST_ROUNDS, earlier.count(MEASURED)):
         return None
     from dagprofiler.engine.sections import is_precise
 

@@ -1,8 +1,4 @@
-"""The data of a report: what the page receives as JSON.
-
-The page finds words and units itself; here is what it shows of a profile, and no more than a
-browser can take.
-"""
+"""The data of a report: what the page receives as JSON, and no more than a browser can show."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from dagprofiler._document import Samples, TimelineRow
-from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import (
     ProfileTable,
     edge_table,
@@ -109,13 +104,13 @@ class ReportSource:
 def page_data(
     source: ReportSource,
     base: ReportSource | None = None,
-    compared: ProfileComparison | None = None,
+    comparison: ProfileComparison | None = None,
 ) -> JsonObject:
     """Return the data of a page by part, without the parts that a profile lacks.
 
     Parameters
     ----------
-    base, compared
+    base, comparison
         What the profile is compared with, and the comparison.
     """
     makespan = makespan_of(source.profile, source.analysis)
@@ -134,7 +129,7 @@ def page_data(
         "spans": _spans(source),
         "samples": _samples(source),
         "flags": {"of": flags, "meanings": FLAGS} if flags else None,
-        "comparison": _comparison(source, base, compared) if base and compared else None,
+        "comparison": _comparison(source, base, comparison) if base and comparison else None,
     }
     return {part: value for part, value in data.items() if value is not None}
 
@@ -165,7 +160,7 @@ def _facts(source: ReportSource) -> JsonObject:
         "configuration": jsonable(profile.config)[0],
         "run": sections.get("run", {}),
         "environment": environment,
-        # A meter and the weights that it gives have one label.
+        # By label, since a meter and the candidate that it gives have the same.
         "not_measured": {label_of(key): reason for key, reason in reasons.items()},
         "prediction": sections.get("prediction", {}),
     }
@@ -214,7 +209,7 @@ _EDGE_FIGURES = ("size_bytes", "wire_bytes", "serialize_ms", "deserialize_ms")
 
 def _tasks(source: ReportSource) -> JsonObject:
     columns = task_table(source.profile).columns
-    # The candidates say which of them the node weight is.
+    # The node weight is one of the candidates, which have columns of their own.
     hidden = _NO_FIGURES | ({"node_weight"} if "estimated_instructions" in columns else set())
     figures = [
         column._asdict()
@@ -305,9 +300,9 @@ _RECORDS = 60_000
 
 
 def _timeline(source: ReportSource, numbers: Mapping[str, int]) -> JsonObject | None:
-    """Return the timeline of the tasks in `numbers` in columns, of the rounds with room.
+    """Return the timeline of the tasks in `numbers`, by column, of as many rounds as have room.
 
-    It is None without the moments of tasks.
+    None if the profile has no timeline.
     """
     rows = [row for row in begun(source.profile) if row.task in numbers]
     if not rows:
@@ -339,11 +334,8 @@ def begun(profile: Profile) -> list[TimelineRow]:
 
 def typical_first(samples: Samples, rounds: set[int]) -> list[int]:
     """Return the rounds, the measured ones with a time near the median first."""
-    times_ms = {
-        number: total_ms
-        for number, total_ms in enumerate(samples.total_ms)
-        if total_ms is not None and samples.rounds[number] == MEASURED
-    }
+    totals = dict(enumerate(samples.total_ms))
+    times_ms = {n: ms for n in samples.measured if (ms := totals.get(n)) is not None}
     middle = median(list(times_ms.values())) if times_ms else 0.0
     return sorted(sorted(rounds), key=lambda number: abs(times_ms.get(number, inf) - middle))
 
@@ -354,10 +346,10 @@ def worker_names(profile: Profile) -> list[str]:
     schedule = profile.sections.get("schedule") or {}
     homes = {task: node for node, tasks in schedule.items() for task in tasks}
     nodes = {row.worker: homes[row.task] for row in profile.timeline.rows() if row.task in homes}
-    telling = [key for key in ("host", "pid") if len({str(w.get(key)) for w in workers}) > 1]
+    differing = [key for key in ("host", "pid") if len({str(w.get(key)) for w in workers}) > 1]
     names = []
     for number, worker in enumerate(workers):
-        words = [f"worker {number}", *(f"{key} {worker.get(key, 'unknown')}" for key in telling)]
+        words = [f"worker {number}", *(f"{key} {worker.get(key, 'unknown')}" for key in differing)]
         names.append(f"node {nodes[number]}" if number in nodes else ", ".join(words))
     return names
 
@@ -419,36 +411,38 @@ def _samples(source: ReportSource) -> JsonObject | None:
     }
 
 
-def _comparison(source: ReportSource, base: ReportSource, found: ProfileComparison) -> JsonObject:
+def _comparison(
+    source: ReportSource, base: ReportSource, comparison: ProfileComparison
+) -> JsonObject:
     """Return the differences: times with verdicts, bytes, instructions."""
     from dagprofiler.analysis.compare import MEANING, WAY_OUT
 
     reasons: dict[str, int] = {}
     return {
         "base": {"profile": _facts(base), "summary": _summary(base)},
-        "names": [found["base"], found["new"]],
-        "headline": found.headline(),
-        "meaning": f"{MEANING}; {WAY_OUT}" if found.needs_rounds else MEANING,
-        "total": _judgement(found["total_time"], reasons),
+        "names": [comparison["base"], comparison["new"]],
+        "headline": comparison.headline(),
+        "meaning": f"{MEANING}; {WAY_OUT}" if comparison.needs_rounds else MEANING,
+        "total": _judgement(comparison["total_time"], reasons),
         "tasks": [
             {"task": source.numbers[name], **_judgement(entry, reasons)}
-            for name, entry in found["task_times"].items()
+            for name, entry in comparison["task_times"].items()
         ],
         "edges": [
             {"name": name, **_judgement(entry, reasons)}
-            for name, entry in found["edge_times"].items()
+            for name, entry in comparison["edge_times"].items()
         ],
         "reasons": list(reasons),
-        "prediction": _against_reality(found.get("prediction"), source, base),
-        "added": found.get("only_in_self", []),
-        "removed": found.get("only_in_other", []),
-        "bits": _weights(found["edge_weight_diff"]),
-        "instructions": _weights(found["node_weight_diff"]),
+        "prediction": _against_reality(comparison.get("prediction"), source, base),
+        "added": comparison.get("only_in_self", []),
+        "removed": comparison.get("only_in_other", []),
+        "bits": _weights(comparison["edge_weight_diff"]),
+        "instructions": _weights(comparison["node_weight_diff"]),
     }
 
 
 def _judgement(entry: JsonObject, reasons: dict[str, int]) -> JsonObject:
-    # Of the others it is a p-value, which a page of many tasks has no room for.
+    # The reason for any other verdict is a p-value, for which a page of many tasks has no room.
     reason = entry.get("reason") if entry["verdict"] == INCONCLUSIVE else None
     figures = "base_ms", "new_ms", "ratio", "low", "high", "coverage"
     return {

@@ -9,7 +9,6 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from math import ceil, sqrt
-from operator import itemgetter
 from typing import NamedTuple, Optional
 
 from dagprofiler._util import grouped
@@ -21,8 +20,8 @@ from dagprofiler.errors import counted
 #: Passes over all layers that sort them, and that move what is in them.
 _ORDERING, _MOVING = 8, 8
 
-#: Bends that edges may have in all. Longer edges get theirs last; without them an edge is drawn
-#: straight from end to end.
+#: The most bends of all edges together. The longest edges get theirs last, and may get none: then
+#: they are straight.
 _BENDS = 12_000
 
 #: Room that a bend takes in its layer; a node takes 1.
@@ -82,7 +81,7 @@ def lay_out(count: int, edges: Edges) -> Layout:
     graph = _Layered(layers, edges)
     crossings = graph.sort()
     places = graph.move()
-    bends = [[round(places[v], 3) for v in chain] for chain in graph.chains]
+    bends = [[round(places[v], 3) for v in of_edge] for of_edge in graph.bends]
     return Layout(layers, [round(p, 3) for p in places[:count]], bends, crossings)
 
 
@@ -125,8 +124,8 @@ class _Layered:
         self._count = count = len(layers)
         self.above: list[list[int]] = [[] for _ in range(count)]
         self.below: list[list[int]] = [[] for _ in range(count)]
-        #: The bends of each edge.
-        self.chains: list[list[int]] = [[] for _ in edges]
+        #: The bends of each edge, which are numbered after the nodes.
+        self.bends: list[list[int]] = [[] for _ in edges]
         self._layer = list(layers)
         spans = [layers[target] - layers[source] for source, target in edges]
         left = _BENDS
@@ -136,7 +135,7 @@ class _Layered:
                 break
             left -= spans[k] - 1
             bends = range(len(self._layer), len(self._layer) + spans[k] - 1)
-            self.chains[k] = list(bends)
+            self.bends[k] = list(bends)
             self._layer += range(layers[source] + 1, layers[target])
             self.above += [[] for _ in bends]
             self.below += [[] for _ in bends]
@@ -201,10 +200,11 @@ class _Layered:
             for v, at in zip(row, offset):
                 places[v] = at - middle
         for number in range(_MOVING):
-            # The last pass uses both sides, so that the picture is balanced.
-            both = number == _MOVING - 1
             down = number % 2 == 0
-            sides = (self.above, self.below) if both else (self.above if down else self.below,)
+            sides = [self.above if down else self.below]
+            if number == _MOVING - 1:
+                # The last pass uses both sides, so that the picture is balanced.
+                sides = [self.above, self.below]
             for row, offset in rows if down else reversed(rows):
                 _settle(row, offset, sides, places)
         lowest = min(places, default=0.0) - 0.5
@@ -378,7 +378,7 @@ class Picture(NamedTuple):
     edges
         Source and target, by the number of the node.
     of
-        For each edge the numbers of its edges between tasks.
+        For each edge the numbers of the edges between tasks that it stands for.
     layout
         Positions of nodes and edges.
     """
@@ -403,16 +403,16 @@ def of_groups(folding: Folding) -> Picture:
     return Picture(folding.labels, folding.groups, edges, list(folding.edges.values()), layout)
 
 
-#: Of the names, and of the lines below them.
+#: Size of the letters of names and of notes, their average width, and letters of the longest text
+#: that is not cut.
 FONT_PX = (12, 10)
-
-#: What a letter of them takes, at most on average, and the longest text that is shown whole.
 _LETTER, _LONGEST = (6.9, 5.8), 22
 
-#: Of the boxes: their least width, the padding of their text, their height by lines of text; and
-#: how far layers, from left to right or top to bottom, and neighbours are apart, and the picture
-#: from its frame.
+#: Least width of a box, padding of its text, and its height with one and with two lines, in px.
 _LEAST, _PADDING, _HEIGHT = 48, 20, (28, 40)
+
+#: Distance of layers if edges lead to the right and if they lead down, of boxes in a layer, and
+#: of the picture from its frame, in px.
 _GAP, _APART, _MARGIN = (48, 32), 14, 8
 
 
@@ -531,7 +531,7 @@ def scene_of(sketch: Sketch, nodes: int, *, down: bool = False) -> Scene:
     for tasks, label, note, cost, corner in zip(picture.tasks, labels, notes, costs, corners):
         stroke = _CRITICAL_STROKE if path.intersection(tasks) else _STROKE
         dashes = ' stroke-dasharray="4 3"' if unfinished.intersection(tasks) else ""
-        opacity = darkness(share(cost or 0, largest))
+        opacity = _LIGHTEST + (_DARKEST - _LIGHTEST) * share(cost or 0, largest)
         look = f'fill-opacity="{opacity:.2f}" {stroke}{dashes}'
         boxes.append(_box(grid, corner, label, note, look))
     routes = [grid.route(layout, *line) for line in zip(picture.edges, layout.bends)]
@@ -579,11 +579,13 @@ def _caption(sketch: Sketch, picture: Picture) -> str:
     return f"{tasks}, {edges}, in {counted(len(picture.tasks), 'group')}"
 
 
-#: Colours that stand out on light and on dark, with text over the second as strong as below.
+#: Colours of the critical path and of boxes, which stand out on light and on dark paper.
 CRITICAL, FILL = "#d9601a", "#3b82c4"
+
+#: Opacity of the boxes that cost least and most: text over them stays readable.
 _LIGHTEST, _DARKEST = 0.08, 0.5
 
-#: Of a file, which says itself what it is drawn on and in which colour.
+#: Colours of paper and text in a file; in a page they are those of the page.
 _PAPER, _INK = "#ffffff", "#1b1f24"
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -604,11 +606,6 @@ def svg_of(scene: Scene, *, opaque: bool) -> str:
     )
 
 
-def darkness(part: float) -> float:
-    """Return the opacity of a box for its cost as a share of the largest one."""
-    return _LIGHTEST + (_DARKEST - _LIGHTEST) * part
-
-
 def _wires(
     sketch: Sketch, grid: _Grid, picture: Picture, labels: list[str], routes: list[list[Point]]
 ) -> list[str]:
@@ -616,7 +613,8 @@ def _wires(
     sizes = [_sum(sketch.sizes, edges) for edges in picture.of]
     largest = max((size for size in sizes if size is not None), default=0)
     steps = set(zip(sketch.path, sketch.path[1:]))
-    wires: list[tuple[bool, str]] = []
+    wires: list[str] = []
+    critical_wires: list[str] = []
     for (source, target), edges, size, points in zip(picture.edges, picture.of, sizes, routes):
         is_critical = any(sketch.edges[edge] in steps for edge in edges)
         colour, opacity = (CRITICAL, 0.9) if is_critical else ("currentColor", 0.4)
@@ -632,8 +630,8 @@ def _wires(
             f'<path d="M{x:.1f} {y:.1f}{_HEAD[grid.down]}" fill="{colour}" '
             f'fill-opacity="{opacity}"/></g>'
         )
-        wires.append((is_critical, svg))
-    return [svg for _, svg in sorted(wires, key=itemgetter(0))]
+        (critical_wires if is_critical else wires).append(svg)
+    return wires + critical_wires
 
 
 #: Arrowheads to the right and to the bottom.
@@ -681,8 +679,8 @@ def _title(*lines: str) -> str:
 #: Most nodes of a picture that notebooks also have from top to bottom, for narrow screens.
 _NARROW = 60
 
-#: From this number of tasks on, notebooks show no drawing by default, since it takes a while.
-_UNASKED = 50_000
+#: With more tasks, notebooks show no drawing by default, since it takes a while.
+UNASKED = 50_000
 
 
 def draw(sketch: Sketch, nodes: int) -> Drawing:
@@ -699,8 +697,3 @@ def draw(sketch: Sketch, nodes: int) -> Drawing:
         narrow = scene_of(sketch, nodes, down=True)
         narrow = narrow if narrow.width < scene.width else None
     return Drawing(scene, svg_of, narrow)
-
-
-def is_drawn_unasked(tasks: int) -> bool:
-    """Return whether a notebook draws an object with this number of tasks."""
-    return tasks <= _UNASKED

@@ -30,7 +30,7 @@ COLOURS = {"deserialize": "#5fae9f", "compute": "#3b82c4", "serialize": "#d9a637
 #: Rows that are labelled, and letters of a label.
 _LABELLED, _LETTERS = 60, 32
 
-#: Inches: of a figure's width, of a row, and of what is around the rows.
+#: In inches: width of a figure, height of a row, and height of what is above and below the rows.
 _WIDTH, _ROW, _AROUND = 8, 0.28, 1.1
 
 
@@ -156,9 +156,11 @@ def _draw_phase(ax: Axes, phase: str, rows: Sequence[TimelineRow], heights: Sequ
         ax.barh(places, widths, left=starts, height=thickness, color=colour, label=phase)
 
 
-#: Rows that can be read; how far points and the band are spread in theirs; and times between the
-#: medians of tasks from which on the scale of a new figure is logarithmic.
-_ROWS, _SPREAD, _BAND, _WIDE = 40, 0.26, 0.38, 100
+#: The most rows that can be read, and half the heights of points and of the band in a row.
+_ROWS, _SPREAD, _BAND = 40, 0.26, 0.38
+
+#: Ratio between the medians of tasks from which on the scale of a new figure is logarithmic.
+_WIDE = 100
 
 
 def samples(
@@ -236,7 +238,7 @@ def _chosen(medians: dict[str, float], tasks: Sequence[str] | None) -> list[str]
 
 
 def _draw_row(ax: Axes, row: int, values: Sequence[float], summary: JsonObject) -> None:
-    # In the order of the rounds, so that a drift is seen.
+    # Points are in the order of the rounds, from top to bottom, so that a drift is visible.
     last = max(len(values) - 1, 1)
     heights = [row - _SPREAD + 2 * _SPREAD * i / last for i in range(len(values))]
     ends = row - _BAND, row + _BAND

@@ -106,8 +106,8 @@ class Rule:
         self.when = when
         self.then = then
         self.name = name
-        self.adds = adds if adds == () else check_tags(adds, f"rule {name!r}: adds")
-        declared = reads if reads == () else check_tags(names_of(reads), f"rule {name!r}: reads")
+        self.adds = check_tags(adds, f"rule {name!r}: adds")
+        declared = check_tags(names_of(reads), f"rule {name!r}: reads")
         self.reads = (*declared, *getattr(when, "reads", ()))
 
     def __repr__(self) -> str:
@@ -199,10 +199,11 @@ def _have_succeeded(graph: GraphView, names: Iterable[str]) -> bool:
 
 def complete(tag: str) -> Predicate:
     """Wait until no rule can add a task with this tag; existing ones may still be pending."""
-    return Predicate(check_tags([tag], "complete()"), _complete, tag)
+    return Predicate(check_tags([tag], "complete()"), _complete, tag, [])
 
 
-def _complete(graph: GraphView, tag: str) -> bool:
+def _complete(graph: GraphView, tag: str, after: Sources) -> bool:
+    _see(after, graph)
     return not graph.can_come(tag)
 
 
@@ -270,7 +271,7 @@ def map_over(
     tags
         Further tags of the tasks, in addition to `name`.
     """
-    name = _name_of(task) if name is None else name
+    name = _default_name(task) if name is None else name
     tags = (name, *check_tags(tags, f"map {name!r}: tags"))
     return _map(source, field, task, name, into=into, after=edges_of(after, name), tags=tags)
 
@@ -341,21 +342,16 @@ def reduce(
     tags
         Tags of the task.
     """
-    name = _name_of(task) if name is None else name
+    name = _default_name(task) if name is None else name
     tags = check_tags(tags, f"reduce {name!r}: tags")
     edges = edges_of(after, name)
     reads = (*check_tags([source], "reduce()"), *(name for name, _ in edges))
     return Rule(
-        Predicate(reads, _can_reduce, source, edges),
+        Predicate(reads, _complete, source, edges),
         partial(_reduce, source, name, task, fields, edges, tags),
         name=f"reduce {name}",
         adds=tags,
     )
-
-
-def _can_reduce(graph: GraphView, source: str, after: Sources) -> bool:
-    _see(after, graph)
-    return not graph.can_come(source)
 
 
 def _reduce(
@@ -365,7 +361,7 @@ def _reduce(
     graph.add_task(name, task, after=[*after, *sources], tags=tags)
 
 
-def _name_of(task: AnyTask) -> str:
+def _default_name(task: AnyTask) -> str:
     if isinstance(task, type) and issubclass(task, Task):
         return task.__name__
     return check_task("", task).name

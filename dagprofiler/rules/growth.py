@@ -43,8 +43,8 @@ from dagprofiler.rules.views import (
 )
 from dagprofiler.task import grows
 
-#: By the state of a task.
-_WHAT_CAME_OF_IT = {PENDING: "had not ended", FAILED: "has failed", SKIPPED: "was skipped"}
+#: States of a task for which a rule may wait without end, in words.
+_STATE_IN_WORDS = {PENDING: "had not ended", FAILED: "has failed", SKIPPED: "was skipped"}
 
 
 class RuleQueue:
@@ -55,10 +55,9 @@ class RuleQueue:
     open
         The rules that have neither fired nor been closed, by number.
     readers
-        Name or tag to the numbers of the open rules that may read outputs of its tasks.
+        Word to the numbers of the open rules that may read outputs of its tasks.
     waiting
-        Name or tag to the numbers of the rules that wait for a change of it; some of these may
-        be closed.
+        Word to the numbers of the rules that wait for a change of it; some of these may be closed.
     awake
         A heap of the numbers of the rules to evaluate; some of them may be closed.
     """
@@ -74,8 +73,8 @@ class RuleQueue:
     def admit(self, rule: Any) -> OpenRule:
         """Add a rule, which is evaluated in its turn."""
         self._names[rule.name] += 1
-        same = self._names[rule.name]
-        name = rule.name if same == 1 else f"{rule.name} ({same})"
+        copies = self._names[rule.name]
+        name = rule.name if copies == 1 else f"{rule.name} ({copies})"
         opened = OpenRule(rule, name, next(self._numbers))
         self.open[opened.number] = opened
         for word in opened.reads:
@@ -127,8 +126,8 @@ class GrowingGraph:
 
     Parameters
     ----------
-    given
-        The initial graph.
+    graph
+        The graph as it was declared.
     rules, reader, config
         The rules of the graph, the reader of contracts, and the parameters of the run.
 
@@ -138,8 +137,8 @@ class GrowingGraph:
         The graph, which grows.
     """
 
-    def __init__(self, given: Wiring, rules: Rules, reader: ContractReader, config: Config) -> None:
-        self.wiring = given.growing()
+    def __init__(self, graph: Wiring, rules: Rules, reader: ContractReader, config: Config) -> None:
+        self.wiring = graph.growing()
         self._settings = rules
         self._reader = reader
         self._config = config
@@ -188,7 +187,7 @@ class GrowingGraph:
 
     def pop(self) -> int | None:
         """Remove and return the smallest number of a ready task; None if there is none."""
-        if not self._ready and (self._running or not self._goes_on()):
+        if not self._ready and (self._running or not self._continues()):
             return None
         self._running += 1
         return heappop(self._ready)
@@ -222,15 +221,16 @@ class GrowingGraph:
         self._decode_exits()
         results = self._round.results
         if not (results.errors or results.rule_failures):
-            # What still waits now waits for each other.
+            # No task runs any more, so these rules wait for each other.
             for name, why in (unfired if self._settings.strict else waiting).items():
                 self._round.rule_failed(name, GraphError(f"rule {name!r} never fired: {why}"))
 
-    def _goes_on(self) -> bool:
-        """Tell whether more tasks become ready, with none ready and none running.
+    def _continues(self) -> bool:
+        """Close rules that cannot fire, evaluate the others, and tell whether a task is ready.
 
-        Closes the rules that wait for tasks which only other waiting rules could add; merges of
-        what they would have added may then fire.
+        Called when no task is ready or running. A rule cannot fire if it waits for tasks that
+        only other waiting rules could add. Rules that wait until no more tasks with its tags can
+        come may then fire.
         """
         if not self._halted:
             for rule in [*self._rules.open.values()]:
@@ -271,8 +271,8 @@ class GrowingGraph:
         except NotYetError:
             return False
         if not isinstance(answer, (bool, np.bool_)):
-            given = short_repr(answer)
-            raise DeclarationError(f"its predicate returned {given}, expected True or False")
+            what = f"its predicate returned {short_repr(answer)}"
+            raise DeclarationError(f"{what}, expected True or False")
         return bool(answer)
 
     def _is_settled(self, rule: OpenRule) -> bool:
@@ -284,7 +284,7 @@ class GrowingGraph:
             if graph.state(word) == PENDING or (is_missing and len(self._rules.open) > 1):
                 return False
             tag = graph.by_tag.get(word)
-            if tag is not None and (tag.unfinished or tag.adders > (word in rule.adds)):
+            if graph.can_come(word, rule) or (tag is not None and tag.unfinished):
                 return False
         return True
 
@@ -364,10 +364,10 @@ class GrowingGraph:
         if rule.missing is not None:
             return f"it still waited for task {rule.missing!r}"
         for word in rule.words:
-            state, tag = self._graph.state(word), self._graph.by_tag.get(word)
-            if state in _WHAT_CAME_OF_IT:
-                return f"task {word!r} {_WHAT_CAME_OF_IT[state]}"
-            if tag is not None and tag.adders > (word in rule.adds):
+            state = self._graph.state(word)
+            if state in _STATE_IN_WORDS:
+                return f"task {word!r} {_STATE_IN_WORDS[state]}"
+            if self._graph.can_come(word, rule):
                 return f"another rule that may add tasks tagged {word!r} did not fire"
         return "its predicate did not hold"
 
@@ -384,7 +384,6 @@ class GrowingGraph:
         wiring, current = self.wiring, self._round
         first, first_slot = len(wiring.names), len(wiring.owner)
         tasks = [*draft.new_tasks.values()]
-        valid = False
         try:
             contracts = self._wire(rule, draft)
             names = wiring.names[first:]
@@ -394,12 +393,11 @@ class GrowingGraph:
             problems += failed
             if problems:
                 raise problems[0] if len(problems) == 1 else ValidationError(problems)
-            valid = True
-        finally:
-            if not valid:
-                wiring.cut(first, first_slot)
-                for name in draft.new_tasks:
-                    self._graph.index.pop(name, None)
+        except BaseException:
+            wiring.cut(first, first_slot)
+            for name in draft.new_tasks:
+                self._graph.index.pop(name, None)
+            raise
         # From here on nothing is refused.
         self._growth.estimates.update(estimates)
         current.tasks.extend(tasks)

@@ -1,4 +1,7 @@
-"""Views of a graph that grows: predicates of rules read through them, bodies also add to it."""
+"""Views of a graph that grows: predicates of rules read through them, bodies also add to it.
+
+A *word* is the name of a task or a tag: rules read by either, and wait for changes of either.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ PENDING, SUCCEEDED, FAILED, SKIPPED = range(4)
 #: Names of the states, by number.
 STATES = ("pending", "succeeded", "failed", "skipped")
 
-#: What stands for all tasks among the names and tags that were looked at.
+#: The word for all tasks.
 ALL = ""
 
 _NUMBER = re.compile(r"\[(\d+)\]")
@@ -56,7 +59,7 @@ class OpenRule:
     adds, reads
         Tags that it may add; names and tags of the tasks whose outputs it reads.
     words
-        Names and tags that its predicate looked at last, as in :class:`GraphView`.
+        The words that its predicate looked at last, as in :class:`GraphView`.
     missing
         The name of a task which its predicate needs, and which does not exist; None for none.
     awake
@@ -119,8 +122,12 @@ class GraphSoFar:
         """Tell whether a word is the name of a task, or a tag that tasks have or can get."""
         return word in self.index or word in self.by_tag
 
+    def can_come(self, tag: str, rule: OpenRule) -> bool:
+        """Tell whether another rule than this one may still add tasks with a tag."""
+        return tag in self.by_tag and self.by_tag[tag].adders > (tag in rule.adds)
+
     def no_task(self, name: str) -> str:
-        """Return what to say about a task that does not exist."""
+        """Return the message for a task that does not exist."""
         return f"there is no task {name!r}{did_you_mean(name, self.names)}"
 
     def read(self, rule: OpenRule, number: int, field: str) -> Any:
@@ -223,7 +230,7 @@ class GraphView:
     Attributes
     ----------
     words
-        Names and tags that were looked at, in order, and :data:`ALL`.
+        The words that were looked at, in order.
     """
 
     def __init__(self, graph: GraphSoFar, rule: OpenRule) -> None:
@@ -284,7 +291,8 @@ class GraphView:
 
     def can_come(self, tag: str) -> bool:
         """Tell whether another rule may still add tasks with a tag."""
-        return self._look(tag).adders > (tag in self._rule.adds)
+        self._look(tag)
+        return self._graph.can_come(tag, self._rule)
 
     def _look(self, tag: str) -> Tag:
         self.words[tag] = None
@@ -344,7 +352,7 @@ class GraphEditor(GraphView):
     def __init__(self, graph: GraphSoFar, rule: OpenRule) -> None:
         super().__init__(graph, rule)
         self.new_tasks: dict[str, Task] = {}
-        #: New tasks to their tags, and to the sources and fields of their edges.
+        # The same names to the tags of the tasks, and to their edges.
         self.new_tags: dict[str, tuple[str, ...]] = {}
         self.new_edges: dict[str, Sources] = {}
         self.new_rules: list[Any] = []
@@ -503,7 +511,7 @@ class GraphEditor(GraphView):
 
     def tags_of(self, name: str) -> tuple[str, ...]:
         """Return the tags of a task, which may be a new one."""
-        return self.new_tags.get(name, ()) if name in self.new_tasks else super().tags_of(name)
+        return self.new_tags[name] if name in self.new_tags else super().tags_of(name)
 
     def state_of(self, name: str) -> int:
         """Return the state of a task; one that the body has added is pending."""

@@ -14,7 +14,7 @@ Column = Sequence[Optional[float]]
 CONFIDENCE = 0.95
 #: The smallest relative difference that matters, unless another one is asked for.
 DIFFERENCE = 0.10
-#: The fewest samples that have a 95 % interval of their median.
+#: The fewest samples with a 95 % interval of their median, whose coverage is 1 - 2 ** (1 - n).
 FEWEST_ROUNDS = 6
 
 #: Widest interval of a median, as a share of it, that is not flagged.

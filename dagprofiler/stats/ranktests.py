@@ -18,7 +18,7 @@ GATE = 0.02
 GATE_APART = 0.05
 #: Probability of finding any difference where there is none.
 ALPHA = 0.05
-#: Sizes up to which null distributions are computed exactly.
+#: Pairs of samples, paired samples, and samples in all, up to which distributions are exact.
 _EXACT_UNPAIRED, _EXACT_PAIRED, _EXACT_FASTEST = 900, 50, 120
 #: Share of all samples whose ranks :func:`fastest_p` looks at.
 FASTEST = 0.3
@@ -58,7 +58,7 @@ class RankResult(NamedTuple):
     reason
         Why there is nothing to test, or "".
     doubt
-        Why a difference that some tests find is none that can be relied on, or "".
+        Why a difference that some tests find cannot be relied on, or "".
     """
 
     n: tuple[int, int]
@@ -150,8 +150,8 @@ def compare_apart(times: Times, other: Times, kernels: Sets | None = None) -> Ra
     raw = compare_unpaired(times, other, GATE_APART)
     if raw.p is None or kernels is None:
         return raw
-    here, there = median(kernels[0]), median(kernels[1])
-    changed = not 1 / (1 + GATE_APART) <= here / there <= 1 + GATE_APART
+    kernel_ms, other_ms = median(kernels[0]), median(kernels[1])
+    changed = not 1 / (1 + GATE_APART) <= kernel_ms / other_ms <= 1 + GATE_APART
     results = [raw]
     for exponent in (None, 1.0) if changed else (None,):
         samples = without_speed((times, other), kernels, exponent)
@@ -161,8 +161,8 @@ def compare_apart(times: Times, other: Times, kernels: Sets | None = None) -> Ra
     doubt = ""
     if changed and min(ps) <= ALPHA:
         doubt = (
-            f"the machine's speed changed: a fixed kernel took {here:.3g} ms here and "
-            f"{there:.3g} ms there, which may account for the difference, or hide one"
+            f"the machine's speed changed: a fixed kernel took {other_ms:.3g} ms in the base and "
+            f"{kernel_ms:.3g} ms now, which may account for the difference, or hide one"
         )
     return results[1]._replace(p=max(ps) if agree else 1.0, doubt=doubt)
 
@@ -253,7 +253,7 @@ def without_speed(samples: Sets, kernels: Sets, exponent: float | None = None) -
 def _mean_difference(values: Sequence[float]) -> float:
     """Return Gini's mean difference of values, times the number of pairs."""
     n = len(values)
-    return sum((2 * i - n + 1) * value for i, value in enumerate(sorted(values)))
+    return sum([factor * value for factor, value in zip(range(1 - n, n, 2), sorted(values))])
 
 
 def fastest_p(times: Times, other: Times) -> float:
@@ -266,9 +266,9 @@ def fastest_p(times: Times, other: Times) -> float:
 
     Notes
     -----
-    A rank test whose scores are the same for all samples but the fastest, against the end of the
-    gate, doubled, since which set is slower was seen first. Ties count against a difference. The
-    distribution is exact for up to 120 samples, then normal.
+    A rank test, against the end of the gate, in which all samples but the fastest have the same
+    score. Its p-value is doubled, since the caller has chosen the direction by the samples. Ties
+    count against a difference. The distribution is exact for up to 120 samples, then normal.
     """
     n, total = len(times), len(times) + len(other)
     fastest = int(FASTEST * total)
@@ -279,9 +279,9 @@ def fastest_p(times: Times, other: Times) -> float:
 
 @lru_cache(maxsize=128)
 def _depth_tails(n: int, total: int, fastest: int) -> list[float]:
-    """Return P(depth <= k), for n of `total` samples, for all k.
+    """Return P(depth <= k) for all k, of `n` samples among `total`.
 
-    The depth is the sum, over those among the `fastest`, of the number of places to their end.
+    A sample of rank r, from 0, adds `fastest` - r to the depth if that is above 0.
     """
     most = fastest * (fastest + 1) // 2
     if total > _EXACT_FASTEST:

@@ -18,7 +18,7 @@ from dagprofiler.errors import TraceError
 
 @lru_cache(maxsize=4096)
 def _what(name: str, category: str, place: str) -> str:
-    """Return the members that say what an event is and where; each with a comma behind it."""
+    """Return the members ``name``, ``cat`` and those in `place`, each with a comma behind it."""
     return f'"name": {trace_json(name)}, "cat": {trace_json(category)}, {place}'
 
 
@@ -54,8 +54,8 @@ def span_events(
         if kind != "span":
             if number is not None:
                 # Numbers are counted in each process.
-                own = f"{pid:x}.{number:x}" if isinstance(number, int) else number
-                what = f'{what}"id": {trace_json(own)}, '
+                id = f"{pid:x}.{number:x}" if isinstance(number, int) else number
+                what = f'{what}"id": {trace_json(id)}, '
             events += trace_events(kind, what, begin, f"{end_ns / 1e3:.3f}", words)
         elif verbose:
             events.append(f'{{"ph": "B", {what}"ts": {begin}{words}}}')
@@ -115,14 +115,14 @@ class _Source:
     def _read(self) -> Any:
         text = Path(self.path).read_text("utf-8", errors="replace")
         # PerfFlowAspect leaves the end open, and a kill may come amid a write.
-        complete = text[: text.rfind("},\n") + 1] + ("]}" if text.startswith("{") else "]")
-        for content in text, complete:
+        closed = text[: text.rfind("},\n") + 1] + ("]}" if text.startswith("{") else "]")
+        for content in text, closed:
             try:
                 document = json.loads(content, parse_constant=_refuse)
             except (ValueError, RecursionError) as error:
                 problem = error
             else:
-                if content is complete:
+                if content is closed:
                     self.notes.append("its end was open: the process was killed while it wrote")
                 return document
         raise TraceError(f"{self.path!r} is no trace: {problem}") from problem

@@ -1,4 +1,4 @@
-"""Options of the trace of a process, and what ``PERFFLOW_OPTIONS`` says of them."""
+"""Options of the trace of a process, and how ``PERFFLOW_OPTIONS`` sets them."""
 
 from __future__ import annotations
 
@@ -140,9 +140,9 @@ def _instance_path() -> str:
 
     Each process appends its own part to that of the process which started it.
     """
-    own = ".".join(os.environ[name] for name in _JOBS if name in os.environ) or "1"
+    part = ".".join(os.environ[name] for name in _JOBS if name in os.environ) or "1"
     above = os.environ.get("PERFFLOW_INSTANCE_PATH")
-    path = os.environ["PERFFLOW_INSTANCE_PATH"] = own if above is None else f"{above}.{own}"
+    path = os.environ["PERFFLOW_INSTANCE_PATH"] = part if above is None else f"{above}.{part}"
     return path
 
 

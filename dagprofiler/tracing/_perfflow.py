@@ -193,14 +193,14 @@ def _take(pointcut: str, work: _Work, *, exact: bool = False) -> None:
         number = (_matching(work, exact=exact) or work).id
         record("async_instant", work.name, work.category, now, now, work.args, number)
     else:
-        begun = _ended(work, exact=exact)
+        begun = _pop_matching(work, exact=exact)
         if begun is None:
             record("instant", work.name, work.category, now, now, {"note": "no 'before' came"})
         else:
             record(begun.kind, begun.name, begun.category, begun.start, now, begun.args, begun.id)
 
 
-def _ended(work: _Work, *, exact: bool) -> _Work | None:
+def _pop_matching(work: _Work, *, exact: bool) -> _Work | None:
     """Remove and return the open work that matches best."""
     while (begun := _matching(work, exact=exact)) is not None:
         # Another thread may just have ended it.

@@ -1,6 +1,6 @@
-"""The trace of a process: when it is written, forks, and the end.
+"""The trace of a process: what is written when, also in forks and at the end of the process.
 
-The thread that ends a span writes, when it is time or when it holds many spans.
+There is no writer thread: one that ends a span writes, if a write is due or it holds many spans.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _MANY = 1000
 class TraceFile:
     """A trace that grows.
 
-    It is strict JSON after every write: its tail closes all brackets, and the next events
-    overwrite the tail, with a new one at their end.
+    It is strict JSON after every write: its tail closes all brackets, and the next write
+    replaces the tail by its events and a new tail.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class TraceFile:
             If they cannot be written; the file keeps what it held.
         """
         if not events and not self._end:
-            # Without a head, a tail is no trace.
+            # A tail alone, without a head, is not a trace.
             return
         # Half a surrogate pair, which UTF-8 cannot hold, has a form in JSON.
         content = (self._lead + ",\n".join(events)).encode("utf-8", "backslashreplace")
@@ -84,7 +84,7 @@ class TraceFile:
             try:
                 _put(stream, self._end, (content if events else b"") + tail)
             except OSError:
-                # As on a full disk.
+                # On a full disk there is still room for the tail.
                 if self._end:
                     _put(stream, self._end, tail)
                 raise
@@ -94,7 +94,7 @@ class TraceFile:
 
 
 def _put(stream: FileIO, place: int, content: bytes) -> None:
-    """Write all that a file has from a place on."""
+    """Write `content` at a place of a file, and cut what follows."""
     stream.seek(place)
     left = memoryview(content)
     while left:
@@ -116,11 +116,10 @@ class Usage:
         self._cpu_s = process_time()
 
     def samples(self, now: float) -> list[Any]:
-        """Return samples in recorded form; nothing if the last ones are too recent.
+        """Return samples as fields of ``Span``; none if the last ones are too recent.
 
         ``cpu_usage`` is in percent of one processor, from the last sample to this one;
-        ``memory_usage`` is resident memory, in kB of 1000 bytes. It is missing if the system
-        does not report it.
+        ``memory_usage`` is resident memory, in kB of 1000 bytes, where the system reports it.
         """
         since_s = now - self._last
         if since_s < _USAGE_S:
@@ -130,8 +129,8 @@ class Usage:
         begin, self._last, self._cpu_s = self._last, now, cpu_s
         samples = [("counter", "cpu_usage", "usage", begin, begin, {"percent": percent}, None)]
         with suppress(OSError), open("/proc/self/statm", "rb") as file:
-            words = {"kB": int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1000}
-            samples.append(("counter", "memory_usage", "usage", now, now, words, None))
+            args = {"kB": int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1000}
+            samples.append(("counter", "memory_usage", "usage", now, now, args, None))
         return samples
 
 
@@ -156,21 +155,22 @@ class Recorder(Collection):
         """Reset to the state of a process that has recorded nothing."""
         self.threads: dict[tuple[int, str], ThreadSpans] = {}
         self.lock = threading.RLock()
-        #: The thread that writes.
+        #: The thread that is writing.
         self._writer: int | None = None
         self._failed = False
         #: Whether the process has ended.
         self._over = False
         #: The file that is written, once there is a span.
         self._file: TraceFile | None = None
-        #: All files so far: an option may change back.
+        #: All files so far, by path: an option may change back to an earlier one.
         self._files: dict[str, TraceFile] = {}
         self._usage = Usage(clock()) if self.options.cpu_mem_usage else None
-        #: When to write next: at once after the end, and before the first write.
+        #: When a write is due, and when the next span calls :meth:`make_room`. Both are at once
+        #: before the first write, and after the end of the process.
         self._write_s = self.due_s = -math.inf
 
     def make_room(self, spans: ThreadSpans) -> None:
-        """Write the spans of all threads, if it is time or if `spans` are many."""
+        """Write the spans of all threads, if a write is due or `spans` are many."""
         if not self.options.enable:
             spans.rows.clear()
             return
@@ -181,9 +181,8 @@ class Recorder(Collection):
         is_due = now >= self._write_s or held > self.limit
         if is_due and self.write(wait=False) and held > _MANY:
             # Otherwise this time would count in the program's own spans.
-            spans.rows.append(
-                ("span", "dagprofiler: write", "dagprofiler", now, clock(), None, None)
-            )
+            row = ("span", "dagprofiler: write", "dagprofiler", now, clock(), None, None)
+            spans.rows.append(row)
         self.due_s = self._write_s if self._usage is None else min(self._write_s, now + _USAGE_S)
 
     def _begin_file(self) -> TraceFile:
@@ -192,7 +191,7 @@ class Recorder(Collection):
         process = imported("multiprocessing.process")
         is_of_pool = process is not None and process.parent_process() is not None
         if is_of_pool and not self._files:
-            # It ends its processes without calling what is registered at exit.
+            # A pool ends its processes without calling what is registered at exit.
             imported("multiprocessing.util").Finalize(None, self.close, exitpriority=-100)
         path = self.options.path(HOSTNAME, pid, child=is_of_pool or pid != _IMPORTED_BY)
         epoch_s = time() - (clock() - self._zero_s)
@@ -224,7 +223,7 @@ class Recorder(Collection):
         """Remove the spans of all threads, and return their events."""
         pid, verbose, events = os.getpid(), self.options.events == "verbose", []
         recorded = list(self.threads.items())
-        # Looked up after these: a thread that begins now is in neither.
+        # Looked up after `recorded`, so that a thread that begins meanwhile is not taken for dead.
         alive = {thread.native_id for thread in threading.enumerate()}
         for thread, spans in recorded:
             rows = spans.rows[:]
@@ -278,7 +277,7 @@ class Recorder(Collection):
         # No other thread writes meanwhile.
         with self.lock:
             self.write()
-            # Before the file: a thread that finds none starts that of these options.
+            # Set first: a thread that finds no file begins one with the options it sees.
             self.options, self.limit = options, options.limit
             if moves:
                 self._put([], closed=True)

@@ -1,8 +1,8 @@
 """Spans, counters and instants in a program's own code, and decorators that trace functions.
 
-A span goes to the task or the collection of its context. A thread that has neither, as one that
-a task has started, records for the task that runs in the process, if it is the only one, and else
-for the process. Each thread has its own list, so that no lock is needed.
+A span goes to the task or the collection of its context. A thread without either, such as one
+that a task has started, records for the task that runs in the process if there is only one, and
+for the process otherwise. Each thread has its own list, so that no lock is needed.
 
 Wrappers of users' functions are sent to other processes by value (cloudpickle), so they
 reference only functions of modules and :data:`recording`, which pickle by name.
@@ -77,7 +77,7 @@ def collection_here() -> Collection:
 
 
 def forget_thread() -> None:
-    """Look at this thread anew, as in a forked process."""
+    """Forget number and name of this thread, which have changed in a forked process."""
     _this_thread.__init__()  # type: ignore[misc]
 
 

@@ -75,7 +75,8 @@ class FunctionCollector:
         self.modules = tuple([_name_of(module) for module in modules])
         floor_ms = number("floor_ms", floor_ms, zero=True, unit="milliseconds", error=TraceError)
         self._floor_s = floor_ms / 1000
-        #: Each code object seen so far to the name and category of its spans; None without spans.
+        #: Id of each code object that ran so far to name and category of its spans (None for code
+        #: that is not recorded), and the code.
         self._labels: dict[int, tuple[tuple[str, str] | None, CodeType]] = {}
         self._begun = _Begun()
         self._lock = threading.Lock()
@@ -147,7 +148,7 @@ class FunctionCollector:
         label = self._label(code)
         if label is None:
             return _DISABLE
-        # Others on top of it had no event for their return.
+        # Calls that began after it may have ended without an event.
         begun = self._begun.calls
         while begun:
             other, start = begun.pop()
@@ -256,7 +257,7 @@ class Tracing(NamedTuple):
     def stop(self, task: Collection) -> None:
         """End recording a task."""
         switch(-1)
-        # It may be that of the next task, too.
+        # The next task of this thread may use the same collection.
         task.limit = SPANS_OF_A_TASK
         if task.functions is not None:
             task.functions.stop()
@@ -275,7 +276,7 @@ def _name_of(module: ModuleType | str) -> str:
         with explained(TraceError, f"module {module!r} is not found", of=ImportError):
             module = import_module(module)
     name, file = getattr(module, "__name__", ""), getattr(module, "__file__", None)
-    # That of a notebook has no file.
+    # The main module of a notebook has no file.
     if name != "__main__" and not str(file).endswith(".py"):
         raise TraceError(f"{short_repr(module)} is no module that is written in Python")
     return name

@@ -291,7 +291,7 @@ def test_conditions_that_differ_cannot_be_compared(name, value, usual, paired):
     for conditions in (FRESH, {"fresh_process": True}):
         entry = task_a(mine, timed(conditions=conditions), paired=paired)
         assert entry["verdict"] == INCONCLUSIVE
-        assert f"{name} is {value!r} here, {usual!r} there" in entry["reason"]
+        assert f"{name} is {value!r} now, {usual!r} in the base" in entry["reason"]
     assert task_a(mine, mine, paired=paired)["verdict"] == NO_DIFFERENCE
 
 
@@ -304,7 +304,7 @@ def test_different_machines_have_a_ratio_and_no_verdict():
     mine = timed(host="x", conditions={"fresh_process": False, "busy_cores": 1})
     obstacles = compare_profiles(mine, timed(host="y"))["obstacles"]
     assert list(obstacles) == ["other_machine", "other_conditions", "one_process"]
-    assert "busy_cores is 1 here, 0 there" in obstacles["other_conditions"]
+    assert "busy_cores is 1 now, 0 in the base" in obstacles["other_conditions"]
     assert "different machines" in task_a(timed(cpu="old"), timed(cpu="new"))["reason"]
     mine.hostname = None
     assert "hosts None and 'lab-7'" in task_a(mine, timed())["reason"]

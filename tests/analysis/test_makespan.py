@@ -46,6 +46,15 @@ def test_every_moment_of_every_worker_belongs_to_one_part(compared):
     assert "waiting" in compared._repr_html_()
 
 
+def test_reading_meters_is_in_no_real_makespan():
+    metered = Profile.from_dict(REAL.to_dict())
+    metered.sections["samples"]["total_ms"] = [14.5]
+    error = metered.compare(GUESS)["prediction"]
+    assert (error["real_ms"], error["parts"]["engine"]["real_ms"]) == (14.5, 1.5)
+    metered.sections["samples"]["total_ms"] = [17.0]
+    assert metered.compare(GUESS)["prediction"]["real_ms"] == 16
+
+
 @pytest.mark.parametrize(
     ("ends", "where"), [([12, 16], ", in"), ([11, 13.5], ", not in"), (None, "")]
 )

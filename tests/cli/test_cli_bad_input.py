@@ -58,6 +58,7 @@ REFUSED = [
     # Comparing.
     ("compare {profile} {profile} --fail-if 'slower > 5'", '--fail-if: expected "slower"'),
     ("compare {profile} {profile} --least-share 5", "expected a share from 0 to 1"),
+    ("compare {profile} {profile} --least-share x", "expected a share from 0 to 1"),
     ("compare {profile} {profile} --rounds 3", "needs --run"),
     # Predicting.
     ("sweep {target} --over N=1,x -o {folder}", "--over N|'x'"),

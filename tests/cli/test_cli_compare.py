@@ -133,7 +133,7 @@ def test_what_cannot_be_compared_has_exit_code_3(cli, write, base, noisy):
     assert "compare --run BASE NEW" in " ".join(out.split())
     assert "run(rounds=" not in out
     out = cli("compare", noisy, write("other.json", busy_cores=1, a=1.0, b=1.0), code=3).out
-    assert "busy_cores is 1 here, 0 there" in " ".join(out.split())
+    assert "busy_cores is 1 now, 0 in the base" in " ".join(out.split())
     assert "--fresh-process" not in out
     assert "for a verdict" not in out
 
