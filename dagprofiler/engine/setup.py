@@ -432,8 +432,15 @@ def as_executor(pool: object, rounds: Rounds) -> Executor | None:
     if pool is None:
         return None
     # A serial run, the most frequent one, does not need this import.
+    from dagprofiler.executors.jobs import reads_a_task
     from dagprofiler.executors.pools import executor_of
 
+    if reads_a_task():
+        # Its workers would import the module again, and so on without end.
+        raise refused(
+            "executor: a worker imports the module that starts this run; start it under "
+            "if __name__ == '__main__':"
+        )
     executor = executor_of(pool)
     if executor is None:
         raise refused(

@@ -206,6 +206,7 @@ def _record_of(
     alone
         Whether no other task runs in this process.
     """
+    _thread_state.reads = True
     try:
         session = _session_of(key, packed)
         call = _call_of(task, session)
@@ -218,6 +219,8 @@ def _record_of(
         what = f"task {task.name!r} and its inputs cannot be read by a worker"
         hint = "; its modules must be importable, and files of large inputs readable there"
         return not_started(PackedError(unserialized(error, what, hint)))
+    finally:
+        _thread_state.reads = False
     instruments = _thread_state.enter(session, alone=alone)
     streams = None if session.seed is None else Streams(session.seed, legacy=alone)
     with generators_restored() if streams and alone else nullcontext():
@@ -258,6 +261,8 @@ class _ThreadState(threading.local):
 
     key = ""
     instruments: Instruments | None = None
+    #: Whether it reads a task, which may import modules of users.
+    reads = False
 
     def enter(self, session: Session, *, alone: bool) -> Instruments | None:
         """Return the instruments of a session, and close those of the one before."""
@@ -271,6 +276,11 @@ class _ThreadState(threading.local):
 
 
 _thread_state = _ThreadState()
+
+
+def reads_a_task() -> bool:
+    """Tell whether this thread is a worker that reads a task, and imports what that needs."""
+    return _thread_state.reads
 
 
 #: Pickle to its value, for the latest session of this process.

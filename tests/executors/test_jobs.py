@@ -419,3 +419,23 @@ def test_a_clock_that_no_job_has_read_has_no_figures():
     (worker,) = error.profile.sections["timeline"]["workers"]
     assert worker["host"] == "far"
     assert not worker.keys() & {"clock_ahead_ms", "clock_error_ms"}
+
+
+UNGUARDED = """
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from dagprofiler import DAG, task
+
+@task(outputs=["x"])
+def one():
+    return {"x": 1}
+
+DAG({"one": one}).run(executor=ProcessPoolExecutor(1, get_context("spawn")))
+"""
+
+
+def test_a_module_that_runs_when_workers_import_it_is_refused(tmp_path):
+    (tmp_path / "unguarded.py").write_text(UNGUARDED)
+    line = [sys.executable, "-c", "import unguarded"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "start it under if __name__ == '__main__':" in done.stderr.splitlines()[-1]
