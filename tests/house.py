@@ -41,7 +41,7 @@ LIMITS = {
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
     "lines of code": 20_200,
-    "lines of tests": 25_900,
+    "lines of tests": 25_300,
     "parameters of Run": 3,
     "attributes of Run": 15,
     "methods of Run": 15,
@@ -51,7 +51,7 @@ LIMITS = {
     "switches of file in a plain serial run": 25,
     "longest function, in lines of code": 110,
     "functions over 50 lines of code": 3,
-    "most fields of a class": 19,
+    "most fields of a class": 15,
     **{f"uses of {text}": most for text, (_, most) in GUARDS_AND_TRICKS.items()},
 }
 
