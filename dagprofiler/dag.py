@@ -176,8 +176,8 @@ class DAG(Shown):
             [contract.gathers for contract in self._contracts],
             edges,
         )
-        #: Problems with the inputs that edges bring; a run may have more inputs.
-        self._problems = problems_of(self._wiring, self._contracts, {})
+        #: Whether edges bring all inputs that tasks need; a run may have inputs from outside, too.
+        self._is_fed = self._check_inputs()
 
     def __repr__(self) -> str:
         tasks, edges = counted(len(self.tasks), "task"), counted(len(self._wiring.routes), "edge")
@@ -445,7 +445,7 @@ class DAG(Shown):
             tasks=tasks,
             contracts=self._contracts,
             config=self.config,
-            problems=self._problems,
+            is_fed=self._is_fed,
             unknown=self._unknown,
             rules=rules,
             dynamic=dynamic,
@@ -659,6 +659,9 @@ class DAG(Shown):
         dag._unknown = converted.unknown
         return dag
 
+    def _check_inputs(self) -> bool:
+        return not any(problems_of(self._wiring, self._contracts, {}, hints=False))
+
     def _current_tasks(self) -> list[Task]:
         """Return the tasks by number, after updating the contracts of replaced tasks.
 
@@ -680,5 +683,5 @@ class DAG(Shown):
                 )
             self._contracts[i], self._wired[i] = contract, task
         if changed:
-            self._problems = problems_of(self._wiring, self._contracts, {})
+            self._is_fed = self._check_inputs()
         return self._wired

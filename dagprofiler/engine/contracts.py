@@ -25,7 +25,7 @@ from dagprofiler.measure.pipeline import Contract, Parameters
 from dagprofiler.serializers import Serializer
 from dagprofiler.task import Task, check_declarations, contract_of, instance_of
 
-#: Outputs from which on none is looked for that a misspelt input may mean: it takes long.
+#: From so many outputs on, none is looked for that a misspelt input may mean: it takes long.
 _MANY_OUTPUTS = 1000
 
 
@@ -117,8 +117,10 @@ def problems_of(
     outside: Mapping[int, Collection[str]],
     first: int = 0,
     wrong: dict[tuple[Contract, tuple[str, ...]], bool] | None = None,
-) -> list[DagProfilerError]:
-    """Return the problems with the inputs of the tasks from number `first` on.
+    *,
+    hints: bool = True,
+) -> Iterator[DagProfilerError]:
+    """Yield the problems with the inputs of the tasks from number `first` on.
 
     Parameters
     ----------
@@ -128,13 +130,15 @@ def problems_of(
         Task number to its inputs from outside the graph.
     wrong
         Contract and inputs to whether they have a problem; pass it again to the next call.
+    hints
+        Whether the problems that a message shows say what an input that is missing may be.
     """
     # Tasks with the same contract and inputs are checked once.
     wrong = {} if wrong is None else wrong
-    problems: list[DagProfilerError] = []
+    count = 0
 
     @cache
-    def makers() -> dict[str, str]:
+    def producers() -> dict[str, str]:
         named = zip(wiring.names, wiring.outputs)
         return {output: name for name, outputs in named for output in outputs}
 
@@ -143,13 +147,10 @@ def problems_of(
         if kind not in wrong:
             wrong[kind] = any(_input_problems(wiring, i, contract, (), dict))
         if wrong[kind] or i in outside:
-            # A message shows the first problems, and hints take time.
-            hints_of = makers if len(problems) < SHOWN_PROBLEMS else dict
-            problems += [
-                GraphError(f"task {wiring.names[i]!r}: {problem}")
-                for problem in _input_problems(wiring, i, contract, outside.get(i, ()), hints_of)
-            ]
-    return problems
+            known = producers if hints and count < SHOWN_PROBLEMS else dict
+            for problem in _input_problems(wiring, i, contract, outside.get(i, ()), known):
+                count += 1
+                yield GraphError(f"task {wiring.names[i]!r}: {problem}")
 
 
 def _input_problems(
@@ -157,11 +158,11 @@ def _input_problems(
     i: int,
     contract: Contract,
     outside: Collection[str],
-    makers: Callable[[], Mapping[str, str]],
+    producers: Callable[[], Mapping[str, str]],
 ) -> Iterator[str]:
     """Yield the problems of binding the fields of a task to ``compute()``.
 
-    `makers` returns outputs and tasks that have them, for hints.
+    `producers` returns for each output a task that has it, for hints.
     """
     takes, gathers = contract.parameters, contract.gathers
     fields = [*wiring.inputs[i], *outside]
@@ -181,7 +182,7 @@ def _input_problems(
         # Such a run() may call compute() with any arguments.
         return
     for field in sorted(takes.required.difference(arriving, gathers)):
-        hint = _hint(wiring.names[i], contract, field, makers())
+        hint = _hint(wiring.names[i], contract, field, producers())
         yield f"compute() needs {field!r}, and nobody provides it{hint}"
     if not takes.any:
         accepted = sorted(takes.required | takes.optional)
@@ -195,13 +196,13 @@ def _input_problems(
             )
 
 
-def _hint(name: str, contract: Contract, field: str, makers: Mapping[str, str]) -> str:
+def _hint(name: str, contract: Contract, field: str, producers: Mapping[str, str]) -> str:
     """Return how a task would get a field that nobody provides, as far as can be told."""
     if contract.inputs and field not in contract.inputs:
         return f"; its declared inputs are {listed(contract.inputs)}"
-    if makers.get(field, name) != name:
-        return f"; task {makers[field]!r} has it as output, but no edge brings it here"
-    others = [*makers] if len(makers) < _MANY_OUTPUTS else []
+    if producers.get(field, name) != name:
+        return f"; task {producers[field]!r} has it as output, but no edge brings it here"
+    others = [*producers] if len(producers) < _MANY_OUTPUTS else []
     return did_you_mean(field, others if contract.parameters.takes_cfg else ["cfg", *others])
 
 

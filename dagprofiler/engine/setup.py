@@ -65,8 +65,8 @@ class Workflow:
         For each task number the task and its contract.
     config
         Parameters of all tasks.
-    problems
-        Problems with the inputs that edges bring.
+    is_fed
+        Whether edges bring all inputs that tasks need, and no others.
     unknown
         Quantity that the origin of the graph cannot give, to the reason.
     rules
@@ -81,7 +81,7 @@ class Workflow:
     tasks: list[Task]
     contracts: list[Contract]
     config: Config
-    problems: Sequence[DagProfilerError]
+    is_fed: bool
     unknown: Mapping[str, str]
     rules: Sequence[str] = ()
     dynamic: Callable[[], Any] | None = None
@@ -265,16 +265,17 @@ def check(workflow: Workflow, inputs: Inputs | None) -> tuple[dict[int, Values],
         With all problems.
     """
     given_inputs: dict[int, Values] = {}
-    problems = workflow.problems
     if inputs:
         numbers = _numbers(workflow, inputs, "inputs")
         given_inputs = {i: dict(values) for i, values in zip(numbers, inputs.values())}
+    problems: Iterable[DagProfilerError] = ()
+    if inputs or not workflow.is_fed:
         problems = problems_of(workflow.wiring, workflow.contracts, given_inputs)
     names, tasks = workflow.wiring.names, workflow.tasks
     estimates, failed = estimates_of(names, tasks, workflow.config)
-    problems = [*problems, *failed]
-    if problems:
-        raise ValidationError(problems) from problems[0]
+    all_problems = [*problems, *failed]
+    if all_problems:
+        raise ValidationError(all_problems) from all_problems[0]
     return given_inputs, estimates
 
 

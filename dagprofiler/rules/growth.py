@@ -388,9 +388,8 @@ class GrowingGraph:
             contracts = self._wire(rule, draft)
             names = wiring.names[first:]
             check_limits(current.executor, names, tasks)
-            problems = problems_of(wiring, contracts, {}, first, self._wrong)
             estimates, failed = estimates_of(names, tasks, self._config, first)
-            problems += failed
+            problems = [*problems_of(wiring, contracts, {}, first, self._wrong), *failed]
             if problems:
                 raise problems[0] if len(problems) == 1 else ValidationError(problems)
         except BaseException:
