@@ -140,7 +140,7 @@ def doubts(reasons: Sequence[str]) -> list[str]:
     """
     lines = [f"not certain: {printable(reason)}" for reason in reasons[:_MOST_REASONS]]
     more = len(reasons) - _MOST_REASONS
-    return [*lines, f"not certain: {more} more, see reasons"] if more > 0 else lines
+    return [*lines, f"not certain: {more} more, listed in `reasons`"] if more > 0 else lines
 
 
 def distinct(texts: Iterable[str], form: str, clean: Callable[[str], str] = str) -> list[str]:

@@ -159,7 +159,7 @@ def compare_profiles(
         task_times={name: tasks[name] for name in new_tasks if name in tasks},
         edge_times=edges,
         obstacles=obstacles,
-        **{key: tasks for key, tasks in alone.items() if tasks},
+        **{key: missing for key, missing in alone.items() if missing},
         **_prediction(new, base, tasks),
     )
 

@@ -113,10 +113,10 @@ class _Gate:
         failed = {text: names for text, names in holding.items() if names}
         judged = any(row["comparable"] for _, row in rows)
         missed = self._missed(rows) if judged and self._is_of_times else ""
-        # Bytes can be compared in any case, and predictions are compared with what they are of.
+        # Bytes can be compared without samples, and a prediction has none.
         is_predicted = comparison.keys() & {"prediction", "in_intervals"}
-        needs_none = not self._is_of_times and (self._conditions or is_predicted)
-        done = needs_none or (judged and not (self._strict and missed))
+        needs_no_verdict = not self._is_of_times and (self._conditions or is_predicted)
+        done = needs_no_verdict or (judged and not (self._strict and missed))
         return _Outcome(_FAILED if failed else 0 if done else _NOT_COMPARABLE, failed, missed)
 
     def _missed(self, rows: Rows) -> str:

@@ -245,7 +245,7 @@ def write_report(
 
 
 def rescue(profile: Profile) -> tuple[str | None, str]:
-    """Save a profile whose file cannot be written to a temporary one; return it, and in words."""
+    """Save a profile elsewhere, if its file cannot be written; return where, also in words."""
     try:
         with ENDING.saving():
             path = second_place(profile.save)

@@ -229,6 +229,8 @@ def load_dag(target: str, config: Sequence[str]) -> DAG:
 def find(target: str) -> Any:
     """Return what a target names, a DAG or not; of a module alone its only DAG."""
     where, name = _split(target)
+    if where.endswith((".json", ".json.gz")) and os.path.isfile(where):
+        raise CommandError(f"{where!r} is no program; dagprofiler show and report take profiles")
     module = _import_file(where, target) if _is_file(where) else _import(where, target)
     if name:
         try:
@@ -250,8 +252,6 @@ def _split(target: str) -> tuple[str, str]:
 
 
 def _is_file(where: str) -> bool:
-    if where.endswith((".json", ".json.gz")) and os.path.isfile(where):
-        raise CommandError(f"{where!r} is no program; dagprofiler show and report take profiles")
     return where.endswith(".py") or os.path.basename(where) != where
 
 

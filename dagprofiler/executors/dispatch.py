@@ -421,8 +421,11 @@ class Dispatcher:
         if isinstance(error, WorkerError):
             return error
         others = [other.task.name for tasks in in_flight for other in tasks if other is not task]
+        # Its import takes long, and has been done where it matters.
+        from concurrent.futures.process import BrokenProcessPool
+
         reason = describe(error)
-        if isinstance(error, BrokenExecutor) and not self._workers.rows:
+        if isinstance(error, BrokenProcessPool) and not self._workers.rows:
             reason += _NO_GUARD
         lost = WorkerError(task.task.name, others, reason)
         lost.__cause__ = error

@@ -30,7 +30,7 @@ class Demands(NamedTuple):
 
 
 class Overhead(NamedTuple):
-    """What an executor adds to the times of tasks, by default nothing.
+    """What an executor adds to the times of tasks.
 
     Attributes
     ----------
@@ -39,10 +39,10 @@ class Overhead(NamedTuple):
         without `driver_ms`.
     gap_ms
         Between two tasks of a worker, if the second was waiting.
-    start_ms
-        What the first task of each worker in a run takes more.
     driver_ms
         CPU time of the process that drives the run, for each task.
+    start_ms
+        What the first task of each worker in a run takes more.
     worker_ms
         CPU time of a worker's process for each task, beside the task: of threads that receive,
         send and keep account. 0 if that process is the driver.
@@ -56,10 +56,10 @@ class Overhead(NamedTuple):
         mean over kinds of work.
     """
 
-    latency_ms: float = 0.0
-    gap_ms: float = 0.0
+    latency_ms: float
+    gap_ms: float
+    driver_ms: float
     start_ms: float = 0.0
-    driver_ms: float = 0.0
     worker_ms: float = 0.0
     always: float = 0.0
     cores: float = inf
@@ -72,7 +72,7 @@ class Overhead(NamedTuple):
 
 
 #: That of an executor which adds nothing.
-NO_OVERHEAD = Overhead()
+NO_OVERHEAD = Overhead(0.0, 0.0, 0.0)
 
 
 class Replay(NamedTuple):

@@ -67,7 +67,8 @@ class Engine:
         values = {**vars(self), **self.overhead._asdict()}
         del values["overhead"]
         return {
-            k: list(value) if isinstance(value, tuple) else value for k, value in values.items()
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
         }
 
     @classmethod

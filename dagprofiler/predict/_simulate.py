@@ -30,7 +30,7 @@ from dagprofiler._util.text import (
 from dagprofiler.engine.setup import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, refused, short_repr
 from dagprofiler.formats.saga import network_of
-from dagprofiler.graph.replay import Demands, Overhead, Replay, replay
+from dagprofiler.graph.replay import NO_OVERHEAD, Demands, Overhead, Replay, replay
 from dagprofiler.graph.wiring import NumberedGraph, numbered
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.predict._engine import Engine
@@ -450,7 +450,7 @@ def _overhead(engine: Engine | None, cores: int | None, usable: float | None) ->
         usable = integer("cores", cores, 1)
     elif engine is not None:
         usable = engine.overhead.cores
-    overhead = Overhead() if engine is None else engine.overhead
+    overhead = NO_OVERHEAD if engine is None else engine.overhead
     return overhead._replace(cores=inf if usable is None else usable)
 
 
@@ -588,7 +588,8 @@ class _Case:
         there = engine.executor, engine.host, engine.workers
         if here != there or self._other_allocator:
             return self
-        plan, (_, metering_ms) = source.sections.get("schedule"), _around(source)
+        plan = source.sections.get("schedule")
+        _, metering_ms = _around(source)
         own = replace(
             self,
             nodes=dict.fromkeys(map(str, range(workers)) if plan is None else plan, 1.0),

@@ -427,7 +427,7 @@ def size():
         before = {t: chance.sample(range(max(0, t - 300), t), 2) for t in range(2, count)}
         edges = sorted({s * count + t for t, sources in before.items() for s in sources})
         work = [chance.uniform(1, 20) for _ in range(count)]
-        costs = Overhead(0.6, 0.4, 0.0, 0.2, 0.1, cores=8, contention=(1, 1.1, 1.2))
+        costs = Overhead(0.6, 0.4, 0.2, worker_ms=0.1, cores=8, contention=(1, 1.1, 1.2))
         graph = Rows(edges, count)
         begun = time.perf_counter()
         replay(graph, Demands(work), [1.0] * 8, costs)

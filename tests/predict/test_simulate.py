@@ -401,3 +401,7 @@ def test_missing_times_and_unknown_fields_of_engines_are_refused():
         simulate(Profile.from_dict(partial))
     with pytest.raises(ProfileError, match="'q'"):
         Engine.from_dict({**engine().to_dict(), "q": 1})
+    with pytest.raises(ProfileError, match="'driver_ms'"):
+        Engine.from_dict(
+            {"executor": "pool", "host": "here", "workers": 2, "latency_ms": 1.0, "gap_ms": 1.0}
+        )
