@@ -41,7 +41,7 @@ def read(tmp_path):
 def agrees(profile, seen):
     """Tell whether programs found the graph, the sizes and the times of a profile."""
     names = profile.dag_structure["nodes"]
-    times = profile.weights("wall_time").values
+    times = profile.weights("time").values
     kept = profile.sections.get("imported", {}).get("document")
     ids = identifiers(names)
     if kept is not None:
