@@ -15,7 +15,7 @@ from dagprofiler._util import Values, grouped
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config, no_parameter
-from dagprofiler.engine.contracts import ContractReader, check_names, check_task, problems_of
+from dagprofiler.engine.contracts import ContractReader, check_names, check_task, is_fed
 from dagprofiler.engine.hooks import Hook, hooks_of
 from dagprofiler.errors import DeclarationError, GraphError, counted, refused, short_repr
 from dagprofiler.graph.wiring import Wiring
@@ -50,10 +50,13 @@ def _with_config(tasks: Mapping[str, Any], config: Config) -> dict[str, Task]:
     check_names(tasks)
     checked, classes = dict[str, Task](), set[type]()
     for name, item in tasks.items():
+        task = item
         # isinstance() of an abstract class is slow, so it is called once per class.
-        checked[name] = task = item if type(item) in classes else check_task(name, item)
-        classes.add(type(task))
+        if type(item) not in classes:
+            task = check_task(name, item)
+            classes.add(type(task))
         task.config = config
+        checked[name] = task
     return checked
 
 
@@ -168,7 +171,7 @@ class DAG(Shown):
         names = sorted(self.tasks)
         self._wired = [self.tasks[name] for name in names]
         reader = ContractReader(serializer)
-        self._contracts = [reader.read(name, self.tasks[name]) for name in names]
+        self._contracts = reader.read_all(names, self._wired)
         self._wiring = Wiring(
             names,
             [contract.outputs for contract in self._contracts],
@@ -176,8 +179,7 @@ class DAG(Shown):
             [contract.gathers for contract in self._contracts],
             edges,
         )
-        #: Whether edges bring all inputs that tasks need; a run may have inputs from outside, too.
-        self._is_fed = self._check_inputs()
+        self._is_fed = is_fed(self._wiring, self._contracts)
 
     def __repr__(self) -> str:
         tasks, edges = counted(len(self.tasks), "task"), counted(len(self._wiring.routes), "edge")
@@ -659,9 +661,6 @@ class DAG(Shown):
         dag._unknown = converted.unknown
         return dag
 
-    def _check_inputs(self) -> bool:
-        return not any(problems_of(self._wiring, self._contracts, {}, hints=False))
-
     def _current_tasks(self) -> list[Task]:
         """Return the tasks by number, after updating the contracts of replaced tasks.
 
@@ -683,5 +682,5 @@ class DAG(Shown):
                 )
             self._contracts[i], self._wired[i] = contract, task
         if changed:
-            self._is_fed = self._check_inputs()
+            self._is_fed = is_fed(self._wiring, self._contracts)
         return self._wired

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import IO, TYPE_CHECKING, Any
 from warnings import warn
 
@@ -237,19 +236,22 @@ class Profile(ProfileData, Shown):
 
     def _edge_metrics(self) -> JsonObject:
         """Return the section of that name: records in the order of the edges."""
-        edges = {(edge.source, edge.target): edge for edge in self.metrics.edge_metrics}
-        several = any(edge.several is not None for edge in edges.values())
-        columns = EDGE_COLUMNS if several else EDGE_COLUMNS[:-1]
-        # The field of the last column has another name.
-        values_of = attrgetter(*["several" if name == "fields" else name for name in columns])
-        records = []
-        for ends in self.dag_structure["edges"]:
-            edge = edges.pop((ends["source"], ends["target"]), None)
-            records.append(edge and [*values_of(edge)])
-        for source, target in edges:
-            where = f"{short_repr(source)} -> {short_repr(target)}"
-            raise ProfileError(f"dag_structure has no edge {where}", "$.edge_metrics")
-        return {"columns": [*columns], "records": records}
+        pairs = [(edge["source"], edge["target"]) for edge in self.dag_structure["edges"]]
+        known = [(edge.source, edge.target) for edge in self.metrics.edge_metrics]
+        edges: list[EdgeMetrics | None] = [*self.metrics.edge_metrics]
+        if known != pairs:
+            # Tasks have failed, or a program has edited the profile.
+            entries = dict(zip(known, edges))
+            edges = [entries.pop(pair, None) for pair in pairs]
+            for source, target in entries:
+                where = f"{short_repr(source)} -> {short_repr(target)}"
+                raise ProfileError(f"dag_structure has no edge {where}", "$.edge_metrics")
+        rows: list[Any] = [e and [e.data_fields, e.size_bytes, e.wire_bytes] for e in edges]
+        if all(edge is None or edge.several is None for edge in edges):
+            return {"columns": [*EDGE_COLUMNS[:-1]], "records": rows}
+        several = [edge and edge.several for edge in edges]
+        rows = [row and [*row, fields] for row, fields in zip(rows, several)]
+        return {"columns": [*EDGE_COLUMNS], "records": rows}
 
     @classmethod
     def from_dict(cls, data: Any) -> Profile:

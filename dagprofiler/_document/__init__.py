@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from dagprofiler._document.rounds import MEASURED, counting, measured_of
-from dagprofiler._util import JsonObject, Values
+from dagprofiler._util import JsonObject, Values, grouped
 from dagprofiler._util.json import collector_paused
 from dagprofiler.config import Config
 from dagprofiler.metrics import DAGMetrics
@@ -188,6 +188,15 @@ class Timeline:
         rows = [dict(zip(self.columns, record)) for record in records]
         # A newer version may write further columns.
         return [TimelineRow(**{key: row[key] for key in row.keys() & fields}) for row in rows]
+
+    def rounds(self) -> dict[int, dict[str, Sequence[Any]]]:
+        """Return the columns of each round, under the names of the fields of its rows."""
+        fields = TimelineRow._fields
+        rows: Sequence[Sequence[Any]] = self.records
+        if tuple(self.columns) != fields:
+            rows = self.rows()
+        by_round = grouped([(row[1], row) for row in rows])
+        return {number: dict(zip(fields, zip(*rows))) for number, rows in by_round.items()}
 
 
 class SpanRow(NamedTuple):

@@ -370,11 +370,12 @@ class _Graph:
 
     def __init__(self, nodes: Iterable[str], order: Sequence[str], pairs: Iterable[Pair]) -> None:
         place = {name: i for i, name in enumerate(order)}
+        edges = [(place.get(a, 0), place.get(b, 0), a, b) for a, b in pairs]
         # A profile that was edited, or whose run ended early, may have no order of all tasks.
-        if place.keys() != {*nodes} or any(place[a] >= place[b] for a, b in pairs):
+        if place.keys() != {*nodes} or any(source >= target for source, target, _, _ in edges):
             place = {name: i for i, name in enumerate(kahn_order(nodes, pairs))}
-        self.place = place
-        self.edges = sorted([(place[a], place[b], a, b) for a, b in pairs])
+            edges = [(place[a], place[b], a, b) for a, b in pairs]
+        self.place, self.edges = place, sorted(edges)
         sources, targets = {edge[2] for edge in self.edges}, {edge[3] for edge in self.edges}
         self.entries = [name for name in place if name not in targets]
         self.exits = [name for name in place if name not in sources]
@@ -386,7 +387,8 @@ class _Graph:
         for _, _, source, target in self.edges:
             delay = delays[source, target] if delays else 0
             arrival = starts[source] + costs[source] + delay
-            starts[target] = max(starts[target], arrival)
+            if arrival > starts[target]:  # noqa: PLR1730  (a call for each edge takes longer)
+                starts[target] = arrival
         return starts
 
 

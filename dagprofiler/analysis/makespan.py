@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import nlargest
-from itertools import chain
+from itertools import chain, compress
 from math import ceil, inf, log2
 from typing import Any, NamedTuple
 
-from dagprofiler._document import ProfileData, TimelineRow
+from dagprofiler._document import ProfileData
+from dagprofiler._document.rounds import MOMENTS
 from dagprofiler._document.table import edges_of
 from dagprofiler._util import JsonObject, grouped
-from dagprofiler._util.text import BYTES, Block, class_of, printable, quantity, table_of
+from dagprofiler._util.text import BYTES, Block, classes_of, printable, quantity, table_of
 from dagprofiler.analysis.critical_path import Analysis
 from dagprofiler.errors import counted
 from dagprofiler.graph.replay import Demands, replay
@@ -61,13 +62,15 @@ class _Moments(NamedTuple):
     ended: Sequence[float]
 
     @classmethod
-    def of(cls, rows: Sequence[TimelineRow]) -> _Moments:
-        """Return the columns of some rows of the timeline."""
-        columns: Any = TimelineRow._make(zip(*rows))
+    def of(cls, at: Mapping[str, Sequence[Any]]) -> _Moments:
+        """Return the columns of a round of the timeline, without the tasks that lack a moment."""
+        needed = "ready_ms", "deserialize_start_ms", "compute_start_ms", "compute_end_ms"
+        known = [None not in moments for moments in zip(*[at[name] for name in needed])]
         # A task that failed has serialized nothing.
-        ends = zip(columns.compute_end_ms, columns.serialize_end_ms)
+        ends = zip(at["compute_end_ms"], at["serialize_end_ms"])
         ended = [computed if sent is None else sent for computed, sent in ends]
-        return cls._make([*columns[2:-1], ended])
+        columns = [at[name] for name in ("worker", *MOMENTS[:-1])]
+        return cls(*[[*compress(column, known)] for column in (*columns, ended)])
 
 
 class _Round(NamedTuple):
@@ -105,16 +108,11 @@ def _adding_up(parts: dict[str, float], makespan_ms: float) -> dict[str, float]:
 
 def _median_round(profile: ProfileData) -> _Round | None:
     samples = profile.samples
-    rows: dict[int, list[TimelineRow]] = {}
-    for row in profile.timeline.rows():
-        needed = row.ready_ms, row.deserialize_start_ms, row.compute_start_ms, row.compute_end_ms
-        if None not in needed:
-            rows.setdefault(row.round, []).append(row)
-    if samples.rounds:
-        rows = {n: rows[n] for n in samples.measured if n in rows}
-    if not rows:
+    rounds = {n: _Moments.of(at) for n, at in profile.timeline.rounds().items()}
+    measured = samples.measured if samples.rounds else rounds
+    rounds = {n: rounds[n] for n in measured if n in rounds and rounds[n].ended}
+    if not rounds:
         return None
-    rounds = {n: _Moments.of(entries) for n, entries in rows.items()}
     totals = dict(enumerate(samples.total_ms))
     times = {n: totals.get(n) or max(of.ended) - min(of.ready) for n, of in rounds.items()}
     middle = median([*times.values()])
@@ -144,10 +142,11 @@ def _split(typical: _Round, workers: int) -> dict[str, float]:
     # The k-th task could have begun when k tasks were ready, and a worker was free for it.
     free = [-inf] * workers + sorted(at.ended)
     delays = [
-        max(0.0, start - max(arrival, freed))
+        start - (arrival if arrival > freed else freed)  # noqa: FURB136  (a call takes longer)
         for start, arrival, freed in zip(sorted(at.begun), sorted(at.ready), free)
     ]
-    engine, idle = sum(delays), workers * (max(at.ended) - min(at.ready)) - whole
+    engine = sum([delay for delay in delays if delay > 0])
+    idle = workers * (max(at.ended) - min(at.ready)) - whole
     parts = {
         "tasks": computing - typical.waited_ms,
         "cores": typical.waited_ms,
@@ -253,7 +252,7 @@ class _TimedRun:
         """Return what the classes of tasks that cost most gain, and what serializing does."""
         names, computing, workers = self.names, self.computing, self.workers
         most = _CLASSES if workers == 1 else max(1, min(_CLASSES, _SIMULATED // len(names) - 2))
-        members = grouped([(class_of(name), i) for i, name in enumerate(names)])
+        members = grouped([(kind, i) for i, kind in enumerate(classes_of(names))])
         if len(members) == 1:
             longest = nlargest(most, range(len(names)), key=computing.__getitem__)
             members = {names[i]: [i] for i in longest}

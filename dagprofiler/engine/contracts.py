@@ -74,6 +74,17 @@ class ContractReader:
         #: By id, a function, which is kept alive so that no other gets its id, and what it takes.
         self._parameters: dict[tuple[int, bool], tuple[object, Parameters]] = {}
 
+    def read_all(self, names: Sequence[str], tasks: Sequence[Task]) -> list[Contract]:
+        """Return the contracts of tasks; raise a DeclarationError for a mistake."""
+        of_class, own = self._of_class, _DECLARATIONS
+        # Most tasks have the contract of their class, and a graph may have a million.
+        return [
+            of_class[type(task)]
+            if type(task) in of_class and own.isdisjoint(task.__dict__)
+            else self.read(name, task)
+            for name, task in zip(names, tasks)
+        ]
+
     def read(self, name: str, task: Task) -> Contract:
         """Return the contract of `task`, named `name`; raise a DeclarationError for a mistake."""
         contract = self._of_class.get(type(task))
@@ -111,14 +122,21 @@ def _has_contract_of_class(task: Task) -> bool:
     )
 
 
+def is_fed(wiring: Wiring, contracts: Sequence[Contract]) -> bool:
+    """Tell whether edges bring all inputs that tasks need; a run may have inputs from outside."""
+    # Tasks with the same contract and inputs are checked once.
+    kinds = dict(zip(zip(contracts, wiring.inputs), range(len(contracts))))
+    return not any(
+        any(_input_problems(wiring, i, contract, (), dict)) for (contract, _), i in kinds.items()
+    )
+
+
 def problems_of(
     wiring: Wiring,
     contracts: Sequence[Contract],
     outside: Mapping[int, Collection[str]],
     first: int = 0,
     wrong: dict[tuple[Contract, tuple[str, ...]], bool] | None = None,
-    *,
-    hints: bool = True,
 ) -> Iterator[DagProfilerError]:
     """Yield the problems with the inputs of the tasks from number `first` on.
 
@@ -130,8 +148,6 @@ def problems_of(
         Task number to its inputs from outside the graph.
     wrong
         Contract and inputs to whether they have a problem; pass it again to the next call.
-    hints
-        Whether the problems that a message shows say what an input that is missing may be.
     """
     # Tasks with the same contract and inputs are checked once.
     wrong = {} if wrong is None else wrong
@@ -147,7 +163,7 @@ def problems_of(
         if kind not in wrong:
             wrong[kind] = any(_input_problems(wiring, i, contract, (), dict))
         if wrong[kind] or i in outside:
-            known = producers if hints and count < SHOWN_PROBLEMS else dict
+            known = producers if count < SHOWN_PROBLEMS else dict
             for problem in _input_problems(wiring, i, contract, outside.get(i, ()), known):
                 count += 1
                 yield GraphError(f"task {wiring.names[i]!r}: {problem}")

@@ -32,8 +32,8 @@ __all__ = ["calibrate_engine"]
 
 #: Tasks of a chain; tasks for each worker that wait for it, and how long each takes; long ones.
 _CHAIN, _WAITING, _WAIT_S, _LONG_S = 20, 8, 4e-3, 0.1
-#: Runs of each DAG; intervals of predictions count on five.
-_RUNS = 5
+#: Runs of each DAG; and runs that are predicted, on which intervals of predictions count.
+_RUNS, _PREDICTED = 5, 12
 #: How long all workers may take to start, in seconds.
 _START_S = 30.0
 #: How many arrays are made; the allocator learns from the first ones.
@@ -221,9 +221,9 @@ def _all_workers(run: Runs, expected: int | None) -> tuple[int, int]:
     return workers, len(set().union(*(values["used"][2] for values in waited.outputs.values())))
 
 
-def _rounds(dag: DAG, run: Runs) -> list[Profile]:
+def _rounds(dag: DAG, run: Runs, times: int = _RUNS) -> list[Profile]:
     """Run a DAG several times, after once to warm up."""
-    return [run(dag) for _ in range(_RUNS + 1)][1:]
+    return [run(dag) for _ in range(times + 1)][1:]
 
 
 def _rows(profile: Profile) -> Iterator[tuple[tuple[str, int], tuple[float, float]]]:
@@ -309,7 +309,7 @@ def _errors(run: Runs, engine: Engine) -> tuple[float, float]:
     rounds = Rounds(_RUNS, warmup=1)
     measured = run(dag, rounds=rounds)
     plan = measured.sections.get("schedule")
-    real = [profile.metrics.total_time_ms or 0.0 for profile in _rounds(dag, run)]
+    real = [profile.metrics.total_time_ms or 0.0 for profile in _rounds(dag, run, _PREDICTED)]
 
     def error(source: Profile) -> float:
         predicted_ms = simulate(source, engine=engine, schedule=plan).makespan_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, groupby
 from keyword import iskeyword
 from typing import Any
 
@@ -74,10 +74,11 @@ class Edges:
         order in which they are given.
         """
         sources, targets, routes = self.sources, self.targets, self.routes
-        turn = {source: k for k, source in enumerate(dict.fromkeys(sources))}
-        turns = [turn[source] for source in sources]
-        if turns == sorted(turns):
+        runs = [source for source, _ in groupby(sources)]
+        turn = {source: k for k, source in enumerate(dict.fromkeys(runs))}
+        if len(turn) == len(runs):
             return zip(sources, targets, routes)
+        turns = [turn[source] for source in sources]
         if any(gathers):
             turns = [-1 if gathers[target] else k for target, k in zip(targets, turns)]
         order = sorted(range(len(turns)), key=turns.__getitem__)
@@ -112,8 +113,8 @@ def resolved_edges(
 ) -> Edges:
     """Return edges, in any of their forms, as numbers and routes."""
     index = {name: i for i, name in enumerate(names)}
-    matches = Matches()
-    resolved = Edges(len(names))
+    matches, resolved = Matches(), Edges(len(names))
+    known, sources, targets = matches.known, resolved.sources, resolved.targets
     for edge in edges:
         if type(edge) is tuple and len(edge) == 2:
             source_name, target_name = edge
@@ -131,11 +132,12 @@ def resolved_edges(
             ) from None
         if source == target:
             raise GraphError(f"{edge_text(source_name, target_name)}: a task cannot feed itself")
-        resolved.sources.append(source)
-        resolved.targets.append(target)
-        resolved.routes.append(
-            matches.routes(source_name, target_name, spec, outputs[source], inputs[target])
-        )
+        sources.append(source)
+        targets.append(target)
+        ends = outputs[source], inputs[target]
+        # Most edges are like one before, which spares a call.
+        routes = known.get((id(ends[0]), id(ends[1]))) if spec is None else None
+        resolved.routes.append(routes or matches.routes(source_name, target_name, spec, *ends))
     _check_parallels(resolved, names, outputs)
     return resolved
 
@@ -196,7 +198,8 @@ class Matches:
     """
 
     def __init__(self) -> None:
-        self._routes: dict[tuple[int, int], Routes] = {}
+        #: By the identity of the outputs and of the inputs.
+        self.known: dict[tuple[int, int], Routes] = {}
         self._positions: dict[int, dict[str, int]] = {}
 
     def routes(
@@ -217,13 +220,13 @@ class Matches:
         if spec is not None:
             return _explicit(source, target, spec, self._positions_of(outputs))
         pair = id(outputs), id(inputs)
-        if pair not in self._routes:
+        if pair not in self.known:
             positions = self._positions_of(outputs)
             # An intersection iterates over the smaller set: one task may have thousands of fields.
             common = positions.keys() & self._positions_of(inputs).keys()
             fields = sorted(common or positions)
-            self._routes[pair] = tuple([(positions[field], field) for field in fields])
-        return self._routes[pair]
+            self.known[pair] = tuple([(positions[field], field) for field in fields])
+        return self.known[pair]
 
     def _positions_of(self, fields: Fields) -> dict[str, int]:
         """Return the position of each of the `fields`."""

@@ -393,6 +393,10 @@ class Wiring:
         for number, routes in self.routes.items():
             yield (*divmod(number, count), routes)
 
+    def ends(self) -> Iterator[tuple[int, int]]:
+        """Yield source and target of each edge, and of edges between the same tasks each time."""
+        return zip(self._edges.sources, self._edges.targets)
+
     def feeds(self, task: int) -> list[tuple[str, int]]:
         """Return the inputs of a task that edges feed, and the slot that feeds each."""
         span = slice(self.first_input[task], self.first_input[task + 1])

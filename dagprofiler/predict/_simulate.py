@@ -40,8 +40,8 @@ from dagprofiler.stats import median
 #: Student's t for 95 % and 1, 2, 3 ... degrees of freedom; the last entry serves for more.
 _T95 = (12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.2, 2.18, 2.16, 2.14, 2.13)
 
-#: The same for the error of an engine, which is found in five runs.
-_T95_OF_ENGINE = _T95[4]
+#: The same for the error of an engine, which is found in twelve runs.
+_T95_OF_ENGINE = _T95[11]
 
 #: Simulated tasks for one interval, and the least and most simulations.
 _SIMULATED_TASKS, _LEAST, _MOST = 200_000, 12, 60
@@ -87,16 +87,16 @@ class Simulation(ShownInBlocks):
 
         Notes
         -----
-        From 12 to 60 simulations. In each, every task has its time of a random round, scaled
-        by how slow another random round was as a whole, so that disturbances of single tasks
-        and of the machine both count. To each side it is at least 2.57 times the error of single
-        runs at the calibration of the engine: Student's t for its five runs. On threads, tasks wait
-        for the interpreter's lock whenever they compute in every other simulation, and only while
-        they hold it in the others, unless the profile was taken on as many threads. It reaches to
-        where tasks do nothing but operate on arrays, with workers whose allocator is set otherwise
-        than the profile's; to where each task uses all threads of numpy's BLAS, if it has more than
-        one and they have too few cores; to twice as long, without an engine on one machine; and to
-        what is not scaled, on another number of workers than the engine's.
+        From 12 to 60 simulations. In each, every task has its time of a random round, scaled by how
+        slow another random round was as a whole, so that disturbances of single tasks and of the
+        machine both count. To each side it is at least 2.18 times the error of single runs at the
+        calibration of the engine: Student's t for its twelve runs. On threads, tasks wait for the
+        interpreter's lock whenever they compute in every other simulation, and only while they hold
+        it in the others, unless the profile was taken on as many threads. It reaches to where tasks
+        do nothing but operate on arrays, with workers whose allocator is set otherwise than the
+        profile's; to where each task uses all threads of numpy's BLAS, if it has more than one and
+        they have too few cores; to twice as long, without an engine on one machine; and to what is
+        not scaled, on another number of workers than the engine's.
         """
         return self._case.interval_ms(self.makespan_ms)
 
