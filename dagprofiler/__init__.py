@@ -33,7 +33,6 @@ from dagprofiler.errors import (
     WeightError,
     WorkerError,
 )
-from dagprofiler.executors import Executor
 from dagprofiler.measure.random import rng
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.profile import Profile
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from dagprofiler.analysis.critical_path import Analysis, analyze
     from dagprofiler.analysis.weights import Weights
     from dagprofiler.engine.progress import Progress
+    from dagprofiler.executors import Executor
     from dagprofiler.executors.celery import CeleryExecutor
     from dagprofiler.executors.dask import DaskExecutor
     from dagprofiler.executors.pools import PoolExecutor
@@ -125,6 +125,7 @@ _LATER = {
         "analysis.critical_path": ("Analysis", "analyze"),
         "analysis.weights": ("Weights",),
         "engine.progress": ("Progress",),
+        "executors": ("Executor",),
         "executors.celery": ("CeleryExecutor",),
         "executors.dask": ("DaskExecutor",),
         "executors.pools": ("PoolExecutor",),

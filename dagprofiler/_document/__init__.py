@@ -7,8 +7,9 @@ unknown is None in a row, whichever columns a file has, and what counts as measu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from dagprofiler._document.rounds import MEASURED, counting, measured_of
@@ -19,15 +20,16 @@ from dagprofiler.metrics import DAGMetrics
 
 Section = TypeVar("Section")
 
+#: What a section without an entry has there.
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
 
 def _of_fields(kind: type[Section], values: Values) -> Section:
-    """Return a dataclass of those values that are its fields: newer files may hold others."""
-    names = {part.name for part in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{key: value for key, value in values.items() if key in names})
+    """Return an object of those values that are its fields: newer files may hold others."""
+    return kind(**{key: values[key] for key in values.keys() & kind.__annotations__})
 
 
-@dataclass(frozen=True)
-class RunFacts:
+class RunFacts(NamedTuple):
     """How a run went: the section ``run``.
 
     Attributes
@@ -64,15 +66,15 @@ class RunFacts:
     reason: str | None = None
     executor: str | None = None
     rounds: int | None = None
-    conditions: JsonObject = field(default_factory=dict)
+    conditions: Mapping[str, Any] = NOTHING
     elapsed_ms: float | None = None
     ended_by: str | None = None
     other_threads_ms: float | None = None
     overhead: Mapping[str, float] | None = None
-    tasks: Mapping[str, JsonObject] = field(default_factory=dict)
-    attempts: Mapping[str, Sequence[JsonObject]] = field(default_factory=dict)
+    tasks: Mapping[str, JsonObject] = NOTHING
+    attempts: Mapping[str, Sequence[JsonObject]] = NOTHING
     resumed: Sequence[JsonObject] = ()
-    bound: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    bound: Mapping[str, Mapping[str, str]] = NOTHING
     priorities: str | None = None
 
     @property
@@ -81,8 +83,7 @@ class RunFacts:
         return self.state == "partial"
 
 
-@dataclass(frozen=True)
-class Samples:
+class Samples(NamedTuple):
     """Every value that several rounds measured: the section ``samples``.
 
     Attributes
@@ -98,8 +99,8 @@ class Samples:
 
     rounds: Sequence[str] = ()
     total_ms: Sequence[float | None] = ()
-    tasks: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
-    edges: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    tasks: Mapping[str, Mapping[str, Sequence[Any]]] = NOTHING
+    edges: Mapping[str, Mapping[str, Sequence[Any]]] = NOTHING
 
     @property
     def measured(self) -> list[int]:
@@ -152,8 +153,7 @@ class TimelineRow(NamedTuple):
     serialize_end_ms: float | None = None
 
 
-@dataclass(frozen=True)
-class Timeline:
+class Timeline(NamedTuple):
     """When each task ran, and where: the section ``timeline``.
 
     Attributes
@@ -233,8 +233,7 @@ class SpanRow(NamedTuple):
     category: str
 
 
-@dataclass(frozen=True)
-class Spans:
+class Spans(NamedTuple):
     """What was traced inside the tasks: the section ``spans``.
 
     Attributes
@@ -248,7 +247,7 @@ class Spans:
     labels: Sequence[Mapping[str, str]] = ()
     threads: Sequence[JsonObject] = ()
     records: Sequence[Sequence[Any]] = ()
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = NOTHING
 
     def rows(self, task: str | None = None) -> list[SpanRow]:
         """Return the spans of one task, or all."""
@@ -263,8 +262,7 @@ class Spans:
         return rows
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(NamedTuple):
     """The machine and the program: the section ``environment``; None is unknown.
 
     Attributes
@@ -297,11 +295,11 @@ class Environment:
     blas_threads: int | None = None
     memory_bytes: int | None = None
     allocator_settings: Mapping[str, str] | None = None
-    versions: Mapping[str, str | None] = field(default_factory=dict)
+    versions: Mapping[str, str | None] = NOTHING
     command: str | None = None
-    git: JsonObject = field(default_factory=dict)
+    git: Mapping[str, Any] = NOTHING
     calibration: JsonObject | None = None
-    not_measured: Mapping[str, str] = field(default_factory=dict)
+    not_measured: Mapping[str, str] = NOTHING
 
 
 class OriginRow(NamedTuple):
@@ -321,8 +319,7 @@ class OriginRow(NamedTuple):
     at_ms: float
 
 
-@dataclass(frozen=True)
-class Origins:
+class Origins(NamedTuple):
     """How the graph grew: the section ``origins``.
 
     Attributes

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dagprofiler.errors import listed
 
@@ -191,8 +190,7 @@ def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[s
     ]
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A part of what is shown: a title, a table and notes, each of which may be missing.
 
     Attributes

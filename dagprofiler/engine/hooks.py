@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dagprofiler.task import Task
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunInfo:
     """Description of a run that is about to start, passed to :meth:`Hook.run_started`.
 

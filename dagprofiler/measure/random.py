@@ -6,7 +6,6 @@ which tasks ran before it, or where.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -54,7 +53,7 @@ def rng() -> np.random.Generator:
 
 def load_generators() -> None:
     """Import what a seeded run needs: some 50 ms the first time, outside of the run's time."""
-    for module in ("hashlib", "dagprofiler.measure._legacy"):
+    for module in ("hashlib", "random", "dagprofiler.measure._legacy"):
         import_module(module)
 
 
@@ -72,7 +71,8 @@ class Streams:
     """
 
     def __init__(self, seed: int, *, legacy: bool = True) -> None:
-        # Its import takes 3 ms, and only a seeded run needs it.
+        # Their import takes 4 ms, and only a seeded run needs them.
+        import random
         from hashlib import sha256
 
         #: The hash of what all keys begin with: a copy takes half as long as a new one.
@@ -114,6 +114,8 @@ def leave_stream() -> None:
 @contextmanager
 def generators_restored() -> Iterator[None]:
     """Restore the legacy generators after the body, in which a :class:`Streams` seeds them."""
+    import random
+
     from dagprofiler.measure._legacy import saved
 
     python_state, restore_numpy = random.getstate(), saved()
