@@ -456,7 +456,7 @@ def makespans(what, executor, profiled):
         dag, off = dag_of(application), {where: [] for where in profiled}
         # In turns, so that the machine's slow seconds are in both.
         for _ in range(5):
-            before = [dag.run(rounds=Rounds(3), **options) for options in profiled.values()]
+            before = [dag.run(rounds=Rounds(5), **options) for options in profiled.values()]
             real = dag.run(executor=executor)
             for where, profile in zip(profiled, before):
                 error = real.compare(simulate(profile, engine=engine).profile)["prediction"]
