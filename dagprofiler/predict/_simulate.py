@@ -82,18 +82,17 @@ class Simulation(ShownInBlocks):
         Raises
         ------
         ProfileError
-            If the profile has samples of fewer than three rounds, or its tasks use threads of
-            numpy's BLAS and the workers have too few cores for them.
+            If the profile has samples of fewer than three rounds; if its tasks use threads of
+            numpy's BLAS and the workers have too few cores for them; if it is not known how long
+            they wait on threads for the interpreter's lock.
 
         Notes
         -----
         From 12 to 60 simulations. In each, every task has its time of a random round, scaled by how
         slow another random round was as a whole, so that disturbances of single tasks and of the
         machine both count. To each side it is at least 2.18 times the error of single runs at the
-        calibration of the engine: Student's t for its twelve runs. On threads, tasks wait for the
-        interpreter's lock whenever they compute in every other simulation, and only while they hold
-        it in the others, unless the profile was taken on as many threads. It reaches to where tasks
-        do nothing but operate on arrays, with workers whose allocator is set otherwise than the
+        calibration of the engine: Student's t for its twelve runs. It reaches to where tasks do
+        nothing but operate on arrays, with workers whose allocator is set otherwise than the
         profile's; to where each task uses all threads of numpy's BLAS, if it has more than one and
         they have too few cores; to twice as long, without an engine on one machine; and to what is
         not scaled, on another number of workers than the engine's.
@@ -461,21 +460,14 @@ class _Lock(NamedTuple):
     ----------
     held
         Of each task, as far as is known.
-    least, most
-        Between these it is. One that releases the lock while it computes, as numpy does, may have
-        to wait for it anew after each operation, and that it asks for it is not measured.
     unknown
-        Tasks for which the two differ so much that it matters.
+        Tasks of which it is not known well enough to matter. One that releases the lock while it
+        computes, as numpy does, may have to wait for it anew after each operation, and that it
+        asks for it is not measured.
     """
 
     held: list[float]
-    least: list[float]
-    most: list[float]
     unknown: list[int]
-
-    def ends(self) -> tuple[_Lock, _Lock]:
-        """Return the locks if all hold it for the least time, and for the most."""
-        return self._replace(held=self.least), self._replace(held=self.most)
 
 
 def _locked(
@@ -498,7 +490,7 @@ def _locked(
         for i, each in enumerate(times)
         if most[i] - least[i] > _HOLDS and each.compute > _UNSEEN * whole_ms / len(times)
     ]
-    return _Lock(typical, least, most, unknown)
+    return _Lock(typical, unknown)
 
 
 @dataclass(frozen=True)
@@ -557,7 +549,18 @@ class _Case:
             )
         if self.blas_may_wait and self.machine.uses_threads:
             return f"how long threads of BLAS wait for each other is not known; {_ONE_BLAS_THREAD}"
-        return ""
+        return self._doubt_on_lock()
+
+    def _doubt_on_lock(self) -> str:
+        """Return of which tasks it is not known how long they wait for the interpreter's lock."""
+        workers = len(self.nodes)
+        if self.lock is None or not self.lock.unknown or workers < 2:
+            return ""
+        classes = [*dict.fromkeys(class_of(self.graph.names[i]) for i in self.lock.unknown)]
+        return (
+            f"threads: how long {some(classes, 5)} wait for the interpreter's lock is not known; "
+            f"take the rounds on {workers} threads"
+        )
 
     def play(self, factors: Callable[[int], float] = lambda _: 1.0) -> Replay:
         """Simulate the run; `factors` scale the time of each task."""
@@ -632,20 +635,15 @@ class _Case:
         whole = [sum(times) for times in self.times]
         total = sum(whole) or 1.0
         slow = [sum(r * ms for r, ms in zip(row, whole)) / total or 1.0 for row in self.ratios]
-        # Where it is not known how long tasks wait for the lock, it is from seldom to always.
-        cases = [self]
-        if self.lock is not None and self.lock.unknown:
-            cases = [replace(self, lock=lock) for lock in self.lock.ends()]
         found = []
-        for k in range(times):
-            case = cases[k % len(cases)]
+        for _ in range(times):
             common = chance.choice(slow)
 
             def factor(i: int, common: float = common) -> float:
                 row = chance.randrange(self.rounds)
                 return common * self.ratios[row][i] / slow[row]
 
-            found.append(case.play(factor).makespan_ms)
+            found.append(self.play(factor).makespan_ms)
         # Times are above 0 and disturbances multiply; with few rounds the spread is uncertain.
         centre = sum(found) / times
         deviation = hypot(*(ms - centre for ms in found)) / sqrt(times - 1) / (centre or 1.0)
@@ -731,12 +729,8 @@ class _Case:
                 f"workers, on {self.overhead.cores:g} cores: tasks that multiply matrices wait for "
                 f"each other; {_ONE_BLAS_THREAD}"
             )
-        if self.lock is not None and self.lock.unknown and workers > 1:
-            classes = [*dict.fromkeys(class_of(self.graph.names[i]) for i in self.lock.unknown)]
-            yield (
-                f"threads: how long {some(classes, 5)} wait for the interpreter's lock is not "
-                f"known; take the rounds on {workers} threads"
-            )
+        if self._doubt_on_lock():
+            yield self._doubt_on_lock()
 
     def _doubts_on_engine(self) -> Iterator[str]:
         engine, source = self.engine, self.source

@@ -460,7 +460,8 @@ def makespans(what, executor, profiled):
             real = dag.run(executor=executor)
             for where, profile in zip(profiled, before):
                 error = real.compare(simulate(profile, engine=engine).profile)["prediction"]
-                intervals[where].append((*error["interval_ms"], error["real_ms"]))
+                if error["interval_ms"]:
+                    intervals[where].append((*error["interval_ms"], error["real_ms"]))
                 singles[where].append(abs(error["error"]))
                 parts = {"makespan": error, **error["parts"]}.items()
                 off[where].append({name: part["error"] for name, part in parts})
