@@ -171,7 +171,7 @@ class DAG(Shown):
         names = sorted(self.tasks)
         self._wired = [self.tasks[name] for name in names]
         reader = ContractReader(serializer)
-        self._contracts = reader.read_all(names, self._wired)
+        self._contracts = [reader.read(name, self.tasks[name]) for name in names]
         self._wiring = Wiring(
             names,
             [contract.outputs for contract in self._contracts],

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from dagprofiler._document.rounds import MEASURED, counting, measured_of
@@ -21,7 +20,7 @@ from dagprofiler.metrics import DAGMetrics
 Section = TypeVar("Section")
 
 #: What a section without an entry has there.
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOTHING: Mapping[str, Any] = {}
 
 
 def _of_fields(kind: type[Section], values: Values) -> Section:
@@ -66,15 +65,15 @@ class RunFacts(NamedTuple):
     reason: str | None = None
     executor: str | None = None
     rounds: int | None = None
-    conditions: Mapping[str, Any] = NOTHING
+    conditions: Mapping[str, Any] = _NOTHING
     elapsed_ms: float | None = None
     ended_by: str | None = None
     other_threads_ms: float | None = None
     overhead: Mapping[str, float] | None = None
-    tasks: Mapping[str, JsonObject] = NOTHING
-    attempts: Mapping[str, Sequence[JsonObject]] = NOTHING
+    tasks: Mapping[str, JsonObject] = _NOTHING
+    attempts: Mapping[str, Sequence[JsonObject]] = _NOTHING
     resumed: Sequence[JsonObject] = ()
-    bound: Mapping[str, Mapping[str, str]] = NOTHING
+    bound: Mapping[str, Mapping[str, str]] = _NOTHING
     priorities: str | None = None
 
     @property
@@ -99,8 +98,8 @@ class Samples(NamedTuple):
 
     rounds: Sequence[str] = ()
     total_ms: Sequence[float | None] = ()
-    tasks: Mapping[str, Mapping[str, Sequence[Any]]] = NOTHING
-    edges: Mapping[str, Mapping[str, Sequence[Any]]] = NOTHING
+    tasks: Mapping[str, Mapping[str, Sequence[Any]]] = _NOTHING
+    edges: Mapping[str, Mapping[str, Sequence[Any]]] = _NOTHING
 
     @property
     def measured(self) -> list[int]:
@@ -189,8 +188,8 @@ class Timeline(NamedTuple):
         # A newer version may write further columns.
         return [TimelineRow(**{key: row[key] for key in row.keys() & fields}) for row in rows]
 
-    def rounds(self) -> dict[int, dict[str, Sequence[Any]]]:
-        """Return the columns of each round, under the names of the fields of its rows."""
+    def columns_by_round(self) -> dict[int, dict[str, Sequence[Any]]]:
+        """Return the values of the fields of :class:`TimelineRow`, of all rows of each round."""
         fields = TimelineRow._fields
         rows: Sequence[Sequence[Any]] = self.records
         if tuple(self.columns) != fields:
@@ -247,7 +246,7 @@ class Spans(NamedTuple):
     labels: Sequence[Mapping[str, str]] = ()
     threads: Sequence[JsonObject] = ()
     records: Sequence[Sequence[Any]] = ()
-    dropped: Mapping[str, int] = NOTHING
+    dropped: Mapping[str, int] = _NOTHING
 
     def rows(self, task: str | None = None) -> list[SpanRow]:
         """Return the spans of one task, or all."""
@@ -295,11 +294,11 @@ class Environment(NamedTuple):
     blas_threads: int | None = None
     memory_bytes: int | None = None
     allocator_settings: Mapping[str, str] | None = None
-    versions: Mapping[str, str | None] = NOTHING
+    versions: Mapping[str, str | None] = _NOTHING
     command: str | None = None
-    git: Mapping[str, Any] = NOTHING
+    git: Mapping[str, Any] = _NOTHING
     calibration: JsonObject | None = None
-    not_measured: Mapping[str, str] = NOTHING
+    not_measured: Mapping[str, str] = _NOTHING
 
 
 class OriginRow(NamedTuple):

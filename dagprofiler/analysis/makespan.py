@@ -108,7 +108,7 @@ def _adding_up(parts: dict[str, float], makespan_ms: float) -> dict[str, float]:
 
 def _median_round(profile: ProfileData) -> _Round | None:
     samples = profile.samples
-    rounds = {n: _Moments.of(at) for n, at in profile.timeline.rounds().items()}
+    rounds = {n: _Moments.of(at) for n, at in profile.timeline.columns_by_round().items()}
     measured = samples.measured if samples.rounds else rounds
     rounds = {n: rounds[n] for n in measured if n in rounds and rounds[n].ended}
     if not rounds:

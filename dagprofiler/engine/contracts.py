@@ -74,17 +74,6 @@ class ContractReader:
         #: By id, a function, which is kept alive so that no other gets its id, and what it takes.
         self._parameters: dict[tuple[int, bool], tuple[object, Parameters]] = {}
 
-    def read_all(self, names: Sequence[str], tasks: Sequence[Task]) -> list[Contract]:
-        """Return the contracts of tasks; raise a DeclarationError for a mistake."""
-        of_class, own = self._of_class, _DECLARATIONS
-        # Most tasks have the contract of their class, and a graph may have a million.
-        return [
-            of_class[type(task)]
-            if type(task) in of_class and own.isdisjoint(task.__dict__)
-            else self.read(name, task)
-            for name, task in zip(names, tasks)
-        ]
-
     def read(self, name: str, task: Task) -> Contract:
         """Return the contract of `task`, named `name`; raise a DeclarationError for a mistake."""
         contract = self._of_class.get(type(task))

@@ -113,8 +113,8 @@ def resolved_edges(
 ) -> Edges:
     """Return edges, in any of their forms, as numbers and routes."""
     index = {name: i for i, name in enumerate(names)}
-    matches, resolved = Matches(), Edges(len(names))
-    known, sources, targets = matches.known, resolved.sources, resolved.targets
+    matches = Matches()
+    resolved = Edges(len(names))
     for edge in edges:
         if type(edge) is tuple and len(edge) == 2:
             source_name, target_name = edge
@@ -132,12 +132,11 @@ def resolved_edges(
             ) from None
         if source == target:
             raise GraphError(f"{edge_text(source_name, target_name)}: a task cannot feed itself")
-        sources.append(source)
-        targets.append(target)
-        ends = outputs[source], inputs[target]
-        # Most edges are like one before, which spares a call.
-        routes = known.get((id(ends[0]), id(ends[1]))) if spec is None else None
-        resolved.routes.append(routes or matches.routes(source_name, target_name, spec, *ends))
+        resolved.sources.append(source)
+        resolved.targets.append(target)
+        resolved.routes.append(
+            matches.routes(source_name, target_name, spec, outputs[source], inputs[target])
+        )
     _check_parallels(resolved, names, outputs)
     return resolved
 
@@ -198,8 +197,7 @@ class Matches:
     """
 
     def __init__(self) -> None:
-        #: By the identity of the outputs and of the inputs.
-        self.known: dict[tuple[int, int], Routes] = {}
+        self._routes: dict[tuple[int, int], Routes] = {}
         self._positions: dict[int, dict[str, int]] = {}
 
     def routes(
@@ -220,13 +218,13 @@ class Matches:
         if spec is not None:
             return _explicit(source, target, spec, self._positions_of(outputs))
         pair = id(outputs), id(inputs)
-        if pair not in self.known:
+        if pair not in self._routes:
             positions = self._positions_of(outputs)
             # An intersection iterates over the smaller set: one task may have thousands of fields.
             common = positions.keys() & self._positions_of(inputs).keys()
             fields = sorted(common or positions)
-            self.known[pair] = tuple([(positions[field], field) for field in fields])
-        return self.known[pair]
+            self._routes[pair] = tuple([(positions[field], field) for field in fields])
+        return self._routes[pair]
 
     def _positions_of(self, fields: Fields) -> dict[str, int]:
         """Return the position of each of the `fields`."""
