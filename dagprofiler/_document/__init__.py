@@ -19,13 +19,15 @@ from dagprofiler.metrics import DAGMetrics
 
 Section = TypeVar("Section")
 
-#: What a section without an entry has there.
+#: Stands for an empty dict, a new one in each object.
 _NOTHING: Mapping[str, Any] = {}
 
 
 def _of_fields(kind: type[Section], values: Values) -> Section:
     """Return an object of those values that are its fields: newer files may hold others."""
-    return kind(**{key: values[key] for key in values.keys() & kind.__annotations__})
+    defaults: JsonObject = getattr(kind, "_field_defaults", {})
+    empty = {key: dict[str, Any]() for key, value in defaults.items() if value is _NOTHING}
+    return kind(**{**empty, **{key: values[key] for key in values.keys() & kind.__annotations__}})
 
 
 class RunFacts(NamedTuple):
@@ -195,7 +197,7 @@ class Timeline(NamedTuple):
         if tuple(self.columns) != fields:
             rows = self.rows()
         by_round = grouped([(row[1], row) for row in rows])
-        return {number: dict(zip(fields, zip(*rows))) for number, rows in by_round.items()}
+        return {number: dict(zip(fields, zip(*several))) for number, several in by_round.items()}
 
 
 class SpanRow(NamedTuple):

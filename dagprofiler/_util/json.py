@@ -327,7 +327,7 @@ def _separated(rows: Sequence[object], opening: str = "", closing: str = "") -> 
     One call of the encoder, which is in C, encodes a few thousand of them. A random mark, which
     no value can equal, stands between two.
     """
-    mark = os.urandom(5).hex()
+    mark = os.urandom(8).hex()
     between = f'{closing},"{mark}",{opening}'
     lead = ""
     for first in range(0, len(rows), _BATCH):

@@ -370,11 +370,11 @@ class _Graph:
 
     def __init__(self, nodes: Iterable[str], order: Sequence[str], pairs: Iterable[Pair]) -> None:
         place = {name: i for i, name in enumerate(order)}
-        edges = [(place.get(a, 0), place.get(b, 0), a, b) for a, b in pairs]
         # A profile that was edited, or whose run ended early, may have no order of all tasks.
-        if place.keys() != {*nodes} or any(source >= target for source, target, _, _ in edges):
+        edges = _in_order(place, pairs) if place.keys() == {*nodes} else None
+        if edges is None or any(source >= target for source, target, _, _ in edges):
             place = {name: i for i, name in enumerate(kahn_order(nodes, pairs))}
-            edges = [(place[a], place[b], a, b) for a, b in pairs]
+            edges = _in_order(place, pairs)
         self.place, self.edges = place, sorted(edges)
         sources, targets = {edge[2] for edge in self.edges}, {edge[3] for edge in self.edges}
         self.entries = [name for name in place if name not in targets]
@@ -390,6 +390,10 @@ class _Graph:
             if arrival > starts[target]:  # noqa: PLR1730  (a call for each edge takes longer)
                 starts[target] = arrival
         return starts
+
+
+def _in_order(place: Mapping[str, int], pairs: Iterable[Pair]) -> list[tuple[int, int, str, str]]:
+    return [(place[a], place[b], a, b) for a, b in pairs]
 
 
 @dataclass(frozen=True)

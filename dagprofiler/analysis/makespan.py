@@ -63,7 +63,7 @@ class _Moments(NamedTuple):
 
     @classmethod
     def of(cls, at: Mapping[str, Sequence[Any]]) -> _Moments:
-        """Return the columns of a round of the timeline, without the tasks that lack a moment."""
+        """Return columns of a round, without tasks that did not come to the end of compute()."""
         needed = "ready_ms", "deserialize_start_ms", "compute_start_ms", "compute_end_ms"
         known = [None not in moments for moments in zip(*[at[name] for name in needed])]
         # A task that failed has serialized nothing.
@@ -252,7 +252,7 @@ class _TimedRun:
         """Return what the classes of tasks that cost most gain, and what serializing does."""
         names, computing, workers = self.names, self.computing, self.workers
         most = _CLASSES if workers == 1 else max(1, min(_CLASSES, _SIMULATED // len(names) - 2))
-        members = grouped([(kind, i) for i, kind in enumerate(classes_of(names))])
+        members = grouped(zip(classes_of(names), range(len(names))))
         if len(members) == 1:
             longest = nlargest(most, range(len(names)), key=computing.__getitem__)
             members = {names[i]: [i] for i in longest}

@@ -112,7 +112,10 @@ def _has_contract_of_class(task: Task) -> bool:
 
 
 def is_fed(wiring: Wiring, contracts: Sequence[Contract]) -> bool:
-    """Tell whether edges bring all inputs that tasks need; a run may have inputs from outside."""
+    """Tell whether edges bring all inputs that tasks need, and no others.
+
+    A run may have inputs from outside, too.
+    """
     # Tasks with the same contract and inputs are checked once.
     kinds = dict(zip(zip(contracts, wiring.inputs), range(len(contracts))))
     return not any(

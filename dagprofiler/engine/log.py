@@ -690,13 +690,13 @@ def environment(*, thorough: bool = False) -> JsonObject:
     }
 
 
-#: Adding it and taking it away rounds a float to a whole number, half to even, as round() does in
-#: three times the time; most values of a profile are rounded.
+#: Adding it and taking it away rounds a float below 2**51 (in ns, 26 days) to a whole number, half
+#: to even. round() does the same and takes three times as long; most values of a profile need it.
 _WHOLE = 1.5 * 2**52
 
 
 def since_ms(times: Iterable[float | None], zero_s: float = 0.0) -> list[float | None]:
-    """Return readings of a clock, in seconds, as milliseconds since one of them.
+    """Return readings of a clock, in seconds, as milliseconds since `zero_s`; or durations.
 
     They are rounded to the nanosecond, the resolution of the clock.
     """

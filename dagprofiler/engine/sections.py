@@ -276,7 +276,7 @@ class Tables:
         ends: Any = readings[5::6]
         for failed in round_log.errors:
             ends[failed] = None
-        for source, target in wiring.ends():
+        for source, target in wiring.pairs():
             end = ends[source]
             if end is not None and end > ready[target]:
                 ready[target] = end

@@ -32,8 +32,8 @@ __all__ = ["calibrate_engine"]
 
 #: Tasks of a chain; tasks for each worker that wait for it, and how long each takes; long ones.
 _CHAIN, _WAITING, _WAIT_S, _LONG_S = 20, 8, 4e-3, 0.1
-#: Runs of each DAG; and runs that are predicted, on which intervals of predictions count.
-_RUNS, _PREDICTED = 5, 12
+#: Runs of each DAG.
+_RUNS = 5
 #: How long all workers may take to start, in seconds.
 _START_S = 30.0
 #: How many arrays are made; the allocator learns from the first ones.
@@ -309,7 +309,7 @@ def _errors(run: Runs, engine: Engine) -> tuple[float, float]:
     rounds = Rounds(_RUNS, warmup=1)
     measured = run(dag, rounds=rounds)
     plan = measured.sections.get("schedule")
-    real = [profile.metrics.total_time_ms or 0.0 for profile in _rounds(dag, run, _PREDICTED)]
+    real = [profile.metrics.total_time_ms or 0.0 for profile in _rounds(dag, run, Engine.RUNS)]
 
     def error(source: Profile) -> float:
         predicted_ms = simulate(source, engine=engine, schedule=plan).makespan_ms

@@ -393,8 +393,8 @@ class Wiring:
         for number, routes in self.routes.items():
             yield (*divmod(number, count), routes)
 
-    def ends(self) -> Iterator[tuple[int, int]]:
-        """Yield source and target of each edge, and of edges between the same tasks each time."""
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Yield source and target of each edge; parallel edges may come more than once."""
         return zip(self._edges.sources, self._edges.targets)
 
     def feeds(self, task: int) -> list[tuple[str, int]]:

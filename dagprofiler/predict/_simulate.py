@@ -14,12 +14,13 @@ import numpy as np
 
 from dagprofiler._document.rounds import MOMENTS
 from dagprofiler._document.table import entries_of_tasks
-from dagprofiler._util import JsonObject
+from dagprofiler._util import JsonObject, grouped
 from dagprofiler._util.checks import integer, names, number
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import (
     Block,
     class_of,
+    classes_of,
     doubts,
     is_of,
     printable,
@@ -40,8 +41,8 @@ from dagprofiler.stats import median
 #: Student's t for 95 % and 1, 2, 3 ... degrees of freedom; the last entry serves for more.
 _T95 = (12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.2, 2.18, 2.16, 2.14, 2.13)
 
-#: The same for the error of an engine, which is found in twelve runs.
-_T95_OF_ENGINE = _T95[11]
+#: The same for the error of an engine.
+_T95_OF_ENGINE = _T95[Engine.RUNS - 1]
 
 #: Simulated tasks for one interval, and the least and most simulations.
 _SIMULATED_TASKS, _LEAST, _MOST = 200_000, 12, 60
@@ -549,17 +550,22 @@ class _Case:
             )
         if self.blas_may_wait and self.machine.uses_threads:
             return f"how long threads of BLAS wait for each other is not known; {_ONE_BLAS_THREAD}"
-        return self._doubt_on_lock()
+        return self.doubt_on_lock
 
-    def _doubt_on_lock(self) -> str:
-        """Return of which tasks it is not known how long they wait for the interpreter's lock."""
-        workers = len(self.nodes)
-        if self.lock is None or not self.lock.unknown or workers < 2:
+    @cached_property
+    def doubt_on_lock(self) -> str:
+        """Why it is not known how long tasks wait for the interpreter's lock; empty if it is."""
+        workers, lock = len(self.nodes), self.lock
+        if lock is None or not lock.unknown or workers < 2:
             return ""
-        classes = [*dict.fromkeys(class_of(self.graph.names[i]) for i in self.lock.unknown)]
+        if replace(self, lock=None).play().makespan_ms == self.play().makespan_ms:
+            # As in a chain, no task waits for another.
+            return ""
+        classes = [*dict.fromkeys(class_of(self.graph.names[i]) for i in lock.unknown)]
         return (
-            f"threads: how long {some(classes, 5)} wait for the interpreter's lock is not known; "
-            f"take the rounds on {workers} threads"
+            f"how long {some(classes, 5)} wait on threads for the interpreter's lock is not known; "
+            f'take the rounds on {workers} threads, or with meters=["default", "gil"] where Python '
+            "alone computes"
         )
 
     def play(self, factors: Callable[[int], float] = lambda _: 1.0) -> Replay:
@@ -663,9 +669,8 @@ class _Case:
         return self.machine.allocator != self.engine.allocator
 
     def gains(self, makespan_ms: float) -> dict[str, float]:
-        members: dict[str, list[int]] = {}
-        for i, name in enumerate(self.graph.names):
-            members.setdefault(class_of(name), []).append(i)
+        names = self.graph.names
+        members = grouped(zip(classes_of(names), range(len(names))))
         costs = {name: sum(self.times[i].compute for i in m) for name, m in members.items()}
         found = {}
         for name in sorted(costs, key=costs.__getitem__, reverse=True)[:_CLASSES]:
@@ -729,8 +734,8 @@ class _Case:
                 f"workers, on {self.overhead.cores:g} cores: tasks that multiply matrices wait for "
                 f"each other; {_ONE_BLAS_THREAD}"
             )
-        if self._doubt_on_lock():
-            yield self._doubt_on_lock()
+        if self.doubt_on_lock:
+            yield self.doubt_on_lock
 
     def _doubts_on_engine(self) -> Iterator[str]:
         engine, source = self.engine, self.source

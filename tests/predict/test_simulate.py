@@ -251,8 +251,14 @@ def test_threads_wait_by_the_measured_shares_of_the_lock(gil, makespan_ms, known
         assert found.interval_ms == pytest.approx((makespan_ms, makespan_ms))
         return
     assert any("lock" in reason for reason in found.reasons)
-    with pytest.raises(ProfileError, match=r"how long .* wait for the interpreter's lock is not"):
+    with pytest.raises(ProfileError, match=r"how long .* wait on threads for the interpreter"):
         _ = found.interval_ms
+
+
+def test_tasks_of_a_chain_wait_for_no_lock():
+    found = simulate(profile_of(*chain(3, 10), rounds=[1.0] * 3), engine=engine(shares_memory=True))
+    assert not any("lock" in reason for reason in found.reasons)
+    assert found.interval_ms == pytest.approx((30, 30))
 
 
 def test_the_interval_widens_with_samples_and_needs_three_rounds():
