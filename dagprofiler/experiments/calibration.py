@@ -134,8 +134,8 @@ def calibrate_engine(executor: Any) -> Engine:
     :func:`~dagprofiler.calibrate`, on one worker and on more in turns, tell the contention: by
     their means, since cores of virtual machines share a processor one moment and none the next.
     Waits add up in a run, so those of each run count by their mean; other figures are medians over
-    the runs. Last comes a graph of kernels, run, and predicted from rounds on the workers and in
-    this process.
+    the runs. A graph of kernels is run last, and predicted from rounds on the workers and in this
+    process that come first.
     """
     nodes: Values = executor if isinstance(executor, Mapping) else {}
     engine = as_executor(next(iter(nodes.values())) if nodes else executor, Rounds())
@@ -153,6 +153,9 @@ def calibrate_engine(executor: Any) -> Engine:
     here = Surroundings().compute()
     arrays = found["arrays_s"] / here["arrays_s"] if here["arrays_s"] else 1.0
     workers, cores = _all_workers(run, len(nodes) or _told(engine))
+    # The runs that these predict come last, so that what the machine does meanwhile counts.
+    known, rounds = _known_graph(workers, threads=engine.shares_memory), Rounds(_RUNS, warmup=1)
+    there, alone = run(known, rounds=rounds), known.run(rounds=rounds)
     chain = _graph([Probe(computes=True) for _ in range(_CHAIN)], [1])
     spans = ([span for _, span in _rows(profile)] for profile in _rounds(chain, run))
     # Where clocks of hosts differ a record may come before it was sent.
@@ -165,8 +168,7 @@ def calibrate_engine(executor: Any) -> Engine:
     gap_ms = median([_mean(_gaps_of(profile)) for profile in waits])
     first_ms = median([min(span[0] for _, span in _rows(profile)) for profile in waits])
     write_ms, read_ms = _handing_over(run, workers)
-    busy = min(workers, cores)
-    contention = _contention(run, busy, threads=engine.shares_memory)
+    contention = _contention(run, min(workers, cores), threads=engine.shares_memory)
     plain = Engine(
         executor=engine.name,
         host=HOSTNAME,
@@ -187,8 +189,9 @@ def calibrate_engine(executor: Any) -> Engine:
         allocator=found["allocator"],
         arrays=1.0 if found["allocator"] == here["allocator"] else round(arrays, 4),
     )
-    error, error_elsewhere = _errors(run, plain)
-    return replace(plain, error=round(error, 4), error_elsewhere=round(error_elsewhere, 4))
+    real, plan = _rounds(known, run, Engine.RUNS), there.sections.get("schedule")
+    error, elsewhere = (_error(source, plain, real, plan) for source in (there, alone))
+    return replace(plain, error=error, error_elsewhere=elsewhere)
 
 
 def _told(executor: Executor) -> int | None:
@@ -298,24 +301,18 @@ def _gaps_of(profile: Profile) -> Iterator[float]:
         yield from _between(several)[1:-2]
 
 
-def _errors(run: Runs, engine: Engine) -> tuple[float, float]:
-    """Return how far predictions of single runs of a known graph are off, relative to the runs.
-
-    From rounds on the workers, and from rounds in this process.
-    """
-    kinds, workers = _kinds(threads=engine.shares_memory), engine.workers
+def _known_graph(workers: int, *, threads: bool) -> DAG:
+    """Return a graph of kernels in rows, by which predictions are judged."""
+    kinds = _kinds(threads=threads)
     tasks = [KernelRun(kinds[i % len(kinds)]) for i in range((workers + 1) * _WAITING)]
-    dag = _graph(tasks, [workers, workers + 1])
-    rounds = Rounds(_RUNS, warmup=1)
-    measured = run(dag, rounds=rounds)
-    plan = measured.sections.get("schedule")
-    real = [profile.metrics.total_time_ms or 0.0 for profile in _rounds(dag, run, Engine.RUNS)]
+    return _graph(tasks, [workers, workers + 1])
 
-    def error(source: Profile) -> float:
-        predicted_ms = simulate(source, engine=engine, schedule=plan).makespan_ms
-        return sqrt(_mean((predicted_ms / real_ms - 1) ** 2 for real_ms in real))
 
-    return error(measured), error(dag.run(rounds=rounds))
+def _error(source: Profile, engine: Engine, real: Sequence[Profile], plan: Any) -> float:
+    """Return how far predictions of single runs are off, relative to the runs."""
+    predicted_ms = simulate(source, engine=engine, schedule=plan).makespan_ms
+    times = [profile.metrics.total_time_ms or 0.0 for profile in real]
+    return round(sqrt(_mean((predicted_ms / real_ms - 1) ** 2 for real_ms in times)), 4)
 
 
 def _handing_over(run: Runs, workers: int) -> tuple[tuple[float, float], tuple[float, float]]:
