@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import partial
 from inspect import isfunction
 from types import MethodType
 from typing import Callable
@@ -143,13 +143,7 @@ def problems_of(
     """
     # Tasks with the same contract and inputs are checked once.
     wrong = {} if wrong is None else wrong
-    count = 0
-
-    @cache
-    def producers() -> dict[str, str]:
-        named = zip(wiring.names, wiring.outputs)
-        return {output: name for name, outputs in named for output in outputs}
-
+    count, producers = 0, partial(_first_producers, wiring)
     for i, contract in enumerate(contracts, first):
         kind = contract, wiring.inputs[i]
         if kind not in wrong:
@@ -212,6 +206,12 @@ def _hint(name: str, contract: Contract, field: str, producers: Mapping[str, str
         return f"; task {producers[field]!r} has it as output, but no edge brings it here"
     others = [*producers] if len(producers) < _MANY_OUTPUTS else []
     return did_you_mean(field, others if contract.parameters.takes_cfg else ["cfg", *others])
+
+
+def _first_producers(wiring: Wiring) -> dict[str, str]:
+    """Return for each output a task that has it."""
+    named = zip(wiring.names, wiring.outputs)
+    return {output: name for name, outputs in named for output in outputs}
 
 
 def _producers(wiring: Wiring, i: int, field: str, outside: Collection[str]) -> list[str]:
