@@ -300,13 +300,13 @@ def growth_of(operation, case_of, n):
     gc.collect()
     while (few_s := seconds(operation, case_of(n))) < LEAST_S:
         n *= 2
-    many = case_of(FACTOR * n)
-    many_s = seconds(operation, many)
-    for _ in range(2):
-        # Other programs on the machine may have been in the way.
-        if many_s > MOST_GROWTH * few_s:
-            many_s = min(many_s, seconds(operation, many))
-    return many_s / few_s
+    few, many = case_of(n), case_of(FACTOR * n)
+    growth = seconds(operation, many) / few_s
+    for _ in range(5):
+        if growth > MOST_GROWTH:
+            # The machine may have become slower meanwhile: both anew, one right after the other.
+            growth = min(growth, seconds(operation, many) / seconds(operation, few))
+    return growth
 
 
 def task_kb(operation, case):
