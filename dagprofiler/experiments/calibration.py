@@ -126,7 +126,7 @@ def calibrate_engine(executor: Any) -> Engine:
 
     Notes
     -----
-    Takes a few seconds; on nodes, they take the tasks in turns. All workers are started first. A
+    Takes some ten seconds; on nodes, they take the tasks in turns. All workers are started first. A
     chain of tasks that compute tells the latency; tasks that sleep, more than there are workers,
     tell the gap and the CPU time of the driver and of the workers' processes, and what the first
     ones take more; those that sleep long tell what these processes use all the time; tasks that

@@ -122,6 +122,7 @@ def test_sweep_refuses_wrong_parameters(over, options, words):
 def quick(monkeypatch):
     for name, value in {"_RUNS": 1, "_CHAIN": 5, "_LONG_S": 0.02, "_TURNS": 2}.items():
         monkeypatch.setattr(calibration, name, value)
+    monkeypatch.setattr(Engine, "RUNS", 1)
 
 
 @pytest.mark.parametrize("pinned", [False, True])
