@@ -349,6 +349,8 @@ def grows(kind: type[Task]) -> bool:
 
 def check_tags(words: object, where: str) -> tuple[str, ...]:
     """Return tags as a tuple, or raise a DeclarationError unless they are words."""
+    if words == ():
+        return ()
     return _checked(words, where, (list, tuple, set, frozenset))
 
 

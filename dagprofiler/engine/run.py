@@ -146,10 +146,17 @@ class Slots:
         self.handles: list[Handle] = [None] * len(wiring.uses)
         # The wiring of a dynamic graph is new in each round, and its list grows with it.
         self.uses = wiring.uses if wiring.grows else list(wiring.uses)
-        keep = {*keep}
-        self.kept = [name in keep for name in wiring.names]
-        for i in wiring.sinks:
+        self._keep = frozenset(keep)
+        self.kept: list[bool] = []
+        self.extend(wiring.names, 0)
+        # What follows a task of a graph that grows is known at the end.
+        for i in () if wiring.grows else wiring.sinks:
             self.kept[i] = True
+
+    def extend(self, names: Iterable[str], slots: int) -> None:
+        """Make room for tasks of these names and the slots of their outputs."""
+        self.handles += [None] * slots
+        self.kept += [name in self._keep for name in names]
 
     def release(self, slots: Iterable[int]) -> None:
         """Count one use less of each slot, and empty it after the last one."""

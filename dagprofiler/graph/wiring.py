@@ -336,9 +336,10 @@ class Wiring:
             The slots that feed it, and the input that each feeds.
         """
         self.resolved = None
-        self.order.append(len(self.names))
+        number = len(self.names)
+        self.order.append(number)
         self.first_slot.append(len(self.owner))
-        self.owner.extend([len(self.names)] * len(outputs))
+        self.owner.extend([number] * len(outputs))
         self.uses += [0] * len(outputs)
         self.names.append(name)
         self.outputs.append(outputs)

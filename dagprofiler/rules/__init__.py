@@ -16,7 +16,6 @@ from dagprofiler._util.checks import boolean, integer
 from dagprofiler.engine.contracts import check_task
 from dagprofiler.errors import DeclarationError, short_repr
 from dagprofiler.rules.views import (
-    SUCCEEDED,
     AnyTask,
     GraphEditor,
     GraphView,
@@ -99,10 +98,9 @@ class Rule:
             name = getattr(then, "__name__", type(then).__name__)
         if not isinstance(name, str) or not name:
             raise DeclarationError(f"Rule: name must be a non-empty string, got {short_repr(name)}")
-        for what, function in ("when", when), ("then", then):
-            if not callable(function):
-                problem = f"{what} must be callable, got {short_repr(function)}"
-                raise DeclarationError(f"rule {name!r}: {problem}")
+        if not (callable(when) and callable(then)):
+            got = f"got {short_repr(when)} and {short_repr(then)}"
+            raise DeclarationError(f"rule {name!r}: when and then must be callable, {got}")
         self.when = when
         self.then = then
         self.name = name
@@ -190,11 +188,7 @@ class Predicate:
 def after(*tasks: str | TaskView) -> Predicate:
     """Wait until these tasks, given by name or as views, have succeeded."""
     names = check_tags(names_of(tasks), "after()")
-    return Predicate(names, _have_succeeded, names)
-
-
-def _have_succeeded(graph: GraphView, names: Iterable[str]) -> bool:
-    return all(graph.state_of(name) == SUCCEEDED for name in names)
+    return Predicate(names, GraphView.have_succeeded, names)
 
 
 def complete(tag: str) -> Predicate:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from itertools import count
@@ -68,12 +67,12 @@ class RuleQueue:
         self.waiting: dict[str, set[int]] = {}
         self.awake: list[int] = []
         self._numbers = count()
-        self._names: Counter[str] = Counter()
+        #: Name to the number of rules of that name so far.
+        self._copies: dict[str, int] = {}
 
     def admit(self, rule: Any) -> OpenRule:
         """Add a rule, which is evaluated in its turn."""
-        self._names[rule.name] += 1
-        copies = self._names[rule.name]
+        self._copies[rule.name] = copies = self._copies.get(rule.name, 0) + 1
         name = rule.name if copies == 1 else f"{rule.name} ({copies})"
         opened = OpenRule(rule, name, next(self._numbers))
         self.open[opened.number] = opened
@@ -87,13 +86,16 @@ class RuleQueue:
         del self.open[rule.number]
         for word in rule.reads:
             self.readers[word].remove(rule.number)
+            if not self.readers[word]:
+                del self.readers[word]
         if len(self.open) == 1:
             (last,) = self.open.values()
             self.wake(last.words)
 
     def count_readers(self, words: Iterable[str]) -> int:
         """Return how many open rules may read outputs of a task with this name and these tags."""
-        return len(set().union(*[self.readers.get(word, ()) for word in words]))
+        readers = [self.readers[word] for word in words if word in self.readers]
+        return len(set().union(*readers)) if readers else 0
 
     def wait(self, rule: OpenRule) -> None:
         """Let a rule wait for a change of what it looked at."""
@@ -149,13 +151,14 @@ class GrowingGraph:
         self._wrong: dict[Any, bool] = {}
         #: For each task the number of its predecessors that have not succeeded.
         self._left: list[int] = []
+        #: For each task how many hold its outputs: the open rules that may read them, and the end
+        #: of the run as long as no task follows. Together they are one use of each output.
+        self._holders = [0] * len(self.wiring.names)
         #: A heap of the numbers of the tasks that are ready.
         self._ready: list[int] = []
         self._running = 0
         #: Whether nothing starts any more.
         self._halted = False
-        #: Names of the tasks whose outputs are returned whatever follows them.
-        self._keep: frozenset[str] = frozenset()
         self._round: Round
         self._graph: GraphSoFar
 
@@ -170,14 +173,12 @@ class GrowingGraph:
         estimates = current.run_log.estimates
         self._growth.estimates = {i: estimates[i] for i in estimates if i < len(names)}
         current.log.growth = self._growth
-        self._keep = frozenset(current.run_log.setup.options.keep)
-        current.slots.kept[:] = [name in self._keep for name in names]
         for i, task in enumerate(current.tasks):
             self._left.append(len(wiring.predecessors(i)))
             if not self._left[i]:
                 heappush(self._ready, i)
             self._enter_tags(i, tuple(task.tags))
-        self._count_use([i for i in range(len(names)) if i not in wiring.after], 1)
+        self._hold([i for i in range(len(names)) if i not in wiring.after], 1)
         for rule in self._settings.rules:
             self._admit_rule(rule)
         for name, task in zip(names, current.tasks):
@@ -247,9 +248,7 @@ class GrowingGraph:
             return
         begun = perf_counter()
         try:
-            for rule in iter(self._rules.next_awake, None):
-                if self._halted:
-                    break
+            while (rule := self._rules.next_awake()) is not None and not self._halted:
                 try:
                     if self._holds(rule):
                         self._fire(rule)
@@ -312,7 +311,7 @@ class GrowingGraph:
     def _admit_rule(self, rule: Any) -> None:
         """Open a rule, and keep the outputs of existing tasks that it reads."""
         opened = self._rules.admit(rule)
-        self._count_use(self._read_by(opened), 1)
+        self._hold(self._read_by(opened), 1)
         for word in opened.adds:
             self._graph.by_tag[word].adders += 1
 
@@ -348,7 +347,7 @@ class GrowingGraph:
             Whether rules that wait until no more tasks with its tags can come wait for ever.
         """
         self._rules.close(rule)
-        self._count_use(self._read_by(rule), -1)
+        self._hold(self._read_by(rule), -1)
         if why is not None:
             self._growth.unfired[rule.name] = why
         if not may_add:
@@ -383,7 +382,7 @@ class GrowingGraph:
         """
         wiring, current = self.wiring, self._round
         first, first_slot = len(wiring.names), len(wiring.owner)
-        tasks = [*draft.new_tasks.values()]
+        tasks, accepted = [*draft.new_tasks.values()], False
         try:
             contracts = self._wire(rule, draft)
             names = wiring.names[first:]
@@ -392,12 +391,12 @@ class GrowingGraph:
             problems = [*problems_of(wiring, contracts, {}, first, self._wrong), *failed]
             if problems:
                 raise problems[0] if len(problems) == 1 else ValidationError(problems)
-        except BaseException:
-            wiring.cut(first, first_slot)
-            for name in draft.new_tasks:
-                self._graph.index.pop(name, None)
-            raise
-        # From here on nothing is refused.
+            accepted = True
+        finally:
+            if not accepted:
+                wiring.cut(first, first_slot)
+                for name in draft.new_tasks:
+                    self._graph.index.pop(name, None)
         self._growth.estimates.update(estimates)
         current.tasks.extend(tasks)
         current.contracts.extend(contracts)
@@ -462,10 +461,9 @@ class GrowingGraph:
                 log.wire_bytes.append(length)
         names, first_slot = wiring.names[first:], len(slots.handles)
         more = len(wiring.owner) - first_slot
-        slots.handles.extend([None] * more)
+        slots.extend(names, more)
         log.extend(len(names), more)
-        slots.kept.extend([name in self._keep for name in names])
-        # No task follows so far.
+        # The end of the run holds them, as no task follows so far.
         slots.uses[first_slot:] = [1] * more
         for slot in wiring.slots[wiring.first_input[first] :]:
             slots.uses[slot] += 1
@@ -479,7 +477,7 @@ class GrowingGraph:
                 wiring.after[source].append(i)
             else:
                 wiring.after[source] = [i]
-                self._count_use([source], -1)
+                self._hold([source], -1)
             if graph.states[source] == PENDING:
                 left += 1
             elif graph.states[source] != SUCCEEDED:
@@ -487,9 +485,7 @@ class GrowingGraph:
         graph.states.append(state)
         self._left.append(left)
         self._enter_tags(i, tags)
-        readers = self._rules.count_readers((graph.names[i], *tags))
-        if readers:
-            self._count_use([i], readers)
+        self._holders.append(1 + self._rules.count_readers((graph.names[i], *tags)))
         if state == SKIPPED:
             self._round.log.note(i, skipped=True)
             self._round.slots.release(slot for _, slot in wiring.feeds(i))
@@ -514,9 +510,6 @@ class GrowingGraph:
             graph.by_tag[word].unfinished -= 1
         self._rules.wake((graph.names[number], *tags))
 
-    # A use of an output is an edge that carries it, as in any graph, and beside these each open
-    # rule that may read it, and the end of the run as long as no task follows.
-
     def _read_by(self, rule: OpenRule) -> set[int]:
         """Return the tasks whose outputs a rule may read."""
         graph, numbers = self._graph, set()
@@ -527,10 +520,14 @@ class GrowingGraph:
                 numbers.update(graph.by_tag[word].tasks)
         return numbers
 
-    def _count_use(self, numbers: Iterable[int], more: int) -> None:
-        """Count more or fewer uses of the outputs of tasks; drop those without a use."""
-        wiring, slots = self.wiring, self._round.slots
+    def _hold(self, numbers: Iterable[int], more: int) -> None:
+        """Count a holder more or less of the outputs of tasks; drop outputs without a use."""
+        wiring, slots, holders = self.wiring, self._round.slots, self._holders
         for number in numbers:
+            before = holders[number]
+            holders[number] = now = before + more
+            if before and now:
+                continue
             first = wiring.first_slot[number]
             for slot in range(first, first + len(wiring.outputs[number])):
                 slots.uses[slot] += more
