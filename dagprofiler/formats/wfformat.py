@@ -77,12 +77,11 @@ _LOST = (
     "run is partial are left out; names of tasks that are no identifiers stay in name, in 1.4 in "
     "originalName"
 )
-_NO_TOTAL = "the profile has no total time: makespanInSeconds is the sum of all runtimes"
-_NO_RUNTIME = (
-    "tasks without a runtime have none here, or that of fill=: readers may take it for 0; where no "
-    "task has one, the file has no execution part, which WRENCH requires"
+_ABSENT = (
+    "runtimes and sizes that are not known are absent, and readers may take them for 0; so is the "
+    "execution part, which WRENCH requires, where no task has a runtime; without a total time "
+    "makespanInSeconds is the sum of all runtimes"
 )
-_NO_SIZE = "edges without a known size have no file: readers may take it for 0"
 
 #: Sections that the file holds, or that describe others.
 _HELD = {"run", "samples", "weight_sources", "environment", "imported"}
@@ -190,17 +189,11 @@ class WfFormat:
         if predicted(profile):
             document["description"] = "".join(predicted(profile))
         _execute(document, profile, weights.values)
-        losses = [*predicted(profile), _LOST, *left_out(profile, _HELD)]
-        if profile.metrics.total_time_ms is None:
-            losses.append(_NO_TOTAL)
-        if weights.filled:
-            losses.append(_NO_RUNTIME)
-        if len(profile.metrics.edge_weights) < len(profile.dag_structure["edges"]):
-            losses.append(_NO_SIZE)
         if version not in NESTED:
             document = _flat(document, profile)
         text = json.dumps(document, allow_nan=False, default=plain_number)
-        return Export(text + "\n", tuple(losses))
+        losses = *predicted(profile), _LOST, _ABSENT, *left_out(profile, _HELD)
+        return Export(text + "\n", losses)
 
 
 def _imported(profile: Profile) -> JsonObject | None:
