@@ -135,7 +135,6 @@ class WfFormat:
         statistic: str = "median",
         fill: float | None = None,
         size: str = "spec",
-        workflow: str | None = None,
     ) -> Export:
         """Return a profile as a workflow instance.
 
@@ -154,9 +153,6 @@ class WfFormat:
             Milliseconds for tasks without a runtime; by default the file has none either.
         size
             ``"spec"``: payload by the standard's counting rule; ``"wire"``: as serialized.
-        workflow
-            Name of the workflow; by default the one that it was imported by, or
-            ``"dagprofiler"``.
 
         Raises
         ------
@@ -184,8 +180,6 @@ class WfFormat:
         weights = known_weights(profile, cost, statistic, fill)
         document = _imported(profile) or _specified(profile, size)
         document["schemaVersion"] = version
-        if workflow is not None:
-            document["name"] = str(workflow)
         if predicted(profile):
             document["description"] = "".join(predicted(profile))
         _execute(document, profile, weights.values)

@@ -127,7 +127,7 @@ def test_version_1_5_splits_what_1_4_holds_with_the_task():
     profile = made(["a", "b"], {("a", "b"): 24})
     (file,) = instance(profile, size="wire")["workflow"]["specification"]["files"]
     assert file["sizeInBytes"] == 49
-    workflow = instance(profile, version="1.4", workflow="mine")["workflow"]
+    workflow = instance(profile, version="1.4")["workflow"]
     assert workflow["makespanInSeconds"] == 0.01025
     file = {"name": "a/b", "sizeInBytes": 24, "link": "input"}
     known = {"name": "b", "id": "b", "type": "compute", "parents": ["a"], "children": []}
