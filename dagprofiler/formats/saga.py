@@ -130,7 +130,6 @@ class Saga:
         statistic: str = "median",
         fill: float | None = None,
         size: str = "spec",
-        size_unit: str = "bits",
         fill_size: float | None = None,
         stochastic: bool = False,
         network: Any = None,
@@ -145,11 +144,9 @@ class Saga:
         size
             ``"spec"``: payload by the standard's counting rule. ``"wire"``: as
             serialized.
-        size_unit
-            ``"bits"`` or ``"bytes"``.
         fill_size
-            Size of edges without one, in `size_unit`, finite and at least 0; by default such
-            edges raise an error.
+            Size in bits of edges without one, finite and at least 0; by default such edges raise
+            an error.
         stochastic
             Write the samples of costs and sizes, for ``StochasticTaskGraph``; without
             samples, the single value.
@@ -185,7 +182,7 @@ class Saga:
         # Schedulers would never end.
         kahn_order(names, pairs)
         weights = weights_of(profile, cost, statistic, fill=fill)
-        sizes = _sizes(profile, size, size_unit, fill_size, stochastic=stochastic)
+        sizes = _sizes(profile, size, fill_size, stochastic=stochastic)
         costs = _costs(profile, weights, stochastic=stochastic)
 
         def written(samples: Sequence[Number]) -> JsonObject | Number:
@@ -199,7 +196,7 @@ class Saga:
             ],
         }
         cost = f"{weights.unit} ({weights.source}: {weights.provenance})"
-        units = f"SAGA's numbers have no units: costs are {cost}, sizes {size_unit} ({size})"
+        units = f"SAGA's numbers have no units: costs are {cost}, sizes bits ({size})"
         losses = [*predicted(profile), units, _LOST, *left_out(profile, ())]
         if network is None:
             losses.append(_ALONE)
@@ -220,11 +217,10 @@ def _costs(profile: Profile, weights: Weights, *, stochastic: bool) -> dict[str,
 
 
 def _sizes(
-    profile: Profile, size: str, unit: str, fill: float | None, *, stochastic: bool
+    profile: Profile, size: str, fill: float | None, *, stochastic: bool
 ) -> dict[Pair, list[Number]]:
-    """Return the size of each edge, for a stochastic graph the samples of it."""
+    """Return the size of each edge in bits, for a stochastic graph the samples of it."""
     choice("size", size, ["spec", "wire"], error=FormatError)
-    choice("size_unit", unit, ["bits", "bytes"], error=FormatError)
     if fill is not None:
         fill = number("fill_size", fill, zero=True, error=FormatError)
     metrics, column = profile.metrics, "wire_bytes" if size == "wire" else "size_bytes"
@@ -244,12 +240,10 @@ def _sizes(
             bits = [known[key]]
         if not bits:
             missing.append((source, target))
-        # Other programs may write bits that are not whole bytes.
-        in_bytes = [value / 8 if value % 8 else value // 8 for value in bits]
-        sizes[source, target] = (bits if unit == "bits" else in_bytes) or [fill or 0]
+        sizes[source, target] = bits or [fill or 0]
     if missing and fill is None:
         edges = listed(missing, show=_link)
-        raise FormatError(f"no {size} size of {edges}: give fill_size= a number of {unit}")
+        raise FormatError(f"no {size} size of {edges}: give fill_size= a number of bits")
     return sizes
 
 

@@ -95,9 +95,9 @@ def check_by_hand(folder):
     """Makespans of cases so small that there is nothing to choose, or HEFT's choice is plain."""
     slow_link = {**TWO, "bandwidth": {("fast", "slow"): 1}}
     chain = profile_of({"a": 4, "b": 6, "c": 2}, {("a", "b"): 1000, ("b", "c"): 1000})
-    twins = {"speeds": {"x": 1, "y": 1}, "bandwidth": {("x", "y"): 16}}
-    # 80 bits at 16 a unit take 5: both of b and c stay where a is. 10 bytes at 16 take less
-    # than c has to wait there.
+    twins, faster = ({"speeds": {"x": 1, "y": 1}, "bandwidth": rate} for rate in (16, 128))
+    # 80 bits at 16 a unit take 5: both of b and c stay where a is. At 128 they take less than c
+    # has to wait there.
     fork = profile_of({"a": 3, "b": 4, "c": 4}, {("a", "b"): 10, ("a", "c"): 10})
     # On the fast node a ends at 2 and b at 6; on the slow one c runs from 2 to 6; then d.
     edges = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
@@ -110,7 +110,7 @@ def check_by_hand(folder):
     assert 6 <= makespan(SMTScheduler, instance) < 6.01
     for profile, expected, options in (
         (fork, 3 + 4 + 4, {"network": twins}),
-        (fork, 3 + 10 / 16 + 4, {"network": twins, "size_unit": "bytes"}),
+        (fork, 3 + 10 / 16 + 4, {"network": faster}),
         (diamond, 2 + 4 + 1, {"network": TWO}),
     ):
         found = makespan(HeftScheduler, load(profile, folder, **options))
