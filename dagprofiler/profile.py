@@ -273,8 +273,7 @@ class Profile(ProfileData, Shown):
         """Return the profile of a document, which is emptied to release its memory."""
         # A program that only runs reads no documents.
         from dagprofiler._document.references import check_references
-        from dagprofiler._document.upgrade import upgrade
-        from dagprofiler.schema import validate_profile
+        from dagprofiler.schema import upgrade, validate_profile
 
         upgrade(data)
         try:
