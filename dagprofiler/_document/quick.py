@@ -13,6 +13,7 @@ from functools import partial
 from itertools import chain
 from math import inf, isfinite
 from operator import itemgetter
+from sys import float_info
 from typing import Any
 
 from dagprofiler._util import JsonObject
@@ -106,11 +107,8 @@ def first_problem(data: object, schema: JsonObject) -> ProfileError | None:
     types = Draft202012Validator.TYPE_CHECKER
 
     def is_finite(name: str, _: object, value: Any) -> bool:
-        try:
-            return types.is_type(value, name) and isfinite(value)
-        except OverflowError:
-            # An integer that no float holds.
-            return False
+        # Some integers are larger than any float.
+        return bool(types.is_type(value, name) and abs(value) <= float_info.max)
 
     finite = {name: partial(is_finite, name) for name in ("number", "integer")}
     checker = types.redefine_many(finite)
