@@ -63,12 +63,10 @@ def _document(file: IO[Any], name: str) -> JsonObject:
         document = yaml.load(file, Loader)  # noqa: S506  (it is a SafeLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise GraphError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
-    except RecursionError:
-        raise GraphError(f"{name}: lists and mappings are too deep in each other") from None
-    if document is None:
-        raise GraphError(f"{name}: expected a mapping with tasks, edges and config, got nothing")
-    mapping: JsonObject = _typed(document, dict, name)
-    return mapping
+    if not isinstance(document, dict):
+        what = "expected a mapping with tasks, edges and config"
+        raise GraphError(f"{name}: {what}, got {short_repr(document)}")
+    return document
 
 
 def _typed(value: Any, kind: type[Any], where: str) -> Any:
