@@ -7,7 +7,7 @@ from typing import Any
 
 from dagprofiler.adapters import Converted
 from dagprofiler.adapters.functions import FunctionTask
-from dagprofiler.errors import DeclarationError, GraphError, needs_extra, short_repr
+from dagprofiler.errors import DeclarationError, GraphError, explained, needs_extra, short_repr
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.task import Task, instance_of
 
@@ -48,10 +48,8 @@ def _task(held: Any, name: str) -> Task:
         return instance_of(held, f"node {name!r}", name=name)
     if not callable(held) or isinstance(held, type):
         raise DeclarationError(f"node {name!r}: expected task or function, got {short_repr(held)}")
-    try:
+    with explained(DeclarationError, f"node {name!r}", of=DeclarationError):
         return FunctionTask(held, name)
-    except DeclarationError as error:
-        raise DeclarationError(f"node {name!r}: {error}") from error
 
 
 def _edge(tasks: Mapping[str, Task], source: str, target: str, fields: Any) -> tuple[Any, ...]:
