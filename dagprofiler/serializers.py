@@ -158,12 +158,11 @@ class ArrowSerializer(_OfExtra):
             table = arrow.Table.from_pandas(obj)
         elif kind == "polars":
             table = obj.to_arrow()
-        elif isinstance(obj, (arrow.Table, arrow.RecordBatch)):
-            kind, table = type(obj).__name__, obj
+        elif isinstance(obj, arrow.Table):
+            table = obj
         else:
-            raise TypeError(
-                f"expected a table of pyarrow, Polars or pandas, got {type(obj).__name__}"
-            )
+            what = "a table of pyarrow, Polars or pandas"
+            raise TypeError(f"expected {what}, got {type(obj).__name__}")
         sink = arrow.BufferOutputStream()
         with arrow.ipc.new_stream(sink, table.schema) as writer:
             writer.write(table)
@@ -172,8 +171,6 @@ class ArrowSerializer(_OfExtra):
     def loads(self, frames: Sequence[Buffer]) -> Any:
         kind = bytes(frames[0])
         with self._arrow.ipc.open_stream(self._arrow.py_buffer(frames[1])) as reader:
-            if kind == b"RecordBatch":
-                return reader.read_next_batch()
             table = reader.read_all()
         if kind == b"pandas":
             return table.to_pandas()
@@ -195,15 +192,9 @@ def _table_kind(obj: object) -> str:
 
 def check_serializer(serializer: object, owner: str) -> None:
     """Raise a DeclarationError that names `owner` if `serializer` is not a serializer."""
-    if isinstance(serializer, type):
-        raise DeclarationError(
-            f"{owner}: serializer must be an instance, got the class {serializer.__name__}; "
-            f"write {serializer.__name__}()"
-        )
-    if not isinstance(serializer, Serializer):
-        raise DeclarationError(
-            f"{owner}: serializer must have name, dumps and loads, got {short_repr(serializer)}"
-        )
+    if isinstance(serializer, type) or not isinstance(serializer, Serializer):
+        what = "an instance with name, dumps and loads"
+        raise DeclarationError(f"{owner}: serializer must be {what}, got {short_repr(serializer)}")
 
 
 def frames_bytes(frames: object) -> int:

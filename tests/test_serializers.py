@@ -60,7 +60,7 @@ def test_serializers_follow_the_protocol():
 def test_what_is_no_serializer_is_refused(wrong):
     give = task(outputs=["x"])(lambda: {"x": 1})()
     give.serializer = wrong
-    says = "must have name, dumps and loads, got " if wrong is not OutOfBandPickle else "must be an"
+    says = "must be an instance with name, dumps and loads, got "
     for owner, make in (
         ("DAG", lambda: DAG({}, serializer=wrong)),
         ("task 'give'", lambda: DAG({"give": give})),
@@ -168,8 +168,7 @@ def test_arrow_tables_are_views_of_the_bytes(arrow):
     column = received.column("n").chunk(0).to_numpy(zero_copy_only=True)
     assert np.shares_memory(column, np.frombuffer(frames[1], dtype="u1"))
     assert not column.flags.writeable
-    batch = arrow.RecordBatch.from_pydict({"n": [1, 2]})
-    for value in (batch, batch.slice(0, 0), arrow.table({"n": []}), arrow.table({})):
+    for value in (arrow.table({"n": []}), arrow.table({})):
         received = serializer.loads(serializer.dumps(value))
         assert type(received) is type(value)
         assert received.equals(value)
