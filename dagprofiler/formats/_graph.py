@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from dagprofiler._document.table import default_times, edge_table, task_table
 from dagprofiler._util import JsonObject, Values
-from dagprofiler._util.text import BYTES, quantity, share
 from dagprofiler.analysis.weights import NAMED, STATISTICS, Weights, known_weights
 from dagprofiler.errors import WeightError, counted
 from dagprofiler.formats import Export
 from dagprofiler.profile import Profile
-
-#: The lightest and the darkest of the first six of ColorBrewer's nine blues. Lightness alone
-#: carries the meaning, so that they read without colour, and black text stands out on both.
-_LIGHT, _DARK = (0xF7, 0xFB, 0xFF), (0x6B, 0xAE, 0xD6)
 
 
 @dataclass(frozen=True)
@@ -96,46 +90,6 @@ class GraphExporter:
     def text(self, graph: Graph) -> str:
         """Return the text of a graph."""
         raise NotImplementedError
-
-
-#: The note of formats that are pictures.
-PICTURE = "a picture shows only names, states, weights and sizes of tasks and edges"
-
-
-class Drawn(NamedTuple):
-    """A task or an edge in a picture.
-
-    Attributes
-    ----------
-    ends
-        Number of the task; or numbers of source and target.
-    words
-        Name, weight with unit, and the state if it is not that of a success; of an
-        edge its size.
-    part
-        Weight relative to the largest, from 0 to 1; None if it is unknown.
-    """
-
-    ends: tuple[int, ...]
-    words: tuple[str, ...]
-    part: float | None
-
-
-def drawn(graph: Graph) -> Iterator[Drawn]:
-    """Yield the tasks of a picture, then its edges."""
-    numbers = {name: number for number, name in enumerate(graph.tasks)}
-    largest = max(graph.costs.values.values(), default=0)
-    for name, task in graph.tasks.items():
-        weight, state = task.get("weight"), task.get("state")
-        failed = () if state in (None, "succeeded") else (state,)
-        words = name, quantity(weight, graph.costs.unit), *failed
-        yield Drawn((numbers[name],), words, None if weight is None else share(weight, largest))
-    largest = max((edge.get("weight", 0) for edge in graph.edges.values()), default=0)
-    for (source, target), edge in graph.edges.items():
-        weight = edge.get("weight")
-        part = None if weight is None else share(weight, largest)
-        size = quantity(None if weight is None else -(-weight // 8), BYTES)
-        yield Drawn((numbers[source], numbers[target]), (size,), part)
 
 
 def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | None) -> Weights:
@@ -221,15 +175,3 @@ def left_out(profile: Profile, held: Iterable[str]) -> tuple[str, ...]:
     sections = [*(("configuration",) if profile.config else ()), *profile.sections]
     missing = [name for name in sections if name not in held]
     return (f"these sections are left out: {', '.join(missing)}",) if missing else ()
-
-
-def shade(part: float) -> str:
-    """Return a colour from almost white (0) to a blue on which black is legible (1).
-
-    Examples
-    --------
-    >>> shade(0), shade(1)
-    ('#f7fbff', '#6baed6')
-    """
-    mixed = (round(low + (high - low) * part) for low, high in zip(_LIGHT, _DARK))
-    return "#" + "".join(f"{level:02x}" for level in mixed)

@@ -6,7 +6,7 @@
 import copy
 import json
 from functools import partial
-from importlib import import_module
+from pkgutil import resolve_name
 from statistics import median
 
 from harness import cpu_seconds, either, exponent, in_turns, print_rows, spread, times
@@ -19,13 +19,17 @@ from dagprofiler import DAG, Profile
 from dagprofiler._util.json import collector_paused, parse
 from dagprofiler.analysis.critical_path import analyze
 
-#: What is exported: a module of ``dagprofiler.formats``, and options. Mermaid's is beyond what
+#: What is exported: an exporter of ``dagprofiler.formats``, and options. Mermaid's is beyond what
 #: GitHub draws.
 EXPORTS = {
-    "saga": ("saga", {"network": {"speeds": {"a": 1, "b": 2}, "bandwidth": 1e5}}),
-    **{name: (name, {}) for name in ("wfformat", "node_link", "graphml", "dot", "mermaid")},
-    **{f"csv, {table}": ("csv", {"table": table}) for table in ("tasks", "edges")},
-    "chrome_trace": ("chrome_trace", {}),
+    "saga": ("saga:EXPORTER", {"network": {"speeds": {"a": 1, "b": 2}, "bandwidth": 1e5}}),
+    "wfformat": ("wfformat:EXPORTER", {}),
+    "node_link": ("node_link:NODE_LINK", {}),
+    "graphml": ("node_link:GRAPHML", {}),
+    "dot": ("pictures:DOT", {}),
+    "mermaid": ("pictures:MERMAID", {}),
+    **{f"csv, {table}": ("csv:EXPORTER", {"table": table}) for table in ("tasks", "edges")},
+    "chrome_trace": ("chrome_trace:EXPORTER", {}),
 }
 
 
@@ -34,17 +38,17 @@ def works_of(document):
     loaded = Profile.from_dict(document)
 
     # A profile keeps some of what it is asked for, a copy of one that was asked nothing does not.
-    def exported(module, options):
-        # By its module: in a checkout that is not installed there are no entry points.
-        exporter = import_module(f"dagprofiler.formats.{module}").EXPORTER
+    def exported(where, options):
+        # By its place: in a checkout that is not installed there are no entry points.
+        exporter = resolve_name(f"dagprofiler.formats.{where}")
         with collector_paused():
             return exporter.render(copy.copy(loaded), **options).text
 
     def analysed():
         return str(analyze(copy.copy(loaded), cost="wall_time", bandwidth_bits_per_s=1e9))
 
-    instance = exported("wfformat", {})
-    importer = import_module("dagprofiler.formats.wfformat").IMPORTER
+    instance = exported("wfformat:EXPORTER", {})
+    importer = resolve_name("dagprofiler.formats.wfformat:IMPORTER")
 
     def imported():
         with collector_paused():
