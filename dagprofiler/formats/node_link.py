@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from dagprofiler._util import Values
-from dagprofiler._util.checks import choice
 from dagprofiler._util.json import plain_number
-from dagprofiler.errors import FormatError, needs_extra
-from dagprofiler.formats import Export
+from dagprofiler.errors import needs_extra
 from dagprofiler.formats._graph import Graph, GraphExporter, graph_of
 from dagprofiler.profile import Profile
 
@@ -62,50 +60,28 @@ def to_networkx(
     return result
 
 
-_KEYS = ("both", "edges", "links")
-
-
 class NodeLink(GraphExporter):
-    """Renders profiles as node-link JSON, which networkx and many viewers read."""
+    """Renders profiles as node-link JSON, which networkx and many viewers read.
+
+    The edges stand under ``"edges"``, where networkx reads them from 3.6 on, and under
+    ``"links"``, where it reads them before, as D3 does.
+    """
 
     name, extension = "node_link", ".node_link.json"
 
-    def render(
-        self,
-        profile: Profile,
-        *,
-        cost: str | None = None,
-        statistic: str = "median",
-        fill: float | None = None,
-        edges: str = "both",
-    ) -> Export:
-        """Return the graph that :func:`to_networkx` makes, as node-link JSON.
-
-        Parameters
-        ----------
-        cost, statistic, fill
-            As of every graph.
-        edges
-            The key of the edges: ``"edges"``, which networkx reads from 3.6 on,
-            ``"links"``, which it reads before, as D3 does; by default ``"both"``.
-
-        Raises
-        ------
-        FormatError
-            If `edges` is none of these.
-        """
-        choice("edges", edges, [*_KEYS], error=FormatError)
-        graph = graph_of(profile, cost, statistic, fill)
+    def text(self, graph: Graph) -> str:
+        """Return the graph that :func:`to_networkx` makes, as node-link JSON."""
         rows = [{"source": s, "target": t, **values} for (s, t), values in graph.edges.items()]
-        document: dict[str, Any] = {
+        document = {
             "directed": True,
             "multigraph": False,
             "graph": graph.attributes,
             "nodes": [{"id": name, **values} for name, values in graph.tasks.items()],
+            "edges": rows,
+            "links": rows,
         }
-        document.update((key, rows) for key in _KEYS[1:] if edges in ("both", key))
         text = json.dumps(document, allow_nan=False, default=plain_number, check_circular=False)
-        return Export(text + "\n", graph.losses)
+        return text + "\n"
 
 
 _HEAD = """\

@@ -56,7 +56,6 @@ def test_the_golden_files_are_what_is_written(name):
         ("x.mermad", {}, r"give format=, .*\.dot \(dot\).*; did you mean 'mermaid'"),
         ("x.dot", {"format": "dott"}, "'dott' among the exporters .*'dot'"),
         ("x.csv", {"tabel": 1}, "'tabel'; options: table, cost"),
-        ("x.node_link.json", {"edges": "arcs"}, "'arcs'"),
         ("x.saga.json", {"fill_size": -1}, "fill_size .*-1"),
         ("x.wfformat.json", {"version": "1.3"}, "version .*'1.3'"),
         ("x.wfformat.json", {"size": "bytes"}, "size .*'bytes'"),
