@@ -109,11 +109,10 @@ def _mesh(nodes: Sequence[str], links: Sequence[tuple[str, str, Any]]) -> dict[P
 #: SAGA adds tasks of these names to graphs with several sources or sinks.
 _RESERVED = {"__super_source__", "__super_sink__"}
 
-_ALONE = "without network= the file is only a task graph; schedulers need a ProblemInstance"
-
 _LOST = (
     "tasks have only a cost and edges a size: other times and sizes, data fields, host, timestamp, "
-    "seed and execution order are left out, and what fill= and fill_size= stand for is not marked"
+    "seed and execution order are left out, and what fill= and fill_size= stand for is not marked; "
+    "without network= the file is only a task graph, and schedulers need a ProblemInstance"
 )
 
 
@@ -197,14 +196,12 @@ class Saga:
         }
         cost = f"{weights.unit} ({weights.source}: {weights.provenance})"
         units = f"SAGA's numbers have no units: costs are {cost}, sizes bits ({size})"
-        losses = [*predicted(profile), units, _LOST, *left_out(profile, ())]
-        if network is None:
-            losses.append(_ALONE)
-        else:
+        if network is not None:
             network = network_of(network)
             document = {"name": str(instance_name), "task_graph": document, "network": network}
         text = json.dumps(document, allow_nan=False, default=plain_number)
-        return Export(text + "\n", tuple(losses))
+        losses = *predicted(profile), units, _LOST, *left_out(profile, ())
+        return Export(text + "\n", losses)
 
 
 def _costs(profile: Profile, weights: Weights, *, stochastic: bool) -> dict[str, list[Number]]:
