@@ -141,12 +141,10 @@ def fields_of(function: Function) -> Mapping[str, inspect.Parameter]:
     if any(kind(function) for kind in kinds):
         raise DeclarationError(f"{place_of(function)}: expected a function that returns its result")
     with explained(DeclarationError, place_of(function), of=ValueError):
-        parameters = signature_of(function).parameters
-    for name, p in parameters.items():
-        if p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY):
-            form = f"*{name}" if p.kind is p.VAR_POSITIONAL else f"{name}, /"
-            why = "a decorator has to use functools.wraps, a builtin a function around it"
-            raise DeclarationError(f"{place_of(function)}: no input can be {form} ({why})")
+        signature = signature_of(function)
+    parameters = signature.parameters
+    if any(p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) for p in parameters.values()):
+        raise DeclarationError(f"{place_of(function)}: inputs have names, got {signature}")
     keywords = {name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
     return {name: parameter for name, parameter in keywords.items() if name != "cfg"}
 

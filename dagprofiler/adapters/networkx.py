@@ -32,8 +32,7 @@ def from_networkx(graph: Any, task: str) -> Converted:
             raise GraphError(f"nodes {nodes[name]!r} and {node!r} would both be named {name!r}")
         nodes[name] = node
         if task not in attributes:
-            has = ", ".join(map(repr, attributes)) or "none"
-            raise GraphError(f"node {node!r} has no attribute {task!r} (it has: {has})")
+            raise GraphError(f"node {node!r} has no attribute {task!r}, only {[*attributes]}")
         tasks[name] = _task(attributes[task], name)
     # Before the fields, in which a cycle shows as inputs that arrive twice.
     kahn_order(tasks, [(str(source), str(target)) for source, target in graph.edges])
@@ -59,8 +58,7 @@ def _edge(tasks: Mapping[str, Task], source: str, target: str, fields: Any) -> t
     outputs, inputs = tasks[source].outputs, tasks[target].inputs
     if isinstance(tasks[target], FunctionTask) and not {*outputs} & {*inputs}:
         if not len(outputs) == len(inputs) == 1:
-            ends = f"{', '.join(outputs) or 'none'}; parameters: {', '.join(inputs) or 'none'}"
-            what = f"edge {source!r} -> {target!r} needs the attribute {_FIELDS!r}"
-            raise GraphError(f"{what} (outputs: {ends})")
+            ends = f"outputs {outputs} and parameters {inputs}"
+            raise GraphError(f"edge {source!r} -> {target!r}, of {ends}, needs {_FIELDS!r}")
         return source, target, {outputs[0]: inputs[0]}
     return source, target

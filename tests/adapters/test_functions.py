@@ -92,7 +92,7 @@ def forth(back):
         ([spread], {"numbers": 1}, DeclarationError, ["spread()", "*numbers"]),
         ([later], {}, DeclarationError, ["later()", "returns"]),
         ([back, forth], {}, GraphError, ["'back' -> 'forth' -> 'back'"]),
-        ([math.sqrt], {"x": 9}, DeclarationError, ["sqrt()", "x, /", "a function around it"]),
+        ([math.sqrt], {"x": 9}, DeclarationError, ["sqrt()", "(x, /)"]),
         ([total], ["numbers"], DeclarationError, ["['numbers']"]),
         ([task(outputs=["x"])(total)], {}, DeclarationError, ["total"]),
         ([total, 3], {}, DeclarationError, ["got 3"]),
