@@ -157,8 +157,7 @@ class WfFormat:
         Raises
         ------
         FormatError
-            If an option is not one of these, the profile has no tasks, or `size` is
-            ``"wire"`` and an edge has none.
+            If an option is not one of these, or the profile has no tasks.
         WeightError
             If `cost` has no times: no common scale, no samples.
 
@@ -222,13 +221,11 @@ def _specified(profile: Profile, size: str) -> JsonObject:
     files = []
     for source, target in edges_of(profile):
         bits = metrics.edge_weights.get(f"{source}->{target}")
-        if bits is None:
-            continue
         # Other programs may write bits that are not whole bytes.
-        size_bytes = -(-bits // 8) if size == "spec" else wire.get((source, target))
+        payload = None if bits is None else -(-bits // 8)
+        size_bytes = payload if size == "spec" else wire.get((source, target))
         if size_bytes is None:
-            edge = f"{source!r} -> {target!r}"
-            raise FormatError(f"there is no wire size of {edge}: size='spec' takes the payload")
+            continue
         file = f"{ids[source]}/{ids[target]}"
         files.append({"id": file, "sizeInBytes": size_bytes})
         tasks[source].setdefault("outputFiles", []).append(file)
