@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.quick import first_problem, inlined
 from dagprofiler._util import JsonObject
+from dagprofiler._util.json import mapping_in
 from dagprofiler._version import SCHEMA_VERSION
 from dagprofiler.errors import ProfileError
 
@@ -126,13 +127,8 @@ def upgrade(document: Any) -> None:
 
 
 def _refuse_newer(data: Any) -> None:
-    try:
-        version = data["metadata"]["schema_version"]
-    except (KeyError, TypeError, IndexError):
-        return
-    if type(version) in (int, float) and version > SCHEMA_VERSION:
+    version = mapping_in(data, "metadata").get("schema_version") if isinstance(data, dict) else None
+    if isinstance(version, (int, float)) and version > SCHEMA_VERSION:
         readable = f"this dagprofiler reads versions up to {SCHEMA_VERSION}"
-        why = (
-            f"the profile has schema version {version}, {readable}; upgrade dagprofiler to read it"
-        )
+        why = f"the profile has schema version {version}, {readable}; upgrade it to read the file"
         raise ProfileError(why, "$.metadata.schema_version")
