@@ -132,7 +132,6 @@ class Saga:
         fill_size: float | None = None,
         stochastic: bool = False,
         network: Any = None,
-        instance_name: str = "profile",
     ) -> Export:
         """Return a problem instance, or without `network` the task graph.
 
@@ -154,8 +153,6 @@ class Saga:
             in units of size per unit of time: for costs in ms and sizes in bits, a node as fast
             as the measured one has speed 1, and a link of 1 Gbit/s has 1e6. SAGA has no file
             format for a stochastic graph with a network.
-        instance_name
-            Name of the problem instance.
 
         Raises
         ------
@@ -198,7 +195,8 @@ class Saga:
         units = f"SAGA's numbers have no units: costs are {cost}, sizes bits ({size})"
         if network is not None:
             network = network_of(network)
-            document = {"name": str(instance_name), "task_graph": document, "network": network}
+            name = profile.name or "profile"
+            document = {"name": name, "task_graph": document, "network": network}
         text = json.dumps(document, allow_nan=False, default=plain_number)
         losses = *predicted(profile), units, _LOST, *left_out(profile, ())
         return Export(text + "\n", losses)

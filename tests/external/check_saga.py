@@ -74,8 +74,7 @@ def check_examples(folder):
         command = [sys.executable, str(example), str(path)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         profile = Profile.load(path)
-        instance = load(profile, folder, cost="wall_time", network=TWO, instance_name=name)
-        assert instance.name == name
+        instance = load(profile, folder, cost="wall_time", network=TWO)
         costs = {one.name: one.cost for one in instance.task_graph.tasks}
         assert costs == profile.weights("wall_time").values
         sizes = {f"{e.source}->{e.target}": e.size for e in instance.task_graph.dependencies}

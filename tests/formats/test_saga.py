@@ -42,9 +42,9 @@ def test_a_network_makes_a_task_graph_a_problem_instance():
         "dependencies": [{"source": "a", "target": "b", "size": 80}],
     }
     network = {"speeds": {"n": 2}}
-    document, _ = export(made(), network=network, instance_name=5)
+    document, _ = export(made(), network=network)
     assert list(document) == ["name", "task_graph", "network"]
-    assert document["name"] == "5"
+    assert document["name"] == "profile"
     assert document["task_graph"] == export(made())[0]
     assert document["network"] == network_of(network)
 
