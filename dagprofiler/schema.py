@@ -129,6 +129,6 @@ def upgrade(document: Any) -> None:
 def _refuse_newer(data: Any) -> None:
     version = mapping_in(data, "metadata").get("schema_version") if isinstance(data, dict) else None
     if isinstance(version, (int, float)) and version > SCHEMA_VERSION:
-        fix = f"this dagprofiler reads versions up to {SCHEMA_VERSION}; upgrade dagprofiler to read it"
+        fix = f"this one reads versions up to {SCHEMA_VERSION}; upgrade dagprofiler to read it"
         why = f"the profile has schema version {version}, {fix}"
         raise ProfileError(why, "$.metadata.schema_version")
