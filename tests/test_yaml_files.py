@@ -82,6 +82,7 @@ ENDS = "edge 2: expected 'source' and 'target', got {"
     ("text", "expected"),
     [
         ("", "expected a mapping with tasks, edges and config, got None"),
+        ("tasks: " + 1000 * "[", "not YAML: maximum recursion depth"),
         ("config: {1: 2}", "config: "),
         ("tasks: [a]", "tasks: expected a mapping, got ['a']"),
         *((text, "not YAML: ") for text in ("tasks: [", "a: b: c", "\t- x", "tasks: \x00")),

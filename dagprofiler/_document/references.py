@@ -22,8 +22,8 @@ def check_references(document: JsonObject) -> None:
     ProfileError
         If the name of a task cannot be printed; if a task, an edge or a row of a table is listed
         twice; if something names a task or an edge, or has the index of a row, that does not
-        exist; if a row of a table is longer or shorter than it must be; or if the order contradicts
-        the edges.
+        exist; if a row of a table, or a column of samples, is longer or shorter than it must be;
+        or if the order contradicts the edges.
 
     Notes
     -----
@@ -58,6 +58,7 @@ def check_references(document: JsonObject) -> None:
         _check_known("edge", document.get(section, {}).get("edges", ()), edges, section, "edges")
     _check_order(order, ends)
     _check_tables(document, len(keys))
+    _check_samples(document.get("samples", {}))
 
 
 def _names_of_tasks(document: JsonObject) -> Iterator[tuple[tuple[str, ...], Iterable[Any]]]:
@@ -132,6 +133,19 @@ def _check_indices(what: str, indices: Iterable[Any], count: int, *path: str) ->
         # 1.0 is an integer to JSON Schema.
         if index is not None and (type(index) is not int or index >= count):
             raise _error(f"there is no {what} {index}, only {count}", *path)
+
+
+def _check_samples(samples: JsonObject) -> None:
+    rounds = len(samples.get("rounds", ()))
+    columns: list[tuple[tuple[str, ...], Any]] = []
+    if "total_ms" in samples:
+        columns.append((("total_ms",), samples["total_ms"]))
+    for part in ("tasks", "edges"):
+        for name, row in samples.get(part, {}).items():
+            columns += [((part, name, column), values) for column, values in row.items()]
+    for path, values in columns:
+        if len(values) != rounds:
+            raise _error(f"{len(values)} entries for {rounds} rounds", "samples", *path)
 
 
 def _check_distinct(what: str, names: Sequence[Any], *path: str) -> None:

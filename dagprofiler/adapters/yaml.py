@@ -61,7 +61,7 @@ def _document(file: IO[Any], name: str) -> JsonObject:
 
     try:
         document = yaml.load(file, Loader)  # noqa: S506  (it is a SafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise GraphError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
         what = "expected a mapping with tasks, edges and config"

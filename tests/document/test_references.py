@@ -7,8 +7,9 @@ import pytest
 from handmade import structure_of
 
 from dagprofiler._document.references import check_references
+from dagprofiler._document.upgrade import upgrade
 from dagprofiler.errors import ProfileError
-from dagprofiler.schema import upgrade, validate_profile
+from dagprofiler.schema import validate_profile
 
 #: Every section that refers to tasks, edges and rows.
 WHOLE = (Path(__file__).parents[1] / "data" / "complete-profile.json").read_text("utf-8")
@@ -52,6 +53,7 @@ X, XY = "there is no task 'x'", "there is no edge 'x->y'"
         ("execution_metrics", [metrics("x")], X),
         ("weight_sources", {"x": {"node_weight": "default"}}, X),
         ("samples.tasks", {"x": {}}, X),
+        ("samples.tasks.a.wall_ms", [1.0], "1 entries for 3 rounds"),
         ("statistics.edges", {"x->y": {"wire_bytes": SUMMARY}}, XY),
         ("prediction.intervals_ms", {"x": [1, 2]}, X),
         ("schedule.node", ["x"], X),
