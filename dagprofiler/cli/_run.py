@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -25,11 +24,6 @@ from dagprofiler.journal import Journal, holds_journal
 from dagprofiler.measure.machine import ask_git
 from dagprofiler.profile import Profile
 
-#: How many failures are shown with their place.
-_MOST_FAILURES = 5
-
-_NOTHING = "; nothing was measured yet"
-
 #: Saves what was measured before an error; returns where it is, for the message and for JSON.
 Saving = Callable[[BaseException], tuple[str, JsonObject]]
 
@@ -42,7 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
     if schedule and arguments.journal is not None:
         raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
     rounds = conditions(arguments, 1)
-    hooks = [*_journal(arguments), *_progress(arguments)]
+    hooks = _progress(arguments)
+    if arguments.journal is not None:
+        hooks.append(Journal(arguments.journal))
     with measuring(arguments, partial(_save_run, arguments)):
         dag = load_dag(arguments.target, arguments.config)
         ask_git()
@@ -74,29 +70,6 @@ def resume(arguments: argparse.Namespace) -> int:
             )
     deliver(profile, arguments, quiet=arguments.quiet)
     return 0
-
-
-def _journal(arguments: argparse.Namespace) -> list[Hook]:
-    """Return the hooks that write a journal; none without ``--journal``."""
-    directory = arguments.journal
-    if directory is None:
-        return []
-    if not directory:
-        raise CommandError("--journal: expected a directory, got ''")
-    if holds_journal(directory):
-        how = f"resume it with {_resuming(arguments)}, or give another directory"
-        raise CommandError(f"--journal: {directory!r} already holds the journal of a run; {how}")
-    return [Journal(directory)]
-
-
-def _resuming(arguments: argparse.Namespace) -> str:
-    """Return the command that resumes a run as it began; seed, rounds and meters are recorded."""
-    words = ["dagprofiler", "resume", arguments.journal, arguments.target]
-    words += [word for text in arguments.config for word in ("-c", text)]
-    for option in ("executor", "timeout", "output", "report"):
-        if getattr(arguments, option) is not None:
-            words += [f"--{option}", str(getattr(arguments, option))]
-    return shlex.join(words)
 
 
 def conditions(arguments: argparse.Namespace, default: int) -> Rounds:
@@ -149,58 +122,48 @@ def measuring(arguments: argparse.Namespace, save: Saving) -> Iterator[None]:
         where, results = save(error)
         if arguments.json:
             _output.print_json({"error": problem, **results})
-        tasks = profile.run.tasks.items()
-        failures = [failure_block(name, entry) for name, entry in tasks if "error" in entry]
         # The message is that of the first failure.
-        place = render([Block(notes=block.notes) for block in failures[:1]])
-        others = render(failures[1:_MOST_FAILURES])
-        words = "\n".join(filter(None, (f"{problem}{where}", place, others)))
+        failures = [entry for entry in profile.run.tasks.values() if "error" in entry]
+        place = failure_block("", failures[0]).notes if failures else ()
+        words = render([Block(f"{problem}{where}", notes=place)])
         raise CommandError(words, _output.exit_code_of(error)) from error
 
 
 def save_each(
-    named: Callable[[Sequence[Profile]], Iterable[tuple[Profile, str]]], error: BaseException
+    named: Callable[[Sequence[Profile]], Iterable[tuple[Profile, str | None]]],
+    error: BaseException,
 ) -> tuple[str, JsonObject]:
-    """Save the partial profiles of runs that took turns; see :data:`Saving`.
+    """Save the partial profiles of runs that an error ended; see :data:`Saving`.
 
     `named` returns each with the file that the complete profile would have.
     """
     written, parts = [], []
-    for profile, output in named(getattr(error, "profiles", ())):
+    single = getattr(error, "profile", None)
+    profiles = getattr(error, "profiles", [] if single is None else [single])
+    for profile, output in named(profiles):
         if profile.metrics.task_metrics:
             path, words = _save_partial(profile, output)
             written += [path] if path else []
-            rounds = counted(profile.sections["run"]["rounds"], "complete round")
-            parts.append(f"{rounds} {words}")
+            parts.append(f"{counted(profile.run.rounds or 0, 'complete round')} {words}")
     for of, rounds in getattr(error, "unfinished", {}).items():
         parts.append(f"{counted(rounds, 'complete round')} of {of} lost")
-    message = f"; measured: {', '.join(parts)}" if parts else _NOTHING
+    nothing = "; what was measured is lost" if ENDING.gave_up else "; nothing was measured yet"
+    message = f"; measured: {', '.join(parts)}" if parts else nothing
     return message, {"written": written}
 
 
 def _save_run(arguments: argparse.Namespace, error: BaseException) -> tuple[str, JsonObject]:
     """Save a partial profile and its report; see :data:`Saving`."""
-    written: dict[str, str] = {}
+    message, results = save_each(lambda runs: [(run, arguments.output) for run in runs], error)
+    written = {"profile": path for path in results["written"]}
     profile: Profile | None = getattr(error, "profile", None)
-    if profile is None or not profile.metrics.task_metrics:
-        message = "; what was measured is lost" if ENDING.gave_up else _NOTHING
-    else:
-        path, words = _save_partial(profile, arguments.output)
-        rounds = counted(profile.run.rounds or 0, "complete round")
-        extent = f" of {rounds}" if profile.samples.rounds else ""
-        message = f"; the partial profile{extent} is {words}"
-        if path is not None:
-            written["profile"] = path
     if arguments.report is not None and profile is not None:
         with suppress(OSError, KeyboardInterrupt), ENDING.saving():
             profile.report(arguments.report)
             written["report"] = arguments.report
             message += f", its report in {arguments.report}"
-    journal = arguments.journal
-    if journal is not None and holds_journal(journal):
-        message += f"; resume it with {_resuming(arguments)}"
-    elif isinstance(error, KeyboardInterrupt) and message != _NOTHING:
-        message += "; a run with --journal DIR can be resumed"
+    if arguments.journal is not None and holds_journal(arguments.journal):
+        message += f"; dagprofiler resume {arguments.journal} TARGET resumes it"
     shown = figures(profile) if arguments.json and profile is not None else {}
     return message, {"written": written, **shown}
 

@@ -123,7 +123,7 @@ def test_a_failed_run_leaves_its_partial_profile_and_report(cli, folder):
     found = json.loads(done.out)
     problem = "task 'fails' failed: ValueError: no such cell"
     line, place, text = done.err.splitlines()
-    assert line.startswith(f"dagprofiler: {problem}; the partial profile is in {profile}")
+    assert line.startswith(f"dagprofiler: {problem}; measured: 0 complete rounds in {profile}")
     assert f"its report in {page}" in line
     assert re.fullmatch(r"  .*pipeline_of_tests.py, line \d+, in fails", place)
     assert text == '    raise ValueError("no such cell")'
@@ -138,7 +138,7 @@ def test_a_failed_run_leaves_its_partial_profile_and_report(cli, folder):
 @pytest.mark.parametrize("output", ["-", os.devnull])
 def test_a_partial_profile_of_no_file_has_a_place(refused, shelf, output):
     line = refused("run", "pipeline_of_tests:failing", "-o", output, code=4)
-    assert line.endswith("is in profile.partial.json")
+    assert line.endswith("; measured: 0 complete rounds in profile.partial.json")
     (shelf.folder / "profile.partial.json").unlink()
 
 
@@ -210,18 +210,17 @@ def test_a_profile_that_no_file_can_hold_is_said_to_be_lost(cli, shelf, folder, 
 
 
 def test_a_journal_says_which_command_resumes_it(cli, folder):
-    kept = ["-c", "N=4", "--executor", "threads:2", "--output", f"{folder}/p.json"]
-    words = ["pipeline_of_tests.py:failing", *kept, "--journal", f"{folder}/j", "--seed", "3"]
-    resume = f"dagprofiler resume {folder}/j pipeline_of_tests.py:failing {' '.join(kept)}"
-    assert f"; resume it with {resume}\n" in cli("run", *words, code=4).err
-    assert f"; resume it with {resume}, or" in cli("run", *words, code=2).err
+    words = ["pipeline_of_tests.py:failing", "--journal", f"{folder}/j", "--seed", "3"]
+    resume = f"; dagprofiler resume {folder}/j TARGET resumes it\n"
+    assert resume in cli("run", *words, code=4).err
 
 
 def test_no_journal_is_written_over_and_another_run_is_refused(cli, refused, folder, shelf):
     failing, journal = "pipeline_of_tests:failing", f"{folder}/journal"
     cli("run", shelf.target, "--journal", f"{folder}/full", "-q")
     line = refused("run", shelf.target, "--journal", f"{folder}/full")
-    assert line.startswith(f"--journal: '{folder}/full' already holds the journal of a run")
+    assert "it holds a journal already" in line
+    assert f"; dagprofiler resume {folder}/full TARGET resumes it" in line
     cli("run", "-q", shelf.target, "--journal", journal, "-c", "model=1", code=2)
     cli("run", "-q", failing, "--journal", journal, "--seed", "3", code=4)
     assert "TARGET" in refused("resume", journal)

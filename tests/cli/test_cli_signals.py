@@ -115,8 +115,7 @@ def test_a_signal_saves_the_rounds_and_ends_the_processes(
     # Their ends come when all that could write there have ended.
     out, err = process.communicate(timeout=60)
     assert (out, process.returncode) == ("", code)
-    place = "the partial profile of 2 complete rounds is in p.partial.json"
-    assert err == f"dagprofiler: {words}; {place}; a run with --journal DIR can be resumed\n"
+    assert err == f"dagprofiler: {words}; measured: 2 complete rounds in p.partial.json\n"
     run = Profile.load(os.path.join(folder, "p.partial.json")).sections["run"]
     assert (run["state"], run["rounds"]) == ("partial", 2)
 
@@ -126,7 +125,7 @@ def test_a_signal_saves_the_rounds_and_ends_the_processes(
     [
         (
             "run ended_from_outside.py:dag -q -o p.json",
-            "the partial profile of 4 complete rounds is lost: p.partial.json was not written",
+            "measured: 4 complete rounds lost: p.partial.json was not written",
         ),
         pytest.param(
             "sweep ended_from_outside.py:build --over n=1,2 -q -o .",
