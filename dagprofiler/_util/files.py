@@ -101,8 +101,12 @@ def replacing(name: str) -> Iterator[IO[bytes]]:
 def check_writable(name: str) -> None:
     """Raise the OSError that :func:`write` would, as far as it can be known in advance."""
     target = replaced(name)
-    for path in (name, None if target is None else os.path.dirname(target)):
-        if path is not None and os.path.exists(path) and not os.access(path, os.W_OK):
+    needed = [name] if os.path.exists(name) else []
+    needed += [os.path.dirname(target)] if target is not None else []
+    for path in needed:
+        # Raises FileNotFoundError for a folder that is missing.
+        os.stat(path)
+        if not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
 
 

@@ -191,7 +191,7 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
         raise CommandError("compare --run measures two targets: give BASE and one NEW")
     names = arguments.base, arguments.new[0]
     written = list(arguments.output or ())
-    _output.check_results(*written, report=arguments.report)
+    _output.check_outputs(*written, arguments.report)
     rounds = conditions(arguments, 30)
     ask_git()
     files = written or ["base.json", "new.json"]
@@ -207,7 +207,7 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
     if arguments.report is not None:
         unsaved = (runs.base, runs.new)[len(written) :]
         report = RunComparison(runs.base, runs.new, compared).report
-        _output.write_report(report, arguments.report, unsaved)
+        _output.note_left_out(_output.write(report, arguments.report, unsaved))
         written.append(arguments.report)
     for path in written:
         _output.note(f"written: {path}")

@@ -9,16 +9,18 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from shutil import get_terminal_size
-from typing import IO
+from typing import IO, Any, TypeVar
 
 from dagprofiler._util import JsonObject
-from dagprofiler._util.files import FOREIGN, check_writable, second_place
+from dagprofiler._util.files import check_writable, second_place
 from dagprofiler._util.text import printable, render
 from dagprofiler.analysis.summary import PARTS, blocks
 from dagprofiler.cli._parser import FAILED, CommandError
 from dagprofiler.cli._signals import ENDING
 from dagprofiler.errors import DagProfilerError, ProfileError, RunError, describe
 from dagprofiler.profile import Profile
+
+Result = TypeVar("Result")
 
 #: Patterns of text to their colours.
 _STYLES = {
@@ -105,22 +107,12 @@ def load_profile(path: str) -> Profile:
     CommandError
         If it is not a profile.
     """
-    if re.search(r"\.py(:\w*)?$", path):
-        measuring = "dagprofiler run and compare --run measure programs"
-        raise CommandError(f"{path} is a program: {measuring}")
-    if os.path.isdir(path):
-        journal = f"of a journal, dagprofiler resume {path} TARGET writes one"
-        raise CommandError(f"{path!r} is a directory, not a profile; {journal}")
     try:
         return Profile.load(sys.stdin.buffer if path == "-" else path)
     except ProfileError as error:
-        hint = ""
-        if error.path == "$" and "is a required property" in error.message:
-            how = f"try dagprofiler import {path} -o FILE"
-            hint = f": not a profile; if another tool wrote it, {how}"
         # The file is named in front.
         words = str(error).replace(f" (in {path!r})", "")
-        raise CommandError(f"{source_name(path)}: {words}{hint}") from error
+        raise CommandError(f"{source_name(path)}: {words}") from error
 
 
 def check_outputs(*paths: str | None, read: Sequence[str | None] = ()) -> None:
@@ -132,26 +124,16 @@ def check_outputs(*paths: str | None, read: Sequence[str | None] = ()) -> None:
         Files that the command reads, so it must not replace them, or None.
     """
     files = [path for path in paths if path is not None and path != "-"]
-    if len({os.path.realpath(path) for path in files}) < len(files):
-        raise CommandError(f"output: {files[0]!r} is given twice; give each its own file")
-    inputs = {os.path.realpath(other) for other in read if other is not None}
+    problems = {os.path.realpath(other): "is also an input" for other in read if other is not None}
     for path in files:
-        problem = _unwritable(path)
-        if os.path.realpath(path) in inputs:
-            problem = "is also an input of the command; give another file"
-        if problem:
-            raise CommandError(f"output {path!r}: {problem}")
-
-
-def check_results(
-    *profiles: str | None, report: str | None = None, read: Sequence[str | None] = ()
-) -> None:
-    """Raise a CommandError unless profiles and a report can be written to these files."""
-    check_outputs(*profiles, report, read=read)
-    for path in profiles:
-        if path is not None and path.lower().endswith(FOREIGN):
-            how = "--report writes the page, and dagprofiler export other formats"
-            raise CommandError(f"-o {path}: -o writes the profile, which is JSON; {how}")
+        target = os.path.realpath(path)
+        if target in problems:
+            raise CommandError(f"output {path!r} {problems[target]}; give another file")
+        problems[target] = "is given twice"
+        try:
+            check_writable(path)
+        except OSError as error:
+            raise CommandError(f"output {path!r}: cannot be written: {error.strerror}") from error
 
 
 def note_left_out(losses: Sequence[str]) -> None:
@@ -162,20 +144,31 @@ def note_left_out(losses: Sequence[str]) -> None:
         note(hint if len(losses) > 2 else "; ".join(losses))
 
 
-def _unwritable(path: str) -> str | None:
-    """Return why a file cannot be written, and the fix; None if it can."""
-    folder = os.path.dirname(os.path.realpath(path))
-    if not os.path.isdir(folder):
-        return f"there is no directory {folder!r}; create it first"
+def write(writer: Callable[[Any], Result], path: str, unsaved: Sequence[Profile] = ()) -> Result:
+    """Write a file, and return what `writer` returns.
+
+    Raises
+    ------
+    CommandError
+        If it cannot be written; `unsaved` profiles are then in temporary files, which it names.
+    """
+    name = "standard output" if path == "-" else repr(path)
     try:
-        check_writable(path)
-    except OSError as error:
-        return f"cannot be written: {error.strerror}; give the name of another file"
-    return None
+        with ENDING.saving(), writing_to(path) as place:
+            return writer(place)
+    except KeyboardInterrupt as interrupt:
+        raise CommandError(f"output {name}: was not written") from interrupt
+    except Exception as error:
+        where = "".join(f"; the profile is {rescue(profile)[1]}" for profile in unsaved)
+        if isinstance(error, BrokenPipeError):
+            note(where[2:])
+            raise
+        words = f"output {name}: cannot be written: {reason_of(error)}{where}"
+        raise CommandError(words) from error
 
 
 def save_all(measured: Iterable[tuple[Profile, str]]) -> None:
-    """Save profiles to their files, or to temporary ones, so that no result is lost.
+    """Save profiles to their files, also if one of these cannot be written.
 
     Raises
     ------
@@ -184,18 +177,10 @@ def save_all(measured: Iterable[tuple[Profile, str]]) -> None:
     """
     problems = []
     for profile, path in measured:
-        name = "standard output" if path == "-" else repr(path)
         try:
-            with ENDING.saving(), writing_to(path) as place:
-                profile.save(place)
-        except KeyboardInterrupt:
-            problems.append(f"output {name}: was not written; its profile is lost")
-        except Exception as error:
-            where = f"the profile is {rescue(profile)[1]}"
-            if isinstance(error, BrokenPipeError):
-                note(where)
-                raise
-            problems.append(f"output {name}: cannot be written: {reason_of(error)}; {where}")
+            write(profile.save, path, [profile])
+        except CommandError as error:
+            problems.append(str(error))
     if problems:
         raise CommandError("; ".join(problems))
 
@@ -221,27 +206,6 @@ def exit_code_of(error: BaseException) -> int:
 def reason_of(error: Exception) -> str:
     """Return the reason of a failed write."""
     return getattr(error, "strerror", None) or describe(error)
-
-
-def write_report(
-    write: Callable[[str], Sequence[str]], path: str, unsaved: Sequence[Profile]
-) -> None:
-    """Write a page and print what it leaves out.
-
-    Raises
-    ------
-    CommandError
-        If it cannot be written; the message says where `unsaved` profiles are.
-    """
-    try:
-        with ENDING.saving():
-            losses = write(path)
-    except Exception as error:
-        places = [f"the profile is {rescue(profile)[1]}" for profile in unsaved]
-        where = "; ".join(places) or "the profile is saved by -o"
-        words = f"report {path!r}: cannot be written: {reason_of(error)}; {where}"
-        raise CommandError(words) from error
-    note_left_out(losses)
 
 
 def rescue(profile: Profile) -> tuple[str | None, str]:

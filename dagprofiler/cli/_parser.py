@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, NoReturn
 
+from dagprofiler._util.files import FOREIGN
 from dagprofiler.errors import DagProfilerError, did_you_mean
 
 _EXAMPLES = """\
@@ -186,7 +187,7 @@ def _results(parser: argparse.ArgumentParser) -> None:
 
 def _files(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     results = parser.add_argument_group("results")
-    _add(results, "-o --output FILE", "write the profile; - for stdout")
+    _add(results, "-o --output FILE", "write the profile; - for stdout", type=_profile_file)
     _add(results, "--report FILE", "write the HTML report as well")
     return results
 
@@ -229,7 +230,8 @@ def _compare(parser: argparse.ArgumentParser) -> None:
     _measuring(runs, runs, usual="30")
     _add(runs, "--new-config NAME=VALUE", "set a parameter of NEW only", **_MANY)
     files = ("BASE.json", "NEW.json")
-    _add(runs, "-o --output", "write both profiles", nargs=2, metavar=files)
+    text = "write both profiles"
+    _add(runs, "-o --output", text, nargs=2, metavar=files, type=_profile_file)
     _add(runs, "--report FILE", "write the HTML report of NEW against BASE")
 
 
@@ -348,6 +350,14 @@ def _rounds(text: str) -> int | str:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"expected a number of at least 1, or auto, got {text!r}")
     return int(text)
+
+
+def _profile_file(path: str) -> str:
+    """Return the name of a file for a profile."""
+    if path.lower().endswith(FOREIGN):
+        how = "--report writes the page, and dagprofiler export other formats"
+        raise argparse.ArgumentTypeError(f"a profile is JSON, got {path!r}; {how}")
+    return path
 
 
 def _share(text: str) -> float:

@@ -118,7 +118,7 @@ def _models(command: str, paths: Sequence[str]) -> CostModels:
 
 def predict(arguments: argparse.Namespace) -> int:
     """Write the profile that another configuration would have, and print a summary."""
-    _output.check_results(arguments.output, report=arguments.report, read=arguments.profile)
+    _output.check_outputs(arguments.output, arguments.report, read=arguments.profile)
     models = _models("predict", arguments.profile)
     last = models.profiles[-1].config
     config = {
@@ -135,7 +135,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     from dagprofiler.predict import simulate as simulated
 
     read = [arguments.profile, arguments.engine]
-    _output.check_results(arguments.output, report=arguments.report, read=read)
+    _output.check_outputs(arguments.output, arguments.report, read=read)
     schedule = _targets.schedule_in(arguments.schedule)
     profile, engine = _output.load_profile(arguments.profile), _engine(arguments, schedule)
     simulated_with = partial(

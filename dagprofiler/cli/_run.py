@@ -31,7 +31,7 @@ Saving = Callable[[BaseException], tuple[str, JsonObject]]
 def run(arguments: argparse.Namespace) -> int:
     """Run a DAG, write its profile, and print a summary."""
     read = [arguments.target, arguments.target.rpartition(":")[0]]
-    _output.check_results(arguments.output, report=arguments.report, read=read)
+    _output.check_outputs(arguments.output, arguments.report, read=read)
     schedule = schedule_in(arguments.schedule)
     if schedule and arguments.journal is not None:
         raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def resume(arguments: argparse.Namespace) -> int:
     """Resume a run that has a journal."""
-    _output.check_results(arguments.output, report=arguments.report)
+    _output.check_outputs(arguments.output, arguments.report)
     hooks = _progress(arguments)
     with measuring(arguments, partial(_save_run, arguments)):
         dag = load_dag(arguments.target, arguments.config)
@@ -192,10 +192,11 @@ def write_results(profile: Profile, arguments: argparse.Namespace) -> dict[str, 
     """Write the profile and the report to their files; return what was written where."""
     written = {}
     if arguments.output is not None:
-        _output.save_all([(profile, arguments.output)])
+        _output.write(profile.save, arguments.output, [profile])
         written["profile"] = arguments.output
     if arguments.report is not None:
-        _output.write_report(profile.report, arguments.report, [] if written else [profile])
+        unsaved = [] if written else [profile]
+        _output.note_left_out(_output.write(profile.report, arguments.report, unsaved))
         written["report"] = arguments.report
     return written
 
