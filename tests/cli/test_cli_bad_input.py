@@ -48,10 +48,9 @@ REFUSED = [
     ("show {folder}", "is a directory: "),
     ("show {profile} --top -5", "--top must be an integer of at least 0, got -5"),
     ("show {target}", "not JSON"),
-    ("import {foreign}", "is in no format known; give --format (known: wfformat)"),
-    ("export {profile}", "--format"),
-    ("export {profile} --format dot --json", "give -o FILE"),
-    ("export {profile} -o {folder}/p.txt", "give --format"),
+    ("import {foreign}", "is in no format known; give format= (known: wfformat)"),
+    ("export {profile}", "give the format"),
+    ("export {profile} -o {folder}/p.txt", "give the format"),
     ("export {profile} --format dot --option cst=3", "'cst'; options: cost, statistic, fill"),
     ("export {profile} --format saga --option network=@none.json", "no such file or directory"),
     # Comparing.
