@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from functools import cache, cached_property
 from typing import IO, Any
 
 from dagprofiler._util import PathLike
 from dagprofiler._util.files import write
 from dagprofiler._util.text import Block, printable, render
-
-#: The cells of a row of a table, which are shown as text.
-Cells = Sequence[object]
 
 #: Maximum rows of a table: notebooks store what they show.
 _ROWS = 20
@@ -77,62 +74,48 @@ def _style() -> str:
     return "".join(line for line in lines if not line.startswith("/*"))
 
 
-def paragraph(*words: object, quiet: bool = False) -> Markup:
-    """Return a paragraph of words, with a space between them."""
+def paragraph(words: str, *, quiet: bool = False) -> Markup:
+    """Return a paragraph."""
     look = ' class="quiet"' if quiet else ""
-    return Markup(f"<p{look}>{' '.join(map(text, words))}</p>")
-
-
-def table(head: Cells, rows: Iterable[Cells], left: Sequence[int] = (0,)) -> Markup:
-    """Return a table; columns whose numbers are in `left` are left-aligned."""
-    lines = [_row("th", head, left), *(_row("td", row, left, head) for row in rows)]
-    return Markup(f"<table><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>")
-
-
-def _row(kind: str, cells: Cells, left: Sequence[int], head: Cells = ()) -> str:
-    """Return a row; cells below a head also have it as an attribute, for cards."""
-    of = [f' data-of="{text(label)}"' if i and label else "" for i, label in enumerate(head)]
-    made = (
-        f"<{kind}{' class=left' if i in left else ''}{of[i] if of else ''}>{text(cell)}</{kind}>"
-        for i, cell in enumerate(cells)
-    )
-    return f"<tr>{''.join(made)}</tr>"
-
-
-def cut_table(
-    rows: Sequence[Cells], what: str, left: Sequence[int] = (0,), more: int = 0
-) -> Markup:
-    """Return a table whose first row is its head; a long one is cut and says how many are left.
-
-    `more` is the number of rows that were not made.
-    """
-    head, *body = rows
-    more += max(0, len(body) - _ROWS)
-    rest = paragraph(f"… and {more:,} more {what}", quiet=True) if more > 0 else ""
-    return Markup(f"{table(head, body[:_ROWS], left)}{rest}")
+    return Markup(f"<p{look}>{text(words)}</p>")
 
 
 #: Words of a cell or a title that have a colour.
 _COLOURED = re.compile(r"\b(slower|faster)\b")
 
 
+def _coloured(words: str) -> Markup:
+    return Markup(_COLOURED.sub(r'<b class="\1">\1</b>', text(words)))
+
+
 def markup(block: Block) -> Markup:
     """Return a block; a table with a title unfolds at a click on it."""
-
-    def coloured(words: str) -> Markup:
-        return Markup(_COLOURED.sub(r'<b class="\1">\1</b>', text(words)))
-
-    notes = [paragraph(note, quiet=True) for note in block.notes]
+    notes = "".join([paragraph(note, quiet=True) for note in block.notes])
     if len(block.rows) < 2:
-        title = paragraph(coloured(block.title)) if block.title and not block.rows else ""
-        return Markup("".join([title, *notes]))
-    head, *body = block.rows
-    rows = [head, *((*row[:-1], coloured(row[-1])) for row in body)]
-    table = cut_table(rows, block.what, block.left, block.more)
+        title = paragraph(_coloured(block.title)) if block.title and not block.rows else ""
+        return Markup(f"{title}{notes}")
+    table = f"{_table(block)}{notes}"
     if block.title:
-        head = f"<summary>{text(block.title)}</summary>"
-        return Markup(f"<details>{head}{table}{''.join(notes)}</details>")
-    return Markup("".join([table, *notes]))
+        return Markup(f"<details><summary>{text(block.title)}</summary>{table}</details>")
+    return Markup(table)
+
+
+def _table(block: Block) -> str:
+    """Return the table of a block; a long one is cut and says how many rows are left."""
+    head, *body = block.rows
+    # Below the head, cells also have it as an attribute, for cards.
+    labels = ["", *(f' data-of="{text(label)}"' if label else "" for label in head[1:])]
+    places = [" class=left" if i in block.left else "" for i in range(len(head))]
+    cells = [f"<th{place}>{text(cell)}</th>" for place, cell in zip(places, head)]
+    lines = [f"<table><thead><tr>{''.join(cells)}</tr></thead><tbody>"]
+    for row in body[:_ROWS]:
+        shown = [*row[:-1], _coloured(row[-1])]
+        cells = [f"<td{p}{of}>{text(cell)}</td>" for p, of, cell in zip(places, labels, shown)]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    lines.append("</tbody></table>")
+    if more := block.more + max(0, len(body) - _ROWS):
+        lines.append(paragraph(f"… and {more:,} more {block.what}", quiet=True))
+    return "".join(lines)
 
 
 class Drawing(Shown):
