@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,6 @@ from dagprofiler._util.json import jsonable
 from dagprofiler.analysis.critical_path import Paths, analysis_of, bounds_of
 from dagprofiler.analysis.makespan import LABELS, PARTS, makespan_of
 from dagprofiler.analysis.weights import Number, known_values
-from dagprofiler.errors import counted
 from dagprofiler.profile import Profile
 from dagprofiler.report.drawing import Picture, Sketch, fold, kinds_by_name, of_groups, of_tasks
 from dagprofiler.stats import FLAGS, median
@@ -136,17 +135,13 @@ def page_data(
 
 def losses(data: JsonObject) -> Iterator[str]:
     """Yield what the profile holds and the page does not, in words."""
-    parts = (data.get(part, {}) for part in ("timeline", "spans", "samples"))
-    rounds, spans, columns = (part.get("left_out") for part in parts)
-    if rounds:
-        left_out = counted(rounds, "round, which is", "rounds, which are")
-        yield f"the timeline leaves out {left_out} too many for a page"
-    if spans:
-        yield f"{counted(spans, 'span')} inside tasks, too many for a page"
-    if columns:
-        yield f"samples that are too many for a page: {', '.join(columns)}"
+    for part, what in (("timeline", "rounds"), ("spans", "spans"), ("samples", "samples of")):
+        left_out = data.get(part, {}).get("left_out")
+        if left_out:
+            words = f"{what} {', '.join(left_out)}" if part == "samples" else f"{left_out} {what}"
+            yield f"too many for a page: {words}"
     if all(picture["kind"] != "tasks" for picture in data["pictures"]):
-        yield "the picture of the DAG shows groups of tasks, of which there are too many"
+        yield "too many for a page: tasks, so the picture shows groups of them"
 
 
 def _facts(source: ReportSource) -> JsonObject:
@@ -392,21 +387,17 @@ def _samples(source: ReportSource) -> JsonObject | None:
     keys = sampled(samples)
     if not keys:
         return None
-    columns: list[JsonObject] = []
-    left_out, room = [], _SAMPLES
-    for key in keys:
-        rows = [samples.tasks.get(name, {}).get(key) for name in source.names]
-        size = sum(len(row) for row in rows if row)
-        if columns and size > room:
-            left_out.append(label_of(key))
-        else:
-            room -= size
-            columns.append({"key": key, "label": label_of(key), "unit": unit_of(key), "rows": rows})
+    rows = {k: [samples.tasks.get(name, {}).get(k) for name in source.names] for k in keys}
+    sizes = accumulate(sum(len(row) for row in rows[key] if row) for key in keys)
+    shown = [key for key, size in zip(keys, sizes) if size <= _SAMPLES] or keys[:1]
     statistics = source.sections.get("statistics", {}).get("tasks", {})
     return {
         "rounds": samples.rounds,
-        "columns": columns,
-        "left_out": left_out,
+        "columns": [
+            {"key": key, "label": label_of(key), "unit": unit_of(key), "rows": rows[key]}
+            for key in shown
+        ],
+        "left_out": [label_of(key) for key in keys[len(shown) :]],
         "statistics": [statistics.get(name, {}).get(keys[0], {}) for name in source.names],
     }
 
