@@ -63,11 +63,8 @@ def integer(
     Traceback (most recent call last):
     dagprofiler.errors.ValidationError: workers must be an integer of at least 1, got 0
     """
-    from numbers import Integral
-
-    is_bool = isinstance(value, bool)
-    number = int(value) if isinstance(value, Integral) and not is_bool else None
-    if number is None or not least <= number <= (_INTEGERS - 1 if most is None else most):
+    number = plain_number(value)
+    if not isinstance(number, int) or number < least or (most is not None and number > most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         also = f" or {other}" if other else ""
         raise error(f"{name} must be an integer {limits}{also}, got {short_repr(value)}")

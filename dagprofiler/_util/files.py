@@ -42,7 +42,7 @@ def write(path: Any, pieces: Iterable[str]) -> str:
         if replaced(name) is None:
             file = stack.enter_context(open(name, "ab"))
         else:
-            file = stack.enter_context(replacing(name))
+            file = stack.enter_context(_replacing(name))
         if name.endswith(COMPRESSED):
             from gzip import GzipFile
 
@@ -69,7 +69,7 @@ def replaced(name: str) -> str | None:
 
 
 @contextmanager
-def replacing(name: str) -> Iterator[IO[bytes]]:
+def _replacing(name: str) -> Iterator[IO[bytes]]:
     """Yield a new file that replaces the one of this name at the end, and keeps its mode.
 
     The target of a symbolic link is replaced, and the link stays.
@@ -81,21 +81,20 @@ def replacing(name: str) -> Iterator[IO[bytes]]:
     """
     target = os.path.realpath(name)
     path = os.path.join(os.path.dirname(target), f".dagprofiler-{os.urandom(8).hex()}.tmp")
-    with _naming(name):
-        if os.path.exists(target) and not os.access(target, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
-        try:
-            with open(path, "xb") as file:
-                if os.path.exists(target):
-                    os.chmod(path, stat.S_IMODE(os.stat(target).st_mode))
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(path, target)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(path)
-            raise
+    if os.path.exists(target) and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+    try:
+        with open(path, "xb") as file:
+            if os.path.exists(target):
+                os.chmod(path, stat.S_IMODE(os.stat(target).st_mode))
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(path, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(path)
+        raise
 
 
 def check_writable(name: str) -> None:

@@ -14,16 +14,8 @@ from typing import Any, NamedTuple
 
 from dagprofiler._util import JsonObject
 
-if hasattr(os, "uname"):
-    _hostname = os.uname().nodename
-else:
-    # Its import takes 3 ms, on Windows only.
-    import platform
-
-    _hostname = platform.node()
-
-#: The name of this machine.
-HOSTNAME: str = _hostname
+#: The name of this machine; platform.node() takes 3 ms to import.
+HOSTNAME = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
 
 #: The calibration that the program requested, if any.
 asked_for: list[Any] = []

@@ -10,7 +10,7 @@ from functools import partial
 
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._util import JsonObject
-from dagprofiler._util.files import COMPRESSED, replaced, replacing
+from dagprofiler._util.files import COMPRESSED, replaced
 from dagprofiler._util.text import Block, render
 from dagprofiler.analysis.summary import failure_block, figures
 from dagprofiler.cli import _output
@@ -179,8 +179,8 @@ def _save_partial(profile: Profile, output: str | None) -> tuple[str | None, str
             path = output
             if profile.run.is_partial:
                 path = "{}.partial{}".format(*os.path.splitext(output.removesuffix(COMPRESSED)))
-        with ENDING.saving(), replacing(path) as file:
-            profile.save(file)
+        with ENDING.saving():
+            profile.save(path)
     except OSError:
         return _output.rescue(profile)
     except KeyboardInterrupt:
