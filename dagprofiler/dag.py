@@ -219,11 +219,11 @@ class DAG(Shown):
         return draw(sketch, nodes)
 
     def _repr_html_(self) -> str:
-        from dagprofiler._util.html import paragraph, view
+        from dagprofiler._util.html import paragraph, text, view
         from dagprofiler.report.drawing import UNASKED
 
         if len(self.tasks) > UNASKED:
-            return view(paragraph(repr(self)))
+            return view(paragraph(text(repr(self))))
         return self.draw()._repr_html_()
 
     @cached_property

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache
 from typing import IO, Any
 
 from dagprofiler._util import PathLike
@@ -15,12 +14,6 @@ from dagprofiler._util.text import Block, printable, render
 _ROWS = 20
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
-
-
-class Markup(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
 
 
 class Shown:
@@ -48,7 +41,7 @@ class ShownInBlocks(Shown):
         return view(*map(markup, self.blocks()))
 
 
-def text(value: object) -> Markup:
+def text(words: str) -> str:
     r"""Return any text as HTML that shows it; unprintable characters become escapes.
 
     Examples
@@ -56,9 +49,7 @@ def text(value: object) -> Markup:
     >>> print(text("<b>\0"))
     &lt;b&gt;\x00
     """
-    if isinstance(value, Markup):
-        return value
-    return Markup(printable(value).translate(_ESCAPES))
+    return printable(words).translate(_ESCAPES)
 
 
 def view(*parts: str) -> str:
@@ -74,30 +65,30 @@ def _style() -> str:
     return "".join(line for line in lines if not line.startswith("/*"))
 
 
-def paragraph(words: str, *, quiet: bool = False) -> Markup:
+def paragraph(html: str, *, quiet: bool = False) -> str:
     """Return a paragraph."""
     look = ' class="quiet"' if quiet else ""
-    return Markup(f"<p{look}>{text(words)}</p>")
+    return f"<p{look}>{html}</p>"
 
 
 #: Words of a cell or a title that have a colour.
 _COLOURED = re.compile(r"\b(slower|faster)\b")
 
 
-def _coloured(words: str) -> Markup:
-    return Markup(_COLOURED.sub(r'<b class="\1">\1</b>', text(words)))
+def _coloured(words: str) -> str:
+    return _COLOURED.sub(r'<b class="\1">\1</b>', text(words))
 
 
-def markup(block: Block) -> Markup:
+def markup(block: Block) -> str:
     """Return a block; a table with a title unfolds at a click on it."""
-    notes = "".join([paragraph(note, quiet=True) for note in block.notes])
+    notes = "".join([paragraph(text(note), quiet=True) for note in block.notes])
     if len(block.rows) < 2:
         title = paragraph(_coloured(block.title)) if block.title and not block.rows else ""
-        return Markup(f"{title}{notes}")
+        return f"{title}{notes}"
     table = f"{_table(block)}{notes}"
     if block.title:
-        return Markup(f"<details><summary>{text(block.title)}</summary>{table}</details>")
-    return Markup(table)
+        return f"<details><summary>{text(block.title)}</summary>{table}</details>"
+    return table
 
 
 def _table(block: Block) -> str:
@@ -109,12 +100,12 @@ def _table(block: Block) -> str:
     cells = [f"<th{place}>{text(cell)}</th>" for place, cell in zip(places, head)]
     lines = [f"<table><thead><tr>{''.join(cells)}</tr></thead><tbody>"]
     for row in body[:_ROWS]:
-        shown = [*row[:-1], _coloured(row[-1])]
-        cells = [f"<td{p}{of}>{text(cell)}</td>" for p, of, cell in zip(places, labels, shown)]
+        shown = [*map(text, row[:-1]), _coloured(row[-1])]
+        cells = [f"<td{p}{of}>{cell}</td>" for p, of, cell in zip(places, labels, shown)]
         lines.append(f"<tr>{''.join(cells)}</tr>")
     lines.append("</tbody></table>")
     if more := block.more + max(0, len(body) - _ROWS):
-        lines.append(paragraph(f"… and {more:,} more {block.what}", quiet=True))
+        lines.append(paragraph(text(f"… and {more:,} more {block.what}"), quiet=True))
     return "".join(lines)
 
 
@@ -130,8 +121,6 @@ class Drawing(Shown):
         The picture as SVG, on white.
     caption
         Numbers of tasks, edges and groups.
-    scene
-        The picture as laid out: its size, its number of nodes, and its content.
 
     Examples
     --------
@@ -143,16 +132,10 @@ class Drawing(Shown):
     <Drawing: 1 task, 0 edges>
     """
 
-    def __init__(self, scene: Any, svg_of: Callable[..., str], narrow: Any = None) -> None:
-        self.scene = scene
-        self._narrow = narrow
-        self.caption: str = scene.caption
-        self._svg_of = svg_of
-
-    @cached_property
-    def svg(self) -> str:
-        """Return the picture as SVG."""
-        return self._svg_of(self.scene, opaque=True)
+    def __init__(self, caption: str, svg: str, picture: str) -> None:
+        self.caption, self.svg = caption, svg
+        #: The picture in the colours of a notebook, as a part of a view.
+        self.picture = picture
 
     def save(self, path: PathLike | IO[Any]) -> str:
         """Write the picture as SVG to a file, which is replaced atomically, or to an open stream.
@@ -168,19 +151,7 @@ class Drawing(Shown):
         return f"<Drawing: {self.caption}>"
 
     def _repr_html_(self) -> str:
-        return view(self.markup(), paragraph(self.caption, quiet=True))
-
-    def markup(self) -> Markup:
-        """Return the picture, as a part of a view."""
-        picture = self._svg_of(self.scene, opaque=False)
-        if self._narrow is not None:
-            narrow = self._svg_of(self._narrow, opaque=False)
-            # Where styles are removed, as on GitHub, only the first is seen.
-            picture = (
-                f'<div class="wide">{picture}</div>'
-                f'<div class="narrow" style="display:none">{narrow}</div>'
-            )
-        return Markup(picture)
+        return view(self.picture, paragraph(text(self.caption), quiet=True))
 
     def _repr_svg_(self) -> str:
         """Return the picture as an image, for viewers without HTML."""

@@ -133,7 +133,7 @@ class Report:
         drawing = self.draw(profile, nodes=_NODES)
         # The blocks say how many tasks there are, but not in how many groups they are drawn.
         caption = paragraph(drawing.caption, quiet=True) if tasks > _NODES else ""
-        return view(drawing.markup(), caption, *shown)
+        return view(drawing.picture, caption, *shown)
 
 
 EXPORTER = Report()

@@ -47,14 +47,11 @@ class Layout(NamedTuple):
     bends
         Of each edge the places where it crosses the layers between its ends; none of an edge that
         is drawn straight.
-    crossings
-        Number of crossings of lines.
     """
 
     layers: list[int]
     places: list[float]
     bends: list[list[float]]
-    crossings: int
 
 
 def lay_out(count: int, edges: Edges) -> Layout:
@@ -75,14 +72,14 @@ def lay_out(count: int, edges: Edges) -> Layout:
     Examples
     --------
     >>> lay_out(3, [(0, 1), (0, 2)])
-    Layout(layers=[0, 1, 1], places=[1.0, 0.5, 1.5], bends=[[], []], crossings=0)
+    Layout(layers=[0, 1, 1], places=[1.0, 0.5, 1.5], bends=[[], []])
     """
     layers = layers_of(count, edges)
     graph = _Layered(layers, edges)
-    crossings = graph.sort()
+    graph.sort()
     places = graph.move()
     bends = [[round(places[v], 3) for v in of_edge] for of_edge in graph.bends]
-    return Layout(layers, [round(p, 3) for p in places[:count]], bends, crossings)
+    return Layout(layers, [round(p, 3) for p in places[:count]], bends)
 
 
 def layers_of(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
@@ -160,8 +157,8 @@ class _Layered:
                 stack.extend(reversed(self.below[v]))
         return rows
 
-    def sort(self) -> int:
-        """Sort the layers by barycentres, down and up in turns; return the crossings left."""
+    def sort(self) -> None:
+        """Sort the layers by barycentres, down and up in turns, until no lines cross."""
         fewest, best = self._crossings(), self.rows
         for number in range(_ORDERING):
             if not fewest:
@@ -175,7 +172,6 @@ class _Layered:
             if crossings < fewest:
                 fewest, best = crossings, self.rows
         self.rows = best
-        return fewest
 
     def _crossings(self) -> int:
         """Count the crossings: pairs of lines whose ends are in opposite orders."""
@@ -692,8 +688,12 @@ def draw(sketch: Sketch, nodes: int) -> Drawing:
         If `nodes` is not an integer of at least 2.
     """
     scene = scene_of(sketch, integer("nodes", nodes, 2, error=ValueError))
-    narrow = None
-    if scene.nodes <= _NARROW:
-        narrow = scene_of(sketch, nodes, down=True)
-        narrow = narrow if narrow.width < scene.width else None
-    return Drawing(scene, svg_of, narrow)
+    picture = svg_of(scene, opaque=False)
+    narrow = scene_of(sketch, nodes, down=True) if scene.nodes <= _NARROW else scene
+    if narrow.width < scene.width:
+        # Where styles are removed, as on GitHub, only the first is seen.
+        picture = (
+            f'<div class="wide">{picture}</div>'
+            f'<div class="narrow" style="display:none">{svg_of(narrow, opaque=False)}</div>'
+        )
+    return Drawing(scene.caption, svg_of(scene, opaque=True), picture)
