@@ -24,7 +24,7 @@ from dagprofiler.analysis.critical_path import Paths, analysis_of, bounds_of
 from dagprofiler.analysis.makespan import LABELS, PARTS, makespan_of
 from dagprofiler.analysis.weights import Number, known_values
 from dagprofiler.profile import Profile
-from dagprofiler.report.drawing import Picture, Sketch, fold, kinds_by_name, of_groups, of_tasks
+from dagprofiler.report.drawing import Folding, Sketch, fold, kinds_by_name, lay_out, unfolded
 from dagprofiler.stats import FLAGS, median
 from dagprofiler.stats.ranktests import INCONCLUSIVE
 
@@ -252,16 +252,17 @@ def _pictures(source: ReportSource) -> list[JsonObject]:
     pictures = []
     is_drawn_whole = count <= _TASKS and len(source.edges) <= _EDGES
     if is_drawn_whole:
-        pictures.append(_picture("tasks", of_tasks(source.names, source.edges)))
+        pictures.append(_picture("tasks", unfolded(source.names, source.edges)))
     folding = fold(source.names, source.edges, kinds=source.kinds)
-    if not is_drawn_whole or len(folding.groups) < _FEWER * count:
-        groups = _picture("groups", of_groups(folding))
-        pictures.insert(0 if count > _MANY else len(pictures), groups)
+    if not is_drawn_whole or len(folding.tasks) < _FEWER * count:
+        place = 0 if count > _MANY else len(pictures)
+        pictures.insert(place, _picture("groups", folding))
     return pictures
 
 
-def _picture(kind: str, picture: Picture) -> JsonObject:
-    return {"kind": kind, **picture._asdict(), "layout": picture.layout._asdict()}
+def _picture(kind: str, folding: Folding) -> JsonObject:
+    layout = lay_out(len(folding.tasks), folding.edges)
+    return {"kind": kind, **folding._asdict(), "layout": layout._asdict()}
 
 
 def _growth(source: ReportSource) -> JsonObject | None:

@@ -275,21 +275,24 @@ def kinds_by_name(names: Sequence[str]) -> list[str]:
 
 
 class Folding(NamedTuple):
-    """Tasks in groups that form a DAG again.
+    """The nodes of a picture, which form a DAG: groups of tasks, or tasks.
 
     Attributes
     ----------
-    groups
-        For each group its tasks, in order.
     labels
-        What its tasks have in common, in words.
+        What the tasks of each node have in common, in words.
+    tasks
+        For each node the numbers of its tasks, in order.
     edges
-        Between groups: source and target to the numbers of the edges of tasks.
+        Source and target, by the number of the node.
+    of
+        For each edge the numbers of the edges between tasks that it stands for.
     """
 
-    groups: list[list[int]]
-    labels: list[str]
-    edges: dict[tuple[int, int], list[int]]
+    labels: Sequence[str]
+    tasks: list[list[int]]
+    edges: list[tuple[int, int]]
+    of: list[list[int]]
 
 
 def fold(
@@ -317,8 +320,8 @@ def fold(
     Examples
     --------
     >>> folding = fold(["split", "map_1", "map_2", "map_3"], [(0, 1), (0, 2), (0, 3)])
-    >>> folding.groups, folding.labels, folding.edges
-    ([[0], [1, 2, 3]], ['split', 'map_*'], {(0, 1): [0, 1, 2]})
+    >>> folding.labels, folding.tasks, folding.edges, folding.of
+    (['split', 'map_*'], [[0], [1, 2, 3]], [(0, 1)], [[0, 1, 2]])
     """
     joined = set(chain.from_iterable(edges))
     layers = layers_of(len(names), edges)
@@ -326,8 +329,8 @@ def fold(
     kinds = kinds_by_name(names) if kinds is None else kinds
     for labels, keys in _foldings(names, kinds, layers, min(_COARSEST, nodes - 2)):
         folding = _folded(labels, keys, edges)
-        is_small = len(folding.groups) <= nodes and len(folding.edges) <= _EDGES
-        if is_small and max(layers_of(len(folding.groups), folding.edges), default=0) < _DEPTH:
+        is_small = len(folding.tasks) <= nodes and len(folding.edges) <= _EDGES
+        if is_small and max(layers_of(len(folding.tasks), folding.edges), default=0) < _DEPTH:
             break
     return folding
 
@@ -359,44 +362,13 @@ def _folded(labels: Sequence[str], keys: Sequence[Hashable], edges: Edges) -> Fo
     groups = [*grouped((group, v) for v, group in enumerate(group_of)).values()]
     ends = (((group_of[source], group_of[target]), k) for k, (source, target) in enumerate(edges))
     between = grouped((pair, k) for pair, k in ends if pair[0] != pair[1])
-    return Folding(groups, [labels[members[0]] for members in groups], between)
+    common = [labels[members[0]] for members in groups]
+    return Folding(common, groups, list(between), list(between.values()))
 
 
-class Picture(NamedTuple):
-    """Nodes, edges and their layout.
-
-    Attributes
-    ----------
-    labels
-        Of each node.
-    tasks
-        For each node the numbers of its tasks.
-    edges
-        Source and target, by the number of the node.
-    of
-        For each edge the numbers of the edges between tasks that it stands for.
-    layout
-        Positions of nodes and edges.
-    """
-
-    labels: Sequence[str]
-    tasks: list[list[int]]
-    edges: list[tuple[int, int]]
-    of: list[list[int]]
-    layout: Layout
-
-
-def of_tasks(names: Sequence[str], edges: list[tuple[int, int]]) -> Picture:
-    """Return a picture in which each task is a node."""
-    tasks, of = [[i] for i in range(len(names))], [[k] for k in range(len(edges))]
-    return Picture(names, tasks, edges, of, lay_out(len(names), edges))
-
-
-def of_groups(folding: Folding) -> Picture:
-    """Return a picture in which each group is a node."""
-    edges = list(folding.edges)
-    layout = lay_out(len(folding.groups), edges)
-    return Picture(folding.labels, folding.groups, edges, list(folding.edges.values()), layout)
+def unfolded(names: Sequence[str], edges: list[tuple[int, int]]) -> Folding:
+    """Return the folding in which each task is a node."""
+    return Folding(names, [[i] for i in range(len(names))], edges, [[k] for k in range(len(edges))])
 
 
 #: Size of the letters of names and of notes, their average width, and letters of the longest text
@@ -509,9 +481,9 @@ def scene_of(sketch: Sketch, nodes: int, *, down: bool = False) -> Scene:
     Edges lead from left to right, or with `down` from top to bottom.
     """
     if len(sketch.names) <= nodes:
-        picture = of_tasks(sketch.names, sketch.edges)
+        picture = unfolded(sketch.names, sketch.edges)
     else:
-        picture = of_groups(fold(sketch.names, sketch.edges, nodes))
+        picture = fold(sketch.names, sketch.edges, nodes)
     labels = [_label(sketch, picture, node) for node in range(len(picture.tasks))]
     costs = [_sum(sketch.costs, tasks) for tasks in picture.tasks]
     notes = [_note(sketch, tasks, cost) for tasks, cost in zip(picture.tasks, costs)]
@@ -519,7 +491,7 @@ def scene_of(sketch: Sketch, nodes: int, *, down: bool = False) -> Scene:
     widths += [len(shortened(note)) * _LETTER[1] for note in notes]
     width = max(_LEAST, _PADDING + max(widths, default=0))
     grid = _Grid(width, _HEIGHT[any(notes)], down)
-    layout = picture.layout
+    layout = lay_out(len(picture.tasks), picture.edges)
     corners = [grid.corner(*where) for where in zip(layout.layers, layout.places)]
     largest = max((cost for cost in costs if cost is not None), default=0)
     path, unfinished = set(sketch.path), set(sketch.unfinished)
@@ -549,7 +521,7 @@ def shortened(text: str, most: int = _LONGEST) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _label(sketch: Sketch, picture: Picture, node: int) -> str:
+def _label(sketch: Sketch, picture: Folding, node: int) -> str:
     tasks = picture.tasks[node]
     if len(tasks) == 1:
         return printable(sketch.names[tasks[0]])
@@ -568,7 +540,7 @@ def _sum(values: Numbers, numbers: Sequence[int]) -> float | None:
     return sum(known) if known else None
 
 
-def _caption(sketch: Sketch, picture: Picture) -> str:
+def _caption(sketch: Sketch, picture: Folding) -> str:
     tasks, edges = counted(len(sketch.names), "task"), counted(len(sketch.edges), "edge")
     if len(picture.tasks) == len(sketch.names):
         return f"{tasks}, {edges}"
@@ -603,7 +575,7 @@ def svg_of(scene: Scene, *, opaque: bool) -> str:
 
 
 def _wires(
-    sketch: Sketch, grid: _Grid, picture: Picture, labels: list[str], routes: list[list[Point]]
+    sketch: Sketch, grid: _Grid, picture: Folding, labels: list[str], routes: list[list[Point]]
 ) -> list[str]:
     """Return the edges, those of the critical path above others."""
     sizes = [_sum(sketch.sizes, edges) for edges in picture.of]

@@ -169,13 +169,13 @@ def spelled(count, size=3):
 def test_large_graphs_are_folded_into_groups(names, edges, labels, sizes):
     folding = fold(names, edges)
     assert folding.labels == labels
-    assert list(map(len, folding.groups)) == sizes
+    assert list(map(len, folding.tasks)) == sizes
 
 
 def test_a_long_chain_is_folded_into_stretches():
     count = 20_000
     folding = fold([f"t{i}" for i in range(count)], [(i, i + 1) for i in range(count - 1)])
-    assert len(folding.groups) <= 25
+    assert len(folding.tasks) <= 25
     assert folding.labels[0] == "levels 0 to 833"
 
 
@@ -186,10 +186,10 @@ def test_every_task_is_in_one_group_and_groups_form_no_cycle(stems, data):
     pairs = data.draw(st.lists(st.tuples(numbers, numbers)))
     edges = sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
     folding = fold(names, edges)
-    assert sorted(v for group in folding.groups for v in group) == list(range(len(names)))
-    layers_of(len(folding.groups), list(folding.edges))
-    inside = {v: g for g, group in enumerate(folding.groups) for v in group}
+    assert sorted(v for group in folding.tasks for v in group) == list(range(len(names)))
+    layers_of(len(folding.tasks), folding.edges)
+    inside = {v: g for g, group in enumerate(folding.tasks) for v in group}
     between = {
         k: (inside[a], inside[b]) for k, (a, b) in enumerate(edges) if inside[a] != inside[b]
     }
-    assert {k: ends for ends, of in folding.edges.items() for k in of} == between
+    assert {k: ends for ends, of in zip(folding.edges, folding.of) for k in of} == between
