@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -92,16 +93,12 @@ def _models(paths: Sequence[str]) -> CostModels:
 
     files: list[str] = []
     for path in paths:
-        if not os.path.isdir(path):
+        if os.path.isdir(path):
+            found = sorted(Path(path).glob("*.json*"))
+            # Those of an earlier sweep that ended early.
+            files += [str(file) for file in found if ".partial.json" not in file.name]
+        else:
             files.append(path)
-            continue
-        # An earlier sweep may have ended early and left partial ones beside those of this one.
-        names = [
-            name
-            for name in sorted(os.listdir(path))
-            if name.endswith((".json", ".json.gz")) and ".partial.json" not in name
-        ]
-        files += [os.path.join(path, name) for name in names]
     return models_of(map(_output.load_profile, files))
 
 
