@@ -23,10 +23,10 @@ Result = TypeVar("Result")
 
 #: Patterns of text to their colours.
 _STYLES = {
-    r"\bslower\b|\bfailed\b|\bPARTIAL\b|^dagprofiler: (?!warning)": "bold red",
+    r"(?m)\bslower\b|\bfailed\b|\bPARTIAL\b|^dagprofiler: (?!warning)": "bold red",
     r"\bfaster\b": "bold green",
-    r"\binconclusive\b|^dagprofiler: warning": "yellow",
-    r"^(task|edge|critical path by span) .*$": "bold",
+    r"(?m)\binconclusive\b|^dagprofiler: warning": "yellow",
+    r"(?m)^(task|edge|critical path by span) .*$": "bold",
 }
 
 
@@ -52,12 +52,10 @@ def print_text(text: str, stream: IO[str] | None = None) -> None:
         except ImportError:
             pass
         else:
-            console = Console(file=stream, soft_wrap=True, highlight=False)
-            for line in text.split("\n"):
-                painted = Text(line)
-                for pattern, style in _STYLES.items():
-                    painted.highlight_regex(pattern, style)
-                console.print(painted)
+            painted = Text(text)
+            for pattern, style in _STYLES.items():
+                painted.highlight_regex(pattern, style)
+            Console(file=stream, soft_wrap=True, highlight=False).print(painted)
             return
     # The encoding may lack characters of names.
     encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -138,9 +136,7 @@ def check_outputs(*paths: str | None, read: Sequence[str | None] = ()) -> None:
 def note_left_out(losses: Sequence[str]) -> None:
     """Print on one line what a file could not hold."""
     if losses:
-        # The hint is longer than one item.
-        hint = f"{losses[0]} (and {len(losses) - 1} more: --json lists them)"
-        note(hint if len(losses) > 2 else "; ".join(losses))
+        note("; ".join(losses))
 
 
 def write(writer: Callable[[Any], Result], path: str, unsaved: Sequence[Profile] = ()) -> Result:
