@@ -214,11 +214,8 @@ def rescue(profile: Profile) -> tuple[str | None, str]:
 
 
 @contextmanager
-def stdout_apart(*, wanted: bool) -> Iterator[None]:
+def stdout_apart() -> Iterator[None]:
     """Redirect what tasks print to standard error, so that standard output is only JSON."""
-    if not wanted:
-        yield
-        return
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 
 from dagprofiler._document.rounds import Rounds
@@ -107,7 +107,7 @@ def measuring(arguments: argparse.Namespace, save: Saving) -> Iterator[None]:
     """
     for_json = arguments.json or arguments.output == "-"
     try:
-        with _output.stdout_apart(wanted=for_json), ENDING.measuring():
+        with _output.stdout_apart() if for_json else nullcontext(), ENDING.measuring():
             yield
     except KeyboardInterrupt as interrupt:
         where, _ = save(interrupt)

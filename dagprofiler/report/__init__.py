@@ -111,11 +111,10 @@ class Report:
             The comparison with `base`; by default ``profile.compare(base)``.
         """
         source = ReportSource(profile, cost, statistic)
-        if base is None:
-            data = page_data(source)
-        else:
-            found = profile.compare(base) if found is None else found
-            data = page_data(source, ReportSource(base, cost, statistic), found)
+        other = None if base is None else ReportSource(base, cost, statistic)
+        if base is not None and found is None:
+            found = profile.compare(base)
+        data = page_data(source, other, found)
         return Export(page(data), tuple(losses(data)))
 
     def draw(

@@ -51,6 +51,10 @@ class ReportSource:
         Source and target of each edge, by number.
     analysis
         None if no source has costs of the tasks; `why_not` is then the reason.
+    paths
+        The paths with communication if that is known, else without; None without an analysis.
+    path
+        The tasks on the critical path, by number; empty if that is unknown.
 
     Raises
     ------
@@ -66,6 +70,11 @@ class ReportSource:
         self.numbers = {name: number for number, name in enumerate(self.names)}
         self.edges = [(self.numbers[a], self.numbers[b]) for a, b in edges_of(profile)]
         self.analysis, self.why_not = analysis_of(profile, cost, statistic)
+        self.paths: Paths | None = None
+        self.path: list[int] = []
+        if self.analysis is not None:
+            self.paths = self.analysis.with_communication or self.analysis.without_communication
+            self.path = [self.numbers[name] for name in self.paths.critical_path]
 
     @cached_property
     def edge_table(self) -> ProfileTable:
@@ -86,18 +95,6 @@ class ReportSource:
             return ()
         known = known_values(self.analysis.weights)
         return [known.get(name) for name in self.names]
-
-    @property
-    def paths(self) -> Paths | None:
-        """The paths with communication if that is known, else without."""
-        if self.analysis is None:
-            return None
-        return self.analysis.with_communication or self.analysis.without_communication
-
-    @property
-    def path(self) -> list[int]:
-        """The tasks on the critical path, by number; empty if that is unknown."""
-        return [self.numbers[name] for name in (self.paths.critical_path if self.paths else ())]
 
 
 def page_data(
@@ -436,11 +433,10 @@ def _comparison(
 def _judgement(entry: JsonObject, reasons: dict[str, int]) -> JsonObject:
     # The reason for any other verdict is a p-value, for which a page of many tasks has no room.
     reason = entry.get("reason") if entry["verdict"] == INCONCLUSIVE else None
-    figures = "base_ms", "new_ms", "ratio", "low", "high", "coverage"
+    figures = "base_ms", "new_ms", "ratio", "low", "high", "coverage", "verdict"
     return {
         "quantity": label_of(entry["quantity"]),
         **{key: entry[key] for key in figures},
-        "verdict": entry["verdict"],
         "reason": None if reason is None else reasons.setdefault(reason, len(reasons)),
     }
 
