@@ -109,8 +109,6 @@ def parse(text: str | bytes | bytearray) -> Any:
         If the text is not JSON.
     """
     try:
-        if not isinstance(text, str):
-            text = text.decode(json.detect_encoding(text), "surrogatepass")
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ProfileError(f"not JSON: {error}") from error
