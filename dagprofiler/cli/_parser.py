@@ -129,7 +129,7 @@ _ONE_PROFILE = "a file, or - for standard input"
 _ONE_FILE = "the file to write; - for stdout"
 _SEVERAL = "files, or the directory of a sweep, with three configurations or more"
 _TARGET = "module:dag, file.py:dag, a function that builds one, or a YAML file"
-_WHERE = "threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
+WHERE = "threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
 
 
 def _run(parser: argparse.ArgumentParser) -> None:
@@ -171,7 +171,7 @@ def _schedule(parser: argparse.ArgumentParser) -> None:
 
 
 def _where(parser: argparse.ArgumentParser) -> None:
-    _add(parser, "--executor WHERE", f"serial (the default), {_WHERE}")
+    _add(parser, "--executor WHERE", f"serial (the default), {WHERE}")
     _add(parser, "--timeout S", "time limit of a task", type=float)
 
 
@@ -236,7 +236,7 @@ def _sweep(parser: argparse.ArgumentParser) -> None:
     text = "a parameter and its values, three or more for fit; once for each parameter"
     _add(parser, "--over NAME=VALUE,VALUE,...", text, action="append", required=True)
     _measuring(parser, parser.add_argument_group("rounds"), usual="5")
-    _add(parser, "--executor WHERE", f"serial (the default), {_WHERE}")
+    _add(parser, "--executor WHERE", f"serial (the default), {WHERE}")
     _add(
         parser, "--one-process", "all configurations in one process, even where that changes times"
     )
@@ -267,7 +267,7 @@ def _simulate(parser: argparse.ArgumentParser) -> None:
     text = "of the links between the nodes of a schedule, in bits per ms; 1 Gbit/s is 1e6"
     _add(parser, "--bandwidth BITS", text, type=float)
     engine = parser.add_mutually_exclusive_group()
-    text = f"calibrate this executor first, and count what it adds: serial, {_WHERE}"
+    text = f"calibrate this executor first, and count what it adds: serial, {WHERE}"
     _add(engine, "--executor WHERE", text)
     _add(
         engine, "--engine PROFILE", "take the engine that was calibrated for this simulated profile"

@@ -135,9 +135,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     )
     faster = _factors(arguments.faster, "--faster")
     simulation = simulated_with(workers=arguments.workers, faster=faster)
-    written: dict[str, str] = {}
-    if arguments.output is not None or arguments.report is not None:
-        written = write_results(simulation.profile, arguments)
+    written = write_results(simulation.profile, arguments)
     if arguments.json:
         shown = {
             "written": written,

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util import Values
-from dagprofiler.cli._parser import CommandError
+from dagprofiler.cli._parser import WHERE, CommandError
 from dagprofiler.config import no_parameter
 from dagprofiler.dag import DAG, parameters_of
 from dagprofiler.engine.setup import as_schedule
@@ -85,7 +85,6 @@ def as_like(name: str, text: str, like: Any, option: str = "--config") -> Any:
 
 
 _KINDS = ("serial", "threads", "processes", "dask", "ray")
-_KNOWN = "serial, threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
 
 
 @contextmanager
@@ -128,7 +127,7 @@ def _own_executor(spec: str, stack: ExitStack) -> object:
     where, name = _split(spec)
     hint = "" if _is_file(where) else did_you_mean(where, _KINDS)
     if hint or not name:
-        raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}{hint}")
+        raise CommandError(f"--executor: expected serial, {WHERE}; got {spec!r}{hint}")
     value = find(spec)
     executor = value() if callable(value) else value
     if executor is None:
@@ -272,8 +271,6 @@ def _import_file(path: str, target: str) -> ModuleType:
 
 def _import(name: str, target: str, folder: str | None = None) -> ModuleType:
     """Import a module that is in this folder, by default the current one, or installed."""
-    if not name.strip("."):
-        raise CommandError(f"target {target!r}: expected module:dag or file.py:dag")
     _search_in(folder or os.getcwd())
     with _naming(target):
         return import_module(name)

