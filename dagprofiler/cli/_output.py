@@ -149,17 +149,19 @@ def write(writer: Callable[[Any], Result], path: str, unsaved: Sequence[Profile]
     """
     name = "standard output" if path == "-" else repr(path)
     try:
-        with ENDING.saving(), writing_to(path) as place:
-            return writer(place)
+        with ENDING.saving(), writing_to(path) as target:
+            return writer(target)
     except KeyboardInterrupt as interrupt:
-        raise CommandError(f"output {name}: was not written") from interrupt
+        lost = "; its profile is lost" if unsaved else ""
+        raise CommandError(f"output {name}: was not written{lost}") from interrupt
     except Exception as error:
-        where = "".join(f"; the profile is {rescue(profile)[1]}" for profile in unsaved)
+        places = [f"the profile is {rescue(profile)[1]}" for profile in unsaved]
         if isinstance(error, BrokenPipeError):
-            note(where[2:])
+            for place in places:
+                note(place)
             raise
-        words = f"output {name}: cannot be written: {reason_of(error)}{where}"
-        raise CommandError(words) from error
+        problem = f"output {name}: cannot be written: {reason_of(error)}"
+        raise CommandError("; ".join([problem, *places])) from error
 
 
 def save_all(measured: Iterable[tuple[Profile, str]]) -> None:
