@@ -49,8 +49,12 @@ class ReportSource:
         Names of the tasks, in the profile's order; and name to number.
     edges
         Source and target of each edge, by number.
+    edge_table
+        The table of edges.
     analysis
         None if no source has costs of the tasks; `why_not` is then the reason.
+    costs
+        The cost of each task, None where it was filled in; empty without an analysis.
     paths
         The paths with communication if that is known, else without; None without an analysis.
     path
@@ -69,17 +73,16 @@ class ReportSource:
         self.names: list[str] = profile.dag_structure["nodes"]
         self.numbers = {name: number for number, name in enumerate(self.names)}
         self.edges = [(self.numbers[a], self.numbers[b]) for a, b in edges_of(profile)]
+        self.edge_table: ProfileTable = edge_table(profile)
         self.analysis, self.why_not = analysis_of(profile, cost, statistic)
+        self.costs: Sequence[Number | None] = ()
         self.paths: Paths | None = None
         self.path: list[int] = []
         if self.analysis is not None:
+            known = known_values(self.analysis.weights)
+            self.costs = [known.get(name) for name in self.names]
             self.paths = self.analysis.with_communication or self.analysis.without_communication
             self.path = [self.numbers[name] for name in self.paths.critical_path]
-
-    @cached_property
-    def edge_table(self) -> ProfileTable:
-        """The table of edges."""
-        return edge_table(self.profile)
 
     @cached_property
     def kinds(self) -> list[str]:
@@ -87,14 +90,6 @@ class ReportSource:
         rules = {row.task: row.rule for row in self.profile.origins.rows()}
         patterns = kinds_by_name(self.names)
         return [rules.get(name, pattern) for name, pattern in zip(self.names, patterns)]
-
-    @property
-    def costs(self) -> Sequence[Number | None]:
-        """The cost of each task, None where it was filled in; empty without an analysis."""
-        if self.analysis is None:
-            return ()
-        known = known_values(self.analysis.weights)
-        return [known.get(name) for name in self.names]
 
 
 def page_data(
