@@ -7,9 +7,8 @@ import pytest
 from handmade import structure_of
 
 from dagprofiler._document.references import check_references
-from dagprofiler._document.upgrade import upgrade
 from dagprofiler.errors import ProfileError
-from dagprofiler.schema import validate_profile
+from dagprofiler.schema import upgrade, validate_profile
 
 #: Every section that refers to tasks, edges and rows.
 WHOLE = (Path(__file__).parents[1] / "data" / "complete-profile.json").read_text("utf-8")
