@@ -15,12 +15,15 @@ from dagprofiler._util.text import aligned, number, quantity, shortened
 from dagprofiler.cli import _output, _targets
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.cli._run import conditions, deliver, measuring, meters, save_each, write_results
-from dagprofiler.errors import counted
+from dagprofiler.errors import ValidationError, counted
 from dagprofiler.profile import Profile
 
 if TYPE_CHECKING:
     from dagprofiler.predict import CostModels, Engine
 
+
+#: The command that takes the profiles which a model lacks.
+_TAKES_THE_OTHERS = "dagprofiler sweep TARGET --over NAME=VALUE,VALUE,VALUE -o DIR takes the others"
 
 #: How a command line gives an engine.
 _ENGINE = "give --executor, which calibrates one, or --engine"
@@ -32,6 +35,8 @@ def sweep(arguments: argparse.Namespace) -> int:
     from dagprofiler.measure.machine import ask_git
 
     folder = arguments.output
+    if folder.lower().endswith((".json", ".gz")):
+        raise CommandError(f"-o {folder}: expected a directory, for one profile each")
     os.makedirs(folder, exist_ok=True)
     _output.check_outputs(os.path.join(folder, "profile.json"))
     rounds = conditions(arguments, 5)
@@ -72,7 +77,7 @@ def sweep(arguments: argparse.Namespace) -> int:
 
 def fit(arguments: argparse.Namespace) -> int:
     """Print how the costs in profiles depend on the parameters."""
-    models = _models(arguments.profile)
+    models = _models("fit", arguments.profile)
     if arguments.json:
         fields = ("of", "quantity", "unit", "formula", "error", "regime", "doubt")
         _output.print_json(
@@ -87,7 +92,7 @@ def fit(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _models(paths: Sequence[str]) -> CostModels:
+def _models(command: str, paths: Sequence[str]) -> CostModels:
     """Return the cost models of profiles, or of those in directories."""
     from dagprofiler.predict import fit as models_of
 
@@ -99,13 +104,17 @@ def _models(paths: Sequence[str]) -> CostModels:
             files += [str(file) for file in found if ".partial.json" not in file.name]
         else:
             files.append(path)
-    return models_of(map(_output.load_profile, files))
+    try:
+        return models_of(map(_output.load_profile, files))
+    except ValidationError as error:
+        why = str(error).removeprefix("fit: ")
+        raise CommandError(f"{command}: {why}; {_TAKES_THE_OTHERS}") from error
 
 
 def predict(arguments: argparse.Namespace) -> int:
     """Write the profile that another configuration would have, and print a summary."""
     _output.check_outputs(arguments.output, arguments.report, read=arguments.profile)
-    models = _models(arguments.profile)
+    models = _models("predict", arguments.profile)
     last = models.profiles[-1].config
     config = {
         name: _targets.as_like(name, text, last[name]) if name in last else _targets.guessed(text)
