@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -104,6 +105,8 @@ def load_profile(path: str) -> Profile:
     CommandError
         If it is not a profile.
     """
+    if re.search(r"\.py(:\w*)?$", path):
+        raise CommandError(f"{path} is a program: dagprofiler run and compare --run measure it")
     try:
         return Profile.load(sys.stdin.buffer if path == "-" else path)
     except ProfileError as error:

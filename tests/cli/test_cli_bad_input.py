@@ -47,7 +47,7 @@ REFUSED = [
     ("show {new}", "upgrade dagprofiler"),
     ("show {folder}", "is a directory: "),
     ("show {profile} --top -5", "--top must be an integer of at least 0, got -5"),
-    ("show {target}", "not JSON"),
+    ("show {target}", "is a program: dagprofiler run"),
     ("import {foreign}", "is in no format known; give format= (known: wfformat)"),
     ("export {profile}", "give the format"),
     ("export {profile} -o {folder}/p.txt", "give the format"),
