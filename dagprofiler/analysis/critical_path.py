@@ -410,9 +410,11 @@ class Paths:
         The tasks of the longest path, from an entry to an exit task; on a tie, the path whose
         names sort first.
     earliest_start
-        Top level: the longest path from an entry to the task, without the task's own cost.
+        Top level: the longest path from an entry to the task, without the task's own cost. With
+        communication it is HEFT's downward rank.
     bottom_level
-        The longest path from the task to an exit, with the task's own cost.
+        The longest path from the task to an exit, with the task's own cost. With communication
+        it is HEFT's upward rank.
     """
 
     span: Number
@@ -507,16 +509,6 @@ class Paths:
         """``latest_start - earliest_start``: 0 for every task on a longest path."""
         starts = self.earliest_start
         return {n: _positive(at - starts[n], self.span) for n, at in self.latest_start.items()}
-
-    @property
-    def upward_rank(self) -> dict[str, Number]:
-        """`bottom_level`."""
-        return self.bottom_level
-
-    @property
-    def downward_rank(self) -> dict[str, Number]:
-        """`earliest_start`."""
-        return self.earliest_start
 
 
 def _positive(difference: Number, span: Number) -> Number:
