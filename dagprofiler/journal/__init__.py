@@ -484,18 +484,11 @@ class PastRun:
 
         The error lists all differences.
         """
-        facts, before = facts_of(workflow), self._header["facts"]
-        # Most facts are equal; the others are compared in detail.
-        now = {what: fact for what, fact in facts.items() if fact != before.get(what)}
-        then = {what: fact for what, fact in before.items() if fact != facts.get(what)}
+        now, then = facts_of(workflow), dict(self._header["facts"])
         compared = ["dag", "config", "sources"]
         if seed is not None:
             compared.append("seed")
             now["seed"], then["seed"] = seed, self.options.seed
-        values = values_of(workflow)
-        earlier, unknown = loaded(self._values, values)
-        now.update(values)
-        then.update(earlier)
         if inputs is not None:
             compared.append("inputs")
             contracts = dict(zip(workflow.wiring.names, workflow.contracts))
@@ -504,29 +497,18 @@ class PastRun:
                 for task, fields in inputs.items()
                 if task in contracts
             }
-            now.update(_named_inputs({**inputs, **serialized}))
-            then.update(_named_inputs(self.options.inputs or {}))
-        problems = [*differences(now, then)]
-        if problems:
-            raise JournalError(self.directory, problems)
-        changed = self._changed_sources(sources_of(workflow), unknown)
+            now["inputs"], then["inputs"] = {**inputs, **serialized}, self.options.inputs or {}
+        values = values_of(workflow)
+        earlier, unknown = loaded(self._values, values)
+        check_equal(self.directory, {**now, **values}, {**then, **earlier})
+        changed = self._changed_sources(sources_of(workflow))
         if self.totals is None:
             self._resume({"compared": compared, "not_compared": unknown, "changed": changed})
 
-    def _changed_sources(
-        self, sources: Mapping[str, str | None], unknown: dict[str, str]
-    ) -> list[str]:
-        """Return the tasks whose source has changed; warn of those whose results are reused.
-
-        Adds the tasks whose source is not known to `unknown`.
-        """
-        changed, finished = [], {name for past in self.rounds for name in past.tasks}
-        for name, source in sources.items():
-            before = self._header["sources"][name]
-            if source is None or before is None:
-                unknown[f"sources.{name}"] = "its source is not known"
-            elif source != before:
-                changed.append(name)
+    def _changed_sources(self, sources: Mapping[str, str | None]) -> list[str]:
+        """Return the tasks whose source has changed; warn of those whose results are reused."""
+        before, finished = self._header["sources"], {name for r in self.rounds for name in r.tasks}
+        changed = [name for name, source in sources.items() if source != before[name]]
         reused = [name for name in changed if name in finished]
         if reused:
             words = f"the source of {listed(reused, 10)} has changed; recorded results are reused"
@@ -683,9 +665,7 @@ class Replayed:
         before, _ = loaded(stored, bound)
         what = f"task {name!r}"
         now = {what: declaration(i, contract, self.wiring), **bound}
-        problems = [*differences(now, {what: line["declared"], **before})]
-        if problems:
-            raise JournalError(self._directory, problems)
+        check_equal(self._directory, now, {what: line["declared"], **before})
 
     def _added_s(self, tasks: Iterable[str]) -> float | None:
         """Return when tasks were added, if any of them has finished before; else None."""
@@ -758,7 +738,14 @@ def declaration(i: int, contract: Contract, wiring: Wiring) -> JsonObject:
     }
 
 
-def differences(now: Values, then: Values) -> Iterator[str]:
+def check_equal(directory: str, now: Values, then: Values) -> None:
+    """Raise a JournalError that lists the differences between values and those in the journal."""
+    problems = [*_differences(now, then)]
+    if problems:
+        raise JournalError(directory, problems)
+
+
+def _differences(now: Values, then: Values) -> Iterator[str]:
     """Yield the differences between named values and those in the journal."""
     for name in {**then, **now}:
         if name not in then:
@@ -766,7 +753,7 @@ def differences(now: Values, then: Values) -> Iterator[str]:
         elif name not in now:
             yield f"{name} is in the journal only"
         elif isinstance(now[name], dict) and isinstance(then[name], dict):
-            yield from (f"{name}: {part}" for part in differences(now[name], then[name]))
+            yield from (f"{name}: {part}" for part in _differences(now[name], then[name]))
         elif not same_value(then[name], now[name]):
             yield f"{name}: {short_repr(now[name])}, in the journal {short_repr(then[name])}"
 
@@ -811,15 +798,6 @@ def loaded(then: Mapping[str, bytes | None], now: Values) -> tuple[Values, dict[
             except Exception as error:  # noqa: BLE001  (code of users)
                 unknown[name] = describe(error)
     return values, unknown
-
-
-def _named_inputs(inputs: Mapping[str, Values]) -> Values:
-    """Return inputs from outside the graph, by names for messages."""
-    return {
-        f"inputs.{task}.{name}": value
-        for task, fields in inputs.items()
-        for name, value in fields.items()
-    }
 
 
 def facts_of(workflow: Workflow) -> JsonObject:

@@ -227,9 +227,10 @@ def test_all_that_differs_is_said_at_once(journal):
     assert [problem.partition(",")[0].partition(": [")[0] for problem in problems[1:]] == [
         *("task 'last': after", "task 'source' is in the journal only"),
         *("task 'total': serializer: 'pickle'", "task 'total': fed with", "task 'total': after"),
-        *("task 'twice': fed with", "task 'twice': after", "seed: 1", "config.N: 5"),
-        *("inputs.twice.offset is in the journal only", "task 'more' is not in the journal"),
-        *("config.M is not in the journal", "inputs.twice.x is not in the journal"),
+        *("task 'twice': fed with", "task 'twice': after", "seed: 1"),
+        *("inputs: twice: offset is in the journal only", "inputs: twice: x is not in the journal"),
+        "config.N: 5",
+        *("task 'more' is not in the journal", "config.M is not in the journal"),
     ]
 
 
