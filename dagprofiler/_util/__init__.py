@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any, TypeVar, Union
 
 #: A path, as functions of Python take it.
@@ -31,3 +32,18 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
+
+
+def covered(intervals: Iterable[tuple[float, float]]) -> float:
+    """Return the total length of the union of intervals.
+
+    Examples
+    --------
+    >>> covered([(1.0, 3.0), (0.0, 2.0), (5.0, 6.0)])
+    4.0
+    """
+    total, until = 0.0, -inf
+    for begin, end in sorted(intervals):
+        total += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return total

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from heapq import nlargest
-from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
 from dagprofiler._document import ProfileData, SpanRow
 from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import edges_of
-from dagprofiler._util import JsonObject, grouped
+from dagprofiler._util import JsonObject, covered, grouped
 from dagprofiler._util.checks import choice, instance, integer
 from dagprofiler._util.checks import number as positive
 from dagprofiler._util.html import ShownInBlocks
@@ -640,8 +639,8 @@ class CriticalSpans:
 def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans | None:
     """Return the time of the tasks of a path by span; None for a profile without spans.
 
-    Over the measured rounds, or over all if none was measured. Of threads that a task started
-    counts what lies within its ``compute()``. O(n log n) time in the number of spans.
+    Over the measured rounds, or over all if none was measured. What lies within ``compute()``
+    counts. O(n log n) time in the number of spans.
     """
     measured, place = {*profile.samples.measured}, {task: i for i, task in enumerate(path)}
     computed = {
@@ -657,7 +656,7 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
     for span in profile.spans.rows():
         key = span.task, span.round
         if key in computed and span.kind in ("span", "async"):
-            first_ms, last_ms = (-inf, inf) if span.own else computed[key]
+            first_ms, last_ms = computed[key]
             start_ms, end_ms = max(span.start_ms, first_ms), min(span.end_ms, last_ms)
             if start_ms <= end_ms:
                 spans_of[key].append(span._replace(start_ms=start_ms, end_ms=end_ms))
@@ -665,7 +664,7 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
     compute_ms = uncovered_ms = sum(end_ms - start_ms for start_ms, end_ms in computed.values())
     for key in sorted(computed, key=lambda key: place[key[0]]):
         spans = sorted(spans_of[key], key=lambda span: (span.start_ms, -span.end_ms))
-        uncovered_ms -= _union_ms(spans)
+        uncovered_ms -= covered((span.start_ms, span.end_ms) for span in spans)
         _add(key[0], spans, totals)
     for total in totals.values():
         total.calls /= rounds
@@ -684,15 +683,6 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
 _Label = tuple[str, str, str]
 
 
-def _union_ms(spans: Iterable[SpanRow]) -> float:
-    """Return the time in at least one of the spans, which are sorted by their start."""
-    covered_ms, until = 0.0, -inf
-    for span in spans:
-        covered_ms += max(0.0, span.end_ms - max(span.start_ms, until))
-        until = max(until, span.end_ms)
-    return covered_ms
-
-
 def _add(task: str, spans: Sequence[SpanRow], totals: dict[_Label, CriticalSpan]) -> None:
     """Add a task's spans in a round to the totals; they are sorted by start, longest first."""
     by_label = grouped(((span.kind, span.name, span.category), span) for span in spans)
@@ -701,7 +691,7 @@ def _add(task: str, spans: Sequence[SpanRow], totals: dict[_Label, CriticalSpan]
         total.tasks += () if task in total.tasks else (task,)
         total.calls += len(alike)
         # Overlapping spans of one name count once.
-        total.total_ms += _union_ms(alike)
+        total.total_ms += covered((span.start_ms, span.end_ms) for span in alike)
     #: For each thread the spans that are still open, the outermost first.
     open_in: dict[int, list[SpanRow]] = {}
     for span in spans:

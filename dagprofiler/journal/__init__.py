@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any
 
 from dagprofiler._document.rounds import MEASURED
-from dagprofiler._util import JsonObject, Values
+from dagprofiler._util import JsonObject, Values, covered
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.json import utc_text
 from dagprofiler.config import same_value
@@ -444,19 +444,14 @@ class PastRun:
 
     def _lost_tasks(self) -> list[str]:
         """Return the tasks of the last round whose outputs are incomplete, and their successors."""
-
-        @cache
-        def size_of(file: str) -> int:
-            path = os.path.join(self.directory, file)
-            return os.path.getsize(path) if os.path.exists(path) else 0
-
+        sizes = {entry.name: entry.stat().st_size for entry in os.scandir(self.directory)}
         complete = set[str]()
         tasks = self.rounds[-1].tasks if self.rounds else {}
         # The predecessors of a task finished before it.
         for name, line in tasks.items():
             declared = line.get("declared") or self._header["facts"][f"task {name!r}"]
             file, _, end = line["readings"]["stored"]
-            if size_of(file) >= end and complete.issuperset(declared["after"]):
+            if sizes.get(file, 0) >= end and complete.issuperset(declared["after"]):
                 complete.add(name)
         return [name for name in tasks if name not in complete]
 
@@ -691,8 +686,8 @@ class Replayed:
         failed = results.errors or results.rule_failures or not ended
         missing = [] if failed else [name for name in self._left if name not in numbers]
         self._inner.finish(ended=ended and not missing)
-        spans_ms = [line["times_ms"] for line in self._past.tasks.values()]
-        log.waited_s = _covered([(moments[0], moments[-1]) for moments in spans_ms]) / 1e3
+        times_ms = [line["times_ms"] for line in self._past.tasks.values()]
+        log.waited_s = covered((moments[0], moments[-1]) for moments in times_ms) / 1e3
         if ended_before is not None:
             for name, lost in ended_before["attempts"].items():
                 if name in numbers:
@@ -703,15 +698,6 @@ class Replayed:
         if missing:
             why = f"no rule has added tasks that finished before: {listed(missing, 10)}"
             raise JournalError(self._directory, [why])
-
-
-def _covered(spans: Sequence[tuple[float, float]]) -> float:
-    """Return the total time that the union of several intervals covers."""
-    covered = until = 0.0
-    for begin, end in sorted(spans):
-        covered += max(0.0, end - max(begin, until))
-        until = max(until, end)
-    return covered
 
 
 def read_stored(directory: str, place: Sequence[Any]) -> Any:
