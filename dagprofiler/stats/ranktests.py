@@ -10,6 +10,7 @@ from itertools import accumulate
 from operator import mul
 from typing import NamedTuple
 
+from dagprofiler.errors import counted
 from dagprofiler.stats import CONFIDENCE, DIFFERENCE, median, middle_of
 
 #: Ratios between 1 / (1 + GATE) and 1 + GATE count as no difference.
@@ -92,8 +93,8 @@ class Verdict(NamedTuple):
     comparable: bool = True
 
 
-def compare_unpaired(times: Times, other: Times, gate: float = GATE) -> RankResult:
-    """Compare independent samples, such as rounds in fresh processes.
+def compare_ranks(times: Times, other: Times, gate: float = GATE, *, paired: bool) -> RankResult:
+    """Compare two sets of samples by their ranks.
 
     Parameters
     ----------
@@ -101,6 +102,9 @@ def compare_unpaired(times: Times, other: Times, gate: float = GATE) -> RankResu
         Samples in one unit, at least 0.
     gate
         Largest relative difference that counts as none, at least 0.
+    paired
+        Whether ``times[i]`` belongs to ``other[i]``, as in interleaved rounds. Otherwise the
+        samples are independent, such as rounds in fresh processes.
 
     Returns
     -------
@@ -110,29 +114,43 @@ def compare_unpaired(times: Times, other: Times, gate: float = GATE) -> RankResu
 
     Notes
     -----
-    On the logarithms of the samples: estimate and interval from all differences,
-    Hodges and Lehmann, Ann. Math. Stat. 34(2), 1963; p-value from Mann and Whitney,
-    Ann. Math. Stat. 18(1), 1947, once against each end of the gate, doubled. The
-    distribution is exact up to 900 pairs of samples, then normal with continuity
-    correction. Ties count against a difference. O(n m log(n m)) time.
+    Effects are differences of the samples' logarithms. Independent samples: estimate and interval
+    from all differences, Hodges and Lehmann, Ann. Math. Stat. 34(2), 1963; p-value from Mann and
+    Whitney, Ann. Math. Stat. 18(1), 1947. Paired samples: estimate and interval from the Walsh
+    averages, p-value from the signed-rank test of Wilcoxon, Biometrics Bulletin 1(6), 1945,
+    whose statistic is the number of Walsh averages above 0 (Tukey, 1949).
+
+    Both statistics are the number of effects above 0, so that ``tails[k]`` is the probability of
+    at most k effects on one side. The p-value is taken once against each end of the gate, and
+    doubled. Distributions are exact up to 900 pairs of samples, or 50 paired ones, then normal
+    with continuity correction. Ties count against a difference. O(n m log(n m)) time.
     """
-    return _ranked(times, other, gate, paired=False)
-
-
-def compare_paired(times: Times, other: Times, gate: float = GATE) -> RankResult:
-    """Compare samples taken in pairs, such as interleaved rounds.
-
-    Parameters, result and treatment of zeros are those of `compare_unpaired`, except
-    that ``times[i]`` belongs to ``other[i]``.
-
-    Notes
-    -----
-    On the logarithms of the ratios: estimate and interval from the Walsh averages,
-    p-value from the signed-rank test of Wilcoxon, Biometrics Bulletin 1(6), 1945,
-    whose statistic is the number of Walsh averages above 0 (Tukey, 1949). Exact up
-    to 50 pairs, then normal with continuity correction. O(n² log n) time.
-    """
-    return _ranked(times, other, gate, paired=True)
+    trivial = _trivial(times, other, paired=paired)
+    if trivial:
+        return trivial
+    size = len(times), len(other)
+    logs, others = ([math.log(value) for value in values] for values in (times, other))
+    if paired:
+        logs = [a - b for a, b in zip(logs, others)]
+        effects = sorted([(a + b) / 2 for i, a in enumerate(logs) for b in logs[i:]])
+        tails, ways = _signed_rank_tails(size[0]), 2 ** size[0]
+    else:
+        effects = sorted([a - b for a in logs for b in others])
+        tails, ways = _rank_sum_tails(*sorted(size)), math.comb(sum(size), size[0])
+    end = math.log1p(gate)
+    slower = tails[bisect_right(effects, end)]
+    faster = tails[len(effects) - bisect_left(effects, -end)]
+    beyond = max(bisect_right(tails, (1 - CONFIDENCE) / 2) - 1, 0)
+    return RankResult(
+        size,
+        paired,
+        math.exp(middle_of(effects)),
+        math.exp(effects[beyond]),
+        math.exp(effects[-1 - beyond]),
+        max(1 - 2 * tails[beyond], 0.0),
+        min(1.0, 2 * min(slower, faster)),
+        2 / ways,
+    )
 
 
 def compare_apart(times: Times, other: Times, kernels: Sets | None = None) -> RankResult:
@@ -147,7 +165,7 @@ def compare_apart(times: Times, other: Times, kernels: Sets | None = None) -> Ra
     the kernels of the two sets differ by more than the gate, the exponent is not known either:
     then the difference must hold for the exponents 0 and 1 too, or `doubt` says why it is none.
     """
-    raw = compare_unpaired(times, other, GATE_APART)
+    raw = compare_ranks(times, other, GATE_APART, paired=False)
     if raw.p is None or kernels is None:
         return raw
     kernel_ms, other_ms = median(kernels[0]), median(kernels[1])
@@ -155,7 +173,7 @@ def compare_apart(times: Times, other: Times, kernels: Sets | None = None) -> Ra
     results = [raw]
     for exponent in (None, 1.0) if changed else (None,):
         samples = without_speed((times, other), kernels, exponent)
-        results.append(compare_unpaired(*samples, GATE_APART))
+        results.append(compare_ranks(*samples, GATE_APART, paired=False))
     ps = [result.p or 0.0 for result in results]
     agree = len({(result.ratio or 1.0) > 1 for result in results}) == 1
     doubt = ""
@@ -173,7 +191,7 @@ def compare_interleaved(times: Times, other: Times, kernels: Sets | None = None)
     Parameters
     ----------
     times, other
-        As for :func:`compare_paired`.
+        As for :func:`compare_ranks`, paired.
     kernels
         For each set the times of a fixed kernel that ran next to each sample, above 0.
 
@@ -190,19 +208,16 @@ def compare_interleaved(times: Times, other: Times, kernels: Sets | None = None)
     if trivial:
         return trivial
     samples = (times, other) if kernels is None else without_speed((times, other), kernels)
-    pairs, sums = compare_paired(*samples), compare_unpaired(*samples)
+    pairs, sums = (compare_ranks(*samples, paired=paired) for paired in (True, False))
     best = pairs if (pairs.p or 0.0) <= (sums.p or 0.0) else sums
     p, low, high = best.p or 0.0, best.low or 0.0, best.high or 0.0
     if low > 1:
         p = min(p, fastest_p(times, other))
     elif high < 1:
         p = min(p, fastest_p(other, times))
-    smallest_p = _smallest_of_interleaved(*best.n)
+    # Rank sums have the smallest p-value.
+    smallest_p = min(1.0, 3 * (sums.smallest_p or 0.0))
     return best._replace(paired=True, p=min(1.0, 3 * p), smallest_p=smallest_p)
-
-
-def _smallest_of_interleaved(n: int, m: int) -> float:
-    return min(1.0, 3 * min(_smallest_paired(n), _smallest_unpaired(n, m)))
 
 
 def without_speed(samples: Sets, kernels: Sets, exponent: float | None = None) -> Sets:
@@ -312,40 +327,6 @@ def _trivial(times: Times, other: Times, *, paired: bool) -> RankResult | None:
     return None
 
 
-def _ranked(times: Times, other: Times, gate: float, *, paired: bool) -> RankResult:
-    """Return estimate, interval and p-value from the effects: differences of logarithms.
-
-    Both test statistics are the number of effects above 0, so that ``tails[k]`` is
-    the probability of at most k effects on one side, for either test.
-    """
-    trivial = _trivial(times, other, paired=paired)
-    if trivial:
-        return trivial
-    size = len(times), len(other)
-    logs, others = ([math.log(value) for value in values] for values in (times, other))
-    if paired:
-        logs = [a - b for a, b in zip(logs, others)]
-        effects = sorted([(a + b) / 2 for i, a in enumerate(logs) for b in logs[i:]])
-        tails = _signed_rank_tails(size[0])
-    else:
-        effects = sorted([a - b for a in logs for b in others])
-        tails = _rank_sum_tails(*sorted(size))
-    end = math.log1p(gate)
-    slower = tails[bisect_right(effects, end)]
-    faster = tails[len(effects) - bisect_left(effects, -end)]
-    beyond = max(bisect_right(tails, (1 - CONFIDENCE) / 2) - 1, 0)
-    return RankResult(
-        size,
-        paired,
-        math.exp(middle_of(effects)),
-        math.exp(effects[beyond]),
-        math.exp(effects[-1 - beyond]),
-        max(1 - 2 * tails[beyond], 0.0),
-        min(1.0, 2 * min(slower, faster)),
-        _smallest_paired(size[0]) if paired else _smallest_unpaired(*size),
-    )
-
-
 @lru_cache(maxsize=128)
 def _rank_sum_tails(n: int, m: int) -> list[float]:
     """Return P(U <= k) of the Mann-Whitney statistic for k from 0 to n m."""
@@ -381,14 +362,6 @@ def _normal_tails(most: int, mean: float, variance: float) -> list[float]:
     return [math.erfc((mean - k - 0.5) / scale) / 2 for k in range(most + 1)]
 
 
-def _smallest_paired(n: int) -> float:
-    return 2 / (1 << n)
-
-
-def _smallest_unpaired(n: int, m: int) -> float:
-    return 2 / math.comb(n + m, n)
-
-
 def rounds_needed(comparisons: int, *, paired: bool) -> int:
     """Return the smallest number of rounds of each side that allows a verdict.
 
@@ -400,8 +373,9 @@ def rounds_needed(comparisons: int, *, paired: bool) -> int:
     >>> rounds_needed(1, paired=True), rounds_needed(30, paired=True)
     (5, 8)
     """
-    n, smallest_of = 1, _smallest_of_interleaved if paired else _smallest_unpaired
-    while smallest_of(n, n) * comparisons > ALPHA:
+    # Of interleaved rounds there are three tests; rank sums have the smallest p-value.
+    n, tests = 1, 3 if paired else 1
+    while tests * 2 / math.comb(2 * n, n) * comparisons > ALPHA:
         n += 1
     return n
 
@@ -463,7 +437,7 @@ def _verdict(comparison: RankResult, adjusted: float, count: int, difference: fl
         return Verdict(INCONCLUSIVE, comparison.reason, comparable=False)
     if smallest_p is None:
         return Verdict(NO_DIFFERENCE, comparison.reason)
-    among = "1 comparison" if count == 1 else f"{count} comparisons"
+    among = counted(count, "comparison")
     if adjusted > ALPHA and smallest_p * count > ALPHA:
         needed = rounds_needed(count, paired=comparison.paired)
         n = min(comparison.n)

@@ -1,5 +1,6 @@
 import math
 import random
+from functools import partial
 from itertools import combinations, product
 
 import pytest
@@ -13,13 +14,15 @@ from dagprofiler.stats.ranktests import (
     SLOWER,
     compare_apart,
     compare_interleaved,
-    compare_paired,
-    compare_unpaired,
+    compare_ranks,
     fastest_p,
     holm,
     rounds_needed,
     verdicts,
 )
+
+compare_paired = partial(compare_ranks, paired=True)
+compare_unpaired = partial(compare_ranks, paired=False)
 
 SAMPLES = st.lists(st.floats(0.001, 1000.0), min_size=1, max_size=40)
 
