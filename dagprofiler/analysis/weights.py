@@ -27,7 +27,6 @@ class Source(NamedTuple):
     words: str
 
 
-_COUNTED_WORDS = "counted instructions"
 _ESTIMATED_WORDS = "what the cost models of the tasks say; none of it is measured"
 _TIME_WORDS = "wall time, without run-queue delay where that was measured"
 
@@ -35,7 +34,9 @@ _TIME_WORDS = "wall time, without run-queue delay where that was measured"
 #: the same on a busy machine, reference times apply to other machines, CPU times leave out all
 #: waiting, and wall times include waiting for a core.
 SOURCES = {
-    "counted": Source("instructions", "counted_instructions", "instructions", _COUNTED_WORDS),
+    "counted": Source(
+        "instructions", "counted_instructions", "instructions", "counted instructions"
+    ),
     "estimated": Source("", "estimated_instructions", "instructions", _ESTIMATED_WORDS),
     "reference_time": Source(
         "corrected_ms", "reference_time_ms", "reference ms", "wall time without run-queue delay"
@@ -76,7 +77,7 @@ class _Reader:
         self.profile, self.statistic = profile, statistic
         self.tasks: list[str] = profile.dag_structure["nodes"]
         self._samples = profile.samples
-        self._sources: JsonObject | None = profile.sections.get("weight_sources")
+        self._sources: JsonObject = profile.sections.get("weight_sources", {})
         # Profiles without rounds come from one run.
         rounds = 1 if profile.run.rounds is None else profile.run.rounds
         self._rounds = len(self._samples.measured) if self._samples.rounds else rounds
@@ -145,16 +146,13 @@ class _Reader:
     def _single(self, source: str) -> Iterator[tuple[str, Number | None]]:
         """Yield the values outside of the samples; of several for one task the last counts."""
         candidate = NAMED[source].candidate
-        if source == "estimated" and self._sources is None:
+        if source == "estimated" and not self._sources:
             yield from ((n, w) for n, w in self.profile.metrics.node_weights.items() if w > 0)
         if source != "estimated" and not self._rounds:
             return
-        if source == "reference_time":
-            score, walls_ms = self._score(), dict(self._single("wall_time"))
-            yield from ((name, ms * score) for name, ms in walls_ms.items() if ms is not None)
-        elif candidate == "wall_time_ms":
+        if candidate == "wall_time_ms":
             yield from ((e.task, e.compute_time_ms) for e in self.profile.metrics.task_metrics)
-        for name, candidates in (self._sources or {}).items():
+        for name, candidates in self._sources.items():
             if candidate in candidates:
                 yield name, candidates[candidate]
 
@@ -163,7 +161,7 @@ class _Reader:
         column, candidate, _, _ = NAMED[source]
         if not self._rounds and column:
             return "no round was measured"
-        of_task = (self._sources or {}).get(name, {}).get("reasons", {})
+        of_task = self._sources.get(name, {}).get("reasons", {})
         reasons = {**self.profile.environment.not_measured, **of_task}
         return str(reasons.get(candidate) or reasons.get(column) or f"it has no {candidate}")
 

@@ -118,9 +118,6 @@ def test_reference_times_need_no_samples():
     profile = profile_of({"a": entry}, environment=environment)
     weights = weights_of(profile, "reference_time", "max")
     assert weights.values == {"a": 6.0}
-    # Without candidate it is the wall time.
-    profile = profile_of({"a": sources(wall_time_ms=3.0)}, environment=environment)
-    assert weights_of(profile, "reference_time").values == {"a": 6.0}
     entry = sources(wall_time_ms=5.0, reference_time_ms=6.0)
     profile = profile_of({"a": entry}, rounds=8, environment=environment)
     weights = weights_of(profile, "reference_time")
