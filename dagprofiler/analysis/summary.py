@@ -322,27 +322,23 @@ def failure_block(name: str, entry: Values) -> Block:
 def _task_block(tasks: Sequence[JsonObject], about: JsonObject) -> Block:
     """Return the table of tasks; columns that nothing is known of are left out."""
     is_time = about["cost"] in ("time", None)
-    unit = "time ms" if is_time else f"{about['cost']} {about['unit']}"
-    rows = [
-        (
-            task["task"],
-            task["cost"],
-            _half_width(task) if is_time else "-",
-            "-" if task["share"] is None else f"{task['share']:.1%}",
-            quantity(task["bytes_in"], BYTES),
-            quantity(task["bytes_out"], BYTES),
-            task["node_weight"],
-            task["state"],
-        )
-        for task in tasks
-    ]
-    known = {place for row in rows for place, cell in enumerate(row) if cell not in (None, "-")}
-    if all(row[-1] in ("succeeded", None) for row in rows):
-        known.discard(7)
-    head = ("task", unit, "+-", "share", "in", "out", "instructions", "state")
-    shown = sorted(known | {0, 1, 3, 4, 5})
-    table = [[row[place] for place in shown] for row in table_of(head, rows)]
-    left = (0, len(shown) - 1) if 7 in known else (0,)
+    cost = "time ms" if is_time else f"{about['cost']} {about['unit']}"
+    states = [task["state"] for task in tasks]
+    columns = {
+        "task": [task["task"] for task in tasks],
+        cost: [task["cost"] for task in tasks],
+        "+-": [_half_width(task) for task in tasks] if is_time else [],
+        "share": ["-" if task["share"] is None else f"{task['share']:.1%}" for task in tasks],
+        "in": [quantity(task["bytes_in"], BYTES) for task in tasks],
+        "out": [quantity(task["bytes_out"], BYTES) for task in tasks],
+        "instructions": [task["node_weight"] for task in tasks],
+        "state": states if {*states} - {"succeeded", None} else [],
+    }
+    for head in ("+-", "instructions", "state"):
+        if {*columns[head]} <= {None, "-"}:
+            del columns[head]
+    table = table_of([*columns], zip(*columns.values()))
+    left = (0, len(columns) - 1) if "state" in columns else (0,)
     return Block("tasks", table, left, "tasks", more=about["tasks"] - len(tasks))
 
 
