@@ -19,7 +19,7 @@ from dagprofiler._util.checks import choice, instance, integer
 from dagprofiler._util.checks import number as positive
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import collector_paused
-from dagprofiler._util.text import Block, number, printable, some, table_of
+from dagprofiler._util.text import Block, number, printable, share, some, table_of
 from dagprofiler.analysis.weights import STATISTICS, Number, Weights, weights_of
 from dagprofiler.errors import WeightError, counted
 from dagprofiler.graph.wiring import kahn_order
@@ -652,20 +652,21 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
     if not computed:
         return None
     rounds = len({number for _, number in computed})
-    spans_of: dict[tuple[str, int], list[SpanRow]] = {key: [] for key in computed}
-    for span in profile.spans.rows():
-        key = span.task, span.round
-        if key in computed and span.kind in ("span", "async"):
-            first_ms, last_ms = computed[key]
-            start_ms, end_ms = max(span.start_ms, first_ms), min(span.end_ms, last_ms)
-            if start_ms <= end_ms:
-                spans_of[key].append(span._replace(start_ms=start_ms, end_ms=end_ms))
+    traced = grouped(((span.task, span.round), span) for span in profile.spans.rows())
     totals: dict[_Label, CriticalSpan] = {}
-    compute_ms = uncovered_ms = sum(end_ms - start_ms for start_ms, end_ms in computed.values())
+    compute_ms = uncovered_ms = 0.0
     for key in sorted(computed, key=lambda key: place[key[0]]):
-        spans = sorted(spans_of[key], key=lambda span: (span.start_ms, -span.end_ms))
-        uncovered_ms -= covered((span.start_ms, span.end_ms) for span in spans)
-        _add(key[0], spans, totals)
+        begin_ms, end_ms = computed[key]
+        spans = [
+            span._replace(start_ms=max(span.start_ms, begin_ms), end_ms=min(span.end_ms, end_ms))
+            for span in traced.get(key, ())
+            if span.kind in ("span", "async")
+            and span.start_ms <= end_ms
+            and span.end_ms >= begin_ms
+        ]
+        compute_ms += end_ms - begin_ms
+        uncovered_ms += end_ms - begin_ms - covered((s.start_ms, s.end_ms) for s in spans)
+        _add(key[0], sorted(spans, key=lambda span: (span.start_ms, -span.end_ms)), totals)
     for total in totals.values():
         total.calls /= rounds
         total.total_ms /= rounds
@@ -731,22 +732,18 @@ def span_block(critical: JsonObject) -> Block:
             span["name"],
             some(span["tasks"], 1),
             *(span[key] for key in ("calls", "total_ms", "self_ms")),
-            _share(span["total_ms"] if span["self_ms"] is None else span["self_ms"], whole_ms),
+            f"{share(span['total_ms' if span['self_ms'] is None else 'self_ms'], whole_ms):.1%}",
         )
         for span in critical["spans"]
     ]
     uncovered_ms = critical["uncovered_ms"]
-    rows.append(("(in no span)", "", "", "", uncovered_ms, _share(uncovered_ms, whole_ms)))
+    rows.append(("(in no span)", "", "", "", uncovered_ms, f"{share(uncovered_ms, whole_ms):.1%}"))
     means = f"means of {counted(rounds, 'round')}" if rounds > 1 else "one round"
     note = f"time of compute() on the path: {number(whole_ms)} ms, {means}"
     if dropped:
         note += f"; there was no room for {counted(dropped, 'span')}: Tracer(limit=...)"
     head = ("critical path by span", "in", "calls", "total ms", "self ms", "of the path")
     return Block("spans", table_of(head, rows), (0, 1), "spans", [note])
-
-
-def _share(part_ms: float, whole_ms: float) -> str:
-    return f"{part_ms / whole_ms:.1%}" if whole_ms else "-"
 
 
 def route(names: Sequence[str]) -> str:
