@@ -128,9 +128,8 @@ def compare_profiles(
     tasks.update(judge.judged(dict(_task_pairs(*sides))))
     edges = judge.judged(dict(_edge_pairs(*sides)))
     new_ms, base_ms = new.metrics.total_time_ms, base.metrics.total_time_ms
-    total = judge.judged({"": _whole(*sides)}).get("")
-    if total is None:
-        total = _row(new_ms, base_ms, "total_ms", unjudged)
+    total = _row(new_ms, base_ms, "total_ms", unjudged)
+    total = judge.judged({"": _whole(*sides)}).get("", total)
     rows = [*tasks.values(), *edges.values()]
     if total["verdict"] in CHANGED and rows and all(row["verdict"] == INCONCLUSIVE for row in rows):
         total.update(verdict=INCONCLUSIVE, comparable=False, reason=_UNEXPLAINED)
