@@ -400,13 +400,11 @@ class PastRun:
     """
 
     def __init__(self, directory: str, lines: Sequence[bytes], torn_bytes: int) -> None:
-        if not lines:
-            problem = "its run ended before it began: run it again, in another directory"
-            raise JournalError(directory, [problem])
         try:
             header, *records = [json.loads(line) for line in lines]
         except ValueError as error:
-            raise JournalError(directory, [f"it is damaged, or no journal: {error}"]) from error
+            problem = f"it is damaged, or its run ended before it began: {describe(error)}"
+            raise JournalError(directory, [problem]) from error
         if header["format"] != FORMAT:
             problem = f"its format is {header['format']!r}, this version reads {FORMAT}"
             raise JournalError(directory, [problem])
