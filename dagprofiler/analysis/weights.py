@@ -112,8 +112,6 @@ class _Reader:
             raise WeightError(source, [], reason)
 
     def _column(self, column: str) -> dict[str, list[Number]]:
-        if not self._samples.rounds:
-            return {}
         return {name: values for name in self.tasks if (values := self._samples.of(name, column))}
 
     def _is_corrected(self) -> bool:
@@ -166,7 +164,7 @@ class _Reader:
         return str(reasons.get(candidate) or reasons.get(column) or f"it has no {candidate}")
 
     def _provenance(self, source: str) -> str:
-        """Return the source in words, with the number of rounds, the host and the conditions."""
+        """Return the source in words, with the number of rounds and the host."""
         run, host, words = self.profile.run, self.profile.hostname, NAMED[source].words
         if source == "estimated":
             return words
@@ -179,10 +177,6 @@ class _Reader:
             words += f", {'one round' if self._rounds == 1 else rounds}"
             words += " of a partial run" if run.is_partial else ""
             words += " on an unknown host" if host is None else f" on host {host!r}"
-            if run.conditions.get("fresh_process"):
-                words += ", each in a process of its own"
-            if run.conditions.get("busy_cores"):
-                words += f", other cores kept busy: {run.conditions['busy_cores']}"
         if source == "reference_time":
             words += f"; times this machine's calibration score of {self._score():.4g}"
         return words
@@ -215,7 +209,7 @@ class Weights:
     statistic
         Statistic of the samples, one of `STATISTICS`; of a single value each is that value.
     provenance
-        In words: number of rounds, conditions, host and scale.
+        In words: number of rounds, host and scale.
     filled
         Names of the tasks without a value, whose weight is ``fill``.
     """
