@@ -154,18 +154,15 @@ class RunOptions:
     def instruments(self) -> Instrumentation | None:
         """Return what is measured in addition to the phases; None for a plain run."""
         rounds, meters = self.rounds, self.meters
-        plain = rounds in PLAIN
-        if plain and (meters is None or (isinstance(meters, str) and meters == "wall")):
+        if rounds in PLAIN and meters in (None, "wall"):
             return None
         if meters is None:
             meters = "default" if self.is_repeated else "wall"
         from dagprofiler.measure.instruments import Instrumentation
         from dagprofiler.measure.meters import select
 
-        selection = select(meters)
-        if plain and not (selection.columns or selection.allocation):
-            return None
-        return Instrumentation(selection, rounds.collect_garbage == "tasks", rounds.check_outputs)
+        collects = rounds.collect_garbage == "tasks"
+        return Instrumentation(select(meters), collects, rounds.check_outputs)
 
 
 #: The defaults of :meth:`DAG.run <dagprofiler.DAG.run>`.
