@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Union
 
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._util import Values, grouped
+from dagprofiler._util.checks import instance
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config, no_parameter
@@ -40,9 +41,8 @@ def _config_of(config: Any) -> Config:
     """Return the argument `config` of a DAG as a Config."""
     if isinstance(config, Config):
         return config
-    if config is not None and not isinstance(config, Mapping):
-        raise DeclarationError(f"config must be {{name: value}}, got {short_repr(config)}")
-    return Config(**(config or {}))
+    given = {} if config is None else config
+    return Config(**instance("config", given, Mapping, "{name: value}", error=DeclarationError))
 
 
 def _with_config(tasks: Mapping[str, Any], config: Config) -> dict[str, Task]:
@@ -150,8 +150,7 @@ class DAG(Shown):
     ) -> None:
         if serializer is not None:
             check_serializer(serializer, "DAG")
-        if not isinstance(tasks, Mapping):
-            raise DeclarationError(f"tasks must be {{name: task}}, got {short_repr(tasks)}")
+        instance("tasks", tasks, Mapping, "{name: task}", error=DeclarationError)
         if isinstance(edges, Mapping) or not isinstance(edges, Iterable):
             raise GraphError(f"edges must be a list of (source, target), got {short_repr(edges)}")
         if name is not None and not (isinstance(name, str) and name):

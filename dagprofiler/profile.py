@@ -8,6 +8,7 @@ from warnings import warn
 
 from dagprofiler._document import ProfileData
 from dagprofiler._util import JsonObject, PathLike, plugins
+from dagprofiler._util.checks import instance
 from dagprofiler._util.files import FOREIGN, write
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.interpreter import HOSTNAME
@@ -26,7 +27,7 @@ from dagprofiler._util.json import (
 from dagprofiler._util.text import printable
 from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.config import Config
-from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, refused, short_repr
+from dagprofiler.errors import DagProfilerWarning, ProfileError, counted, short_repr
 from dagprofiler.metrics import EDGE_COLUMNS, TASK_FIELDS, DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.stats import DIFFERENCE
 
@@ -263,8 +264,7 @@ class Profile(ProfileData, Shown):
             If `data` does not satisfy the schema, refers to what it does not hold, or has a
             newer schema version than this one.
         """
-        if not isinstance(data, Mapping):
-            raise ProfileError(f"expected a document, got {short_repr(data)}")
+        instance("a document", data, Mapping, "a mapping", error=ProfileError)
         with collector_paused():
             return cls._of_document(plain_document(data))
 
@@ -554,8 +554,7 @@ class Profile(ProfileData, Shown):
         """
         from dagprofiler.analysis.compare import compare_profiles
 
-        if not isinstance(other, Profile):
-            raise refused(f"compare: other must be a Profile, got {short_repr(other)}")
+        instance("compare: other", other, Profile, "a Profile")
         return compare_profiles(self, other, difference=difference)
 
     def weights(

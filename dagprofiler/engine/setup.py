@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import PLAIN, Rounds, rounds_of
 from dagprofiler._util import Values
-from dagprofiler._util.checks import choice, integer, names, number
+from dagprofiler._util.checks import choice, instance, integer, names, number
 from dagprofiler.config import Config
 from dagprofiler.engine.contracts import problems_of
 from dagprofiler.errors import (
@@ -322,7 +322,9 @@ def _order(
 
 
 def ranking(
-    wiring: Wiring | NumberedGraph, estimates: Mapping[int, int], priorities: object
+    wiring: Wiring | NumberedGraph,
+    estimates: Mapping[int, int],
+    priorities: Profile | Mapping[str, float] | None,
 ) -> tuple[str | None, list[int] | None]:
     """Return the source of priorities, and task numbers by decreasing upward rank.
 
@@ -359,25 +361,21 @@ def ranking(
     return source, sorted(range(len(names)), key=lambda i: (-levels[i], i))
 
 
-def _times(priorities: object) -> Mapping[str, float]:
+def _times(priorities: Profile | Mapping[str, float]) -> Mapping[str, float]:
     if isinstance(priorities, Profile):
         from dagprofiler.analysis.weights import times_of_tasks
 
         return times_of_tasks(priorities)
-    if not isinstance(priorities, Mapping):
-        raise refused(
-            f"priorities: expected a Profile or {{task: time}}, got {short_repr(priorities)}"
-        )
+    instance("priorities", priorities, Mapping, "a Profile or {task: time}")
     return {
         name: number(f"priorities: time of task {short_repr(name)}", value, zero=True)
         for name, value in priorities.items()
     }
 
 
-def as_schedule(schedule: object) -> dict[str, list[str]]:
+def as_schedule(schedule: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Return a schedule with lists of names, or raise a ValidationError."""
-    if not (isinstance(schedule, Mapping) and schedule):
-        raise refused(f"schedule must be {{node: [tasks]}}, got {short_repr(schedule)}")
+    instance("schedule", schedule or None, Mapping, "{node: [tasks]}")
     return {
         node: names(f"schedule: node {node!r}", schedule[node], "names of tasks")
         for node in names("schedule", schedule)
@@ -480,14 +478,12 @@ def check_limits(
             time_limit(f"task {name!r}: timeout", task.timeout, executor)
 
 
-def check_inputs(inputs: object) -> Inputs:
+def check_inputs(inputs: Inputs) -> Inputs:
     """Return `inputs`; raise a ValidationError unless they are ``{task: {field: value}}``."""
-    if not isinstance(inputs, Mapping):
-        raise refused(f"inputs must be {{task: {{field: value}}}}, got {short_repr(inputs)}")
+    instance("inputs", inputs, Mapping, "{task: {field: value}}")
     for name, values in inputs.items():
         where = f"inputs of task {short_repr(name)}"
-        if not isinstance(values, Mapping):
-            raise refused(f"{where} must be {{field: value}}, got {short_repr(values)}")
+        instance(where, values, Mapping, "{field: value}")
         for field in values:
             why = field_problem(field)
             if why is not None:
