@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import filterfalse
@@ -27,6 +27,7 @@ from dagprofiler.engine.setup import RunOptions, Setup, Workflow, prepare
 from dagprofiler.errors import RunError, WorkerError, describe, frames_of, refused, short_repr
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.wiring import ReadyTasks, Wiring
+from dagprofiler.measure.busy import busy
 from dagprofiler.measure.pipeline import Contract
 from dagprofiler.measure.random import Streams, current_stream, generators_restored
 from dagprofiler.profile import Profile
@@ -543,13 +544,7 @@ class Run:
 
     def execute(self) -> Profile:
         """Run all rounds and return the profile; raise as :meth:`step`."""
-        cores = self.log.setup.options.rounds.busy_cores
-        conditions: AbstractContextManager[None] = nullcontext()
-        if cores:
-            from dagprofiler.measure.busy import busy
-
-            conditions = busy(cores)
-        with conditions:
+        with busy(self.log.setup.options.rounds.busy_cores):
             while self.step():
                 pass
         return self.profile

@@ -26,7 +26,6 @@ from dagprofiler.errors import (
     DagProfilerError,
     SerializationError,
     ValidationError,
-    describe,
     did_you_mean,
     explained,
     listed,
@@ -514,11 +513,10 @@ def estimates_of(
             task.config = config
             try:
                 estimated = estimate(names[i], task, config)
-            except CostModelError as error:
-                problems.append(error)
-            else:
                 if estimated is not None:
                     estimates[first + i] = estimated
+            except CostModelError as error:
+                problems.append(error)
     return estimates, problems
 
 
@@ -532,10 +530,8 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
         least 0 that fits 64 bits, or None.
     """
     where = f"task {name!r}: estimate_instructions"
-    try:
+    with explained(CostModelError, f"{where} failed"):
         value: Any = task.estimate_instructions(config)
-    except Exception as error:
-        raise CostModelError(f"{where} failed: {describe(error)}") from error
     if value is None:
         return None
     try:
