@@ -124,8 +124,7 @@ def dag(
     Raises
     ------
     GraphError
-        If two tasks have the same name, two tasks produce the same input of a
-        task, or a task would feed itself.
+        If two tasks have the same name, or a task would feed itself.
     """
     named: dict[str, Task] = {}
     for item in tasks:
@@ -147,15 +146,6 @@ def _edges(tasks: Mapping[str, Task]) -> list[tuple[str, str]]:
     edges: dict[tuple[str, str], None] = {}
     for name, node in tasks.items():
         for field in node.inputs:
-            sources = producers.get(field, [])
-            if name in sources:
-                raise GraphError(f"task {name!r} would feed itself: {field!r} is input and output")
-            if len(sources) > 1 and field not in node.gathers:
-                raise GraphError(
-                    f"input {field!r} of task {name!r} has {len(sources)} producers: "
-                    f"{', '.join(map(repr, sources))}; give the edges, or list the input in "
-                    "'gathers' to receive all"
-                )
-            for source in sources:
+            for source in producers.get(field, ()):
                 edges[source, name] = None
     return list(edges)

@@ -135,6 +135,8 @@ def test_dag_takes_instances_by_their_names():
     collect = task(outputs=["all"], gathers=["data"])(lambda data: {"all": data})(name="collect")
     made = dag([source, OTHER, collect], Config(N=2))
     assert made.run().final_outputs == {"all": [[0, 1], [1]]}
+    with pytest.raises(ValidationError, match=r"'process': input 'data' has 2 .*'gathers'"):
+        dag([source, OTHER, process], Config(N=2)).validate()
     made = dag([process], Config(N=2))
     with pytest.raises(ValidationError, match=r"'process': .* needs 'data'"):
         made.validate()
@@ -150,11 +152,7 @@ BACK = task(outputs=["a"])(lambda b: {"a": b})(name="back")
 @pytest.mark.parametrize(
     ("tasks", "error", "message"),
     [
-        (
-            *([source, OTHER, process], GraphError),
-            "'data' of .*'process' .* 2 .*: 'source', 'other'; .*'gathers'",
-        ),
-        ([AGAIN], GraphError, "task 'again' would.*'data'"),
+        ([AGAIN], GraphError, "'again' -> 'again': a task cannot feed itself"),
         ([source, source(name="source")], GraphError, "^two tasks .*'source'$"),
         ([FORTH, BACK], GraphError, "cycle: 'back' -> 'forth' -> 'back'"),
         ([type("Abstract", (Task,), {})], DeclarationError, "'Abstract'"),
