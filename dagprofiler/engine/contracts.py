@@ -32,13 +32,11 @@ _MANY_OUTPUTS = 1000
 def check_names(names: Iterable[object]) -> None:
     """Raise a GraphError unless each name is a printable, non-empty string without ``->``."""
     for name in names:
-        if not isinstance(name, str) or not name:
-            raise GraphError(f"task name {short_repr(name)}: expected a non-empty string")
-        if not name.isprintable() or "->" in name:
-            raise GraphError(
-                f"task name {short_repr(name)}: expected printable characters, without '->', which "
-                "joins names in edge weights"
+        if not (isinstance(name, str) and name and name.isprintable()) or "->" in name:
+            expected = (
+                "a printable, non-empty string without '->', which joins names in edge weights"
             )
+            raise GraphError(f"task name {short_repr(name)}: expected {expected}")
 
 
 def check_task(name: object, item: object) -> Task:

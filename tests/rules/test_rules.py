@@ -238,7 +238,7 @@ class Listing(Number):
     ("steps", "message"),
     [
         ([("add_task", "a", double)], "task 'a' exists already"),
-        ([("add_task", "x->y", double)], "task name 'x->y': expected printable characters"),
+        ([("add_task", "x->y", double)], "task name 'x->y': expected a printable"),
         ([("add_task", "x", 3)], "task 'x': expected a Task or a class of them, got 3"),
         ([("add_task", "list", Listing())], "declare adds=['process']"),
         ([("add_task", "x", double), ("add_task", "y", double)], "2 problems:"),
