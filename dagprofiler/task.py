@@ -387,7 +387,10 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
         else:
             check_tags(value, where)
     if "gathers" in declared and ("inputs" in declared or task.inputs is Task.inputs):
-        _add_gathered(task, owner)
+        # A gathered field need not be repeated among the inputs.
+        missing = [name for name in task.gathers if name not in task.inputs]
+        if missing:
+            task.inputs = [*task.inputs, *missing]
 
 
 def _check_fields(names: object, where: str, *, any_text: bool) -> None:
@@ -399,27 +402,6 @@ def _check_fields(names: object, where: str, *, any_text: bool) -> None:
         problem = None if any_text else field_problem(name)
         if problem is not None:
             raise DeclarationError(f"{where} holds {short_repr(name)}, which {problem}")
-
-
-def _add_gathered(task: Task | type[Task], owner: str) -> None:
-    """Append gathered fields to the inputs; raise a DeclarationError for one that is no parameter.
-
-    The signature of ``compute()`` tells a field that need not be repeated from
-    a misspelt one.
-    """
-    missing = [name for name in task.gathers if name not in task.inputs]
-    if not missing:
-        return
-    parameters = Parameters.of(task.compute)
-    # What a property returns cannot be extended.
-    computed = not isinstance(task, type) and isinstance(type(task).inputs, property)
-    for name in missing:
-        if computed or not (parameters.any or name in parameters.required | parameters.optional):
-            raise DeclarationError(
-                f"{owner}: gathers holds {short_repr(name)}, which is not an input "
-                f"(inputs: {listed(task.inputs) or 'none'})"
-            )
-    task.inputs = [*task.inputs, *missing]
 
 
 def instance_of(kind: type[Task], where: str, **arguments: Any) -> Task:
