@@ -124,12 +124,6 @@ class ReadyQueue:
         """Do nothing."""
 
 
-def is_traced(kind: str, instrumentation: Instrumentation | None) -> bool:
-    """Tell whether the profile includes the spans of a round."""
-    has_tracer = instrumentation is not None and instrumentation.tracing is not None
-    return kind != ALLOCATION and (has_tracer or recording.enabled)
-
-
 class Slots:
     """The outputs of a round on their way to the tasks that take them.
 
@@ -631,7 +625,8 @@ class Run:
     def _round(self, kind: str) -> Round:
         """Return a round that is about to begin."""
         log, setup, instruments = self.log, self.log.setup, self._instruments
-        number, traced = len(log.rounds), is_traced(kind, instruments)
+        number = len(log.rounds)
+        has_tracer = instruments is not None and instruments.tracing is not None
         if kind is ALLOCATION:
             from dagprofiler.measure.instruments import COUNT_ALLOCATIONS
 
@@ -658,7 +653,7 @@ class Run:
             frontier,
             self._hooks,
             given_inputs=inputs if is_only else {**inputs},
-            traced=traced,
+            traced=kind != ALLOCATION and (has_tracer or recording.enabled),
         )
 
     def _keep_results(self, round_log: RoundLog, contracts: Sequence[Contract]) -> None:
@@ -684,9 +679,6 @@ class Run:
             log.workers.append(result.worker)
         log.rounds.append(round_log)
         self._results = result.results
-        if not is_traced(kind, self._instruments):
-            for i in round_log.facts("spans"):
-                round_log.note(i, spans=None)
         self._keep_results(round_log, log.setup.workflow.contracts)
         if self._hooks.hooks:
             names = log.wiring.names
