@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, SupportsFloat
 
 from dagprofiler._util import Values
 from dagprofiler.config import Config
-from dagprofiler.errors import DeclarationError, did_you_mean, explained, listed, short_repr
+from dagprofiler.errors import DeclarationError, describe, did_you_mean, listed, short_repr
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.measure.pipeline import Contract, Parameters, Record, perform, signature_of
 from dagprofiler.metrics import TaskMetrics
@@ -406,9 +406,12 @@ def _check_fields(names: object, where: str, *, any_text: bool) -> None:
 
 def instance_of(kind: type[Task], where: str, **arguments: Any) -> Task:
     """Return an instance of a task class, or raise a DeclarationError that names `where`."""
-    words = f"{where}: cannot make an instance of {kind.__name__!r}"
-    with explained(DeclarationError, words, of=TypeError):
+    try:
         return kind(**arguments)
+    except TypeError as error:
+        raise DeclarationError(
+            f"{where}: cannot make an instance of {kind.__name__!r}: {describe(error)}"
+        ) from error
 
 
 def contract_of(task: Task, parameters: Parameters, default: Serializer | None = None) -> Contract:
