@@ -538,7 +538,8 @@ class Run:
 
     def execute(self) -> Profile:
         """Run all rounds and return the profile; raise as :meth:`step`."""
-        with busy(self.log.setup.options.rounds.busy_cores):
+        cores = self.log.setup.options.rounds.busy_cores
+        with busy(cores) if cores else nullcontext():
             while self.step():
                 pass
         return self.profile
