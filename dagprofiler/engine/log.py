@@ -599,7 +599,7 @@ class RunLog:
 
     def describe_environment(self, calibrations: Iterable[Calibration]) -> None:
         """Describe the machine, and what the processes that computed had loaded."""
-        self.environment = environment(thorough=self.setup.options.is_repeated)
+        self.environment = environment(thorough=self.setup.is_repeated)
         for calibration in calibrations:
             self.environment["calibration"] = calibration.to_dict()
         for round_log in self.rounds:

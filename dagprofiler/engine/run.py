@@ -596,7 +596,7 @@ class Run:
         log, setup = self.log, self.log.setup
         # The last round's outputs are no longer needed, only its measurements.
         self._results, self._outputs = Results(), {}
-        if setup.options.is_repeated and setup.options.rounds.collect_garbage is not None:
+        if setup.is_repeated and setup.options.rounds.collect_garbage is not None:
             begun = perf_counter()
             gc.collect()
             log.costs.garbage_s += perf_counter() - begun
@@ -640,7 +640,7 @@ class Run:
             frontier = self._past.frontier(frontier, number)
         log.wiring = wiring = frontier.wiring
         # Each task removes its inputs, which another round needs again.
-        inputs, is_only = setup.given_inputs, not (setup.options.is_repeated or setup.allocation)
+        inputs, is_only = setup.given_inputs, not (setup.is_repeated or setup.allocation)
         tasks, slots = len(wiring.names), len(wiring.owner)
         round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
         if instruments is not None:
@@ -758,7 +758,7 @@ class Run:
         outputs = {name: self._outputs[name] for name in order if name in self._outputs}
         final = outputs.get(order[-1], {}) if order else {}
         calibrations = asked_for
-        if setup.options.is_repeated:
+        if setup.is_repeated:
             from dagprofiler.measure.calibrate import calibration_of_process
 
             calibrations = [calibration_of_process(oldest_s=_CALIBRATED_S)]
@@ -782,7 +782,7 @@ def kinds_of_rounds(log: RunLog, past: Past | None) -> Iterator[tuple[str, str]]
     measured = 0
     while log.ended_by is None:
         measured += 1
-        single = not (setup.options.is_repeated or setup.allocation)
+        single = not (setup.is_repeated or setup.allocation)
         yield MEASURED, "" if single else f" in round {measured}{of_how_many}"
         log.ended_by = _enough(log, measured, perf_counter() - since_s, earlier)
     if setup.allocation:

@@ -188,8 +188,9 @@ class Setup:
         order.
     orders
         The task numbers of each node of the schedule, in order; empty without a schedule.
-    allocation
-        Whether a pass that counts allocations comes last.
+    is_repeated, allocation
+        Whether there is more than one round, warm-up included, and whether a pass that counts
+        allocations comes last.
     started_at
         When the run began, in seconds since 1970.
     started
@@ -204,6 +205,7 @@ class Setup:
     priorities: str | None
     ranked: list[int] | None
     orders: list[list[int]]
+    is_repeated: bool
     allocation: bool
     started_at: float
     started: float
@@ -244,6 +246,7 @@ def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -
         priorities=source,
         ranked=ranked,
         orders=orders,
+        is_repeated=options.is_repeated,
         allocation=instruments is not None and instruments.meters.allocation,
         started_at=started_at,
         started=started,
