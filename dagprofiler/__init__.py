@@ -33,7 +33,6 @@ from dagprofiler.errors import (
     WeightError,
     WorkerError,
 )
-from dagprofiler.measure.random import rng
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.profile import Profile
 from dagprofiler.task import Task
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from dagprofiler.journal import Journal
     from dagprofiler.measure.calibrate import calibrate
     from dagprofiler.measure.meters import Meter
+    from dagprofiler.measure.random import rng
     from dagprofiler.predict import fit, simulate
     from dagprofiler.rules import Rule, Rules, map_over, reduce, rule
     from dagprofiler.tracing import span, trace
@@ -135,6 +135,7 @@ _LATER = {
         "journal": ("Journal",),
         "measure.calibrate": ("calibrate",),
         "measure.meters": ("Meter",),
+        "measure.random": ("rng",),
         "predict": ("fit", "simulate"),
         "rules": ("Rule", "Rules", "map_over", "reduce", "rule"),
         "tracing": ("span", "trace"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import filterfalse
@@ -28,8 +28,7 @@ from dagprofiler.errors import RunError, WorkerError, describe, frames_of, refus
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.wiring import ReadyTasks, Wiring
 from dagprofiler.measure.busy import busy
-from dagprofiler.measure.pipeline import Contract
-from dagprofiler.measure.random import Streams, current_stream, generators_restored
+from dagprofiler.measure.pipeline import Contract, current_stream
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import Handle, frames_bytes
 from dagprofiler.stats import FEWEST_ROUNDS
@@ -606,11 +605,15 @@ class Run:
         current = self._round(kind)
         self._results, log.contracts = current.results, current.contracts
         # Tasks that run elsewhere leave the generators of this process alone.
-        seeds_here = setup.options.seed is not None and setup.options.executor is None
+        restored: AbstractContextManager[None] = nullcontext()
+        if setup.options.seed is not None and setup.options.executor is None:
+            from dagprofiler.measure.random import generators_restored
+
+            restored = generators_restored()
         # A run inside a task does not continue the stream of that task.
         outer, others_s = current_stream.set(None), _other_threads_s()
         try:
-            with generators_restored() if seeds_here else nullcontext():
+            with restored:
                 current.run_tasks()
         finally:
             current_stream.reset(outer)
@@ -834,7 +837,11 @@ def _executor_of(setup: Setup) -> SerialExecutor | Dispatcher:
     """Return what runs the tasks."""
     options, config = setup.options, setup.workflow.config
     if options.executor is None:
-        return SerialExecutor(config, None if options.seed is None else Streams(options.seed))
+        if options.seed is None:
+            return SerialExecutor(config, None)
+        from dagprofiler.measure.random import Streams
+
+        return SerialExecutor(config, Streams(options.seed))
     from dagprofiler.executors.dispatch import Dispatcher
 
     return Dispatcher(options.executor, config=config, seed=options.seed, timeout_s=options.timeout)

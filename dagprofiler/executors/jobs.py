@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import islice
@@ -18,7 +18,6 @@ from dagprofiler.errors import PackedError, SerializationError, describe, short_
 from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile, in_file_if_large
 from dagprofiler.executors.worker import Worker, end_with, this_worker, time_limit_process
 from dagprofiler.measure.pipeline import Record, RecordFields, Work, perform, unserialized
-from dagprofiler.measure.random import Streams, generators_restored
 from dagprofiler.serializers import Handle, PickleSerializer
 
 if TYPE_CHECKING:
@@ -222,8 +221,15 @@ def _record_of(
     finally:
         _thread_state.reads = False
     instruments = _thread_state.enter(session, alone=alone)
-    streams = None if session.seed is None else Streams(session.seed, legacy=alone)
-    with generators_restored() if streams and alone else nullcontext():
+    streams = None
+    restored: AbstractContextManager[None] = nullcontext()
+    if session.seed is not None:
+        from dagprofiler.measure.random import Streams, generators_restored
+
+        streams = Streams(session.seed, legacy=alone)
+        if alone:
+            restored = generators_restored()
+    with restored:
         done = perform(call, frames, session.config, streams, instruments, beside=True)
     if instruments is not None:
         instruments.rest()

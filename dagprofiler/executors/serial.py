@@ -13,11 +13,11 @@ from dagprofiler.config import Config
 from dagprofiler.executors import RoundReport
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.pipeline import RecordFields, Work, perform
-from dagprofiler.measure.random import Streams
 from dagprofiler.serializers import Codec, Frames, Handle
 
 if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation, Instruments
+    from dagprofiler.measure.random import Streams
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import accumulate
 from time import perf_counter
@@ -13,13 +14,13 @@ from dagprofiler._util import Values
 from dagprofiler._util.interpreter import Collection, TaskSpans, TaskThread, here, owner
 from dagprofiler.config import Config
 from dagprofiler.errors import OutputError, SerializationError, describe, listed
-from dagprofiler.measure.random import Streams, leave_stream
 from dagprofiler.serializers import PICKLED_LENGTH, Codec, FrameList, frames_bytes, payload_bytes
 
 if TYPE_CHECKING:
     from inspect import Signature
 
     from dagprofiler.measure.instruments import Instruments, Readings
+    from dagprofiler.measure.random import Streams
 
 #: How many outputs a message names.
 _MOST_FIELDS = 20
@@ -29,6 +30,15 @@ _MOST_FIELDS = 20
 Times = tuple[Any, ...]
 #: Numbers of bytes, by the name of an output.
 Sizes = dict[str, int]
+
+#: The random stream of the running task: its key, and its generator once it is requested.
+#: One list, so that copies of the context, which coroutines run in, share the generator.
+current_stream: ContextVar[list[Any] | None] = ContextVar("stream", default=None)
+
+
+def leave_stream() -> None:
+    """End the stream of the task that was entered last."""
+    current_stream.set(None)
 
 
 def signature_of(function: Callable[..., object], *, follow_wrapped: bool = True) -> Signature:

@@ -443,7 +443,7 @@ def test_an_error_ends_its_phase_and_its_time_is_kept(clock, phase, error, took_
 
 
 def test_loading_what_seeds_need_is_no_time_of_a_run(clock, monkeypatch):
-    generators = "dagprofiler.measure._legacy"
+    generators = "dagprofiler.measure.random"
 
     class Finder:
         def find_spec(self, name, *_):

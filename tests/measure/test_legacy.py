@@ -3,7 +3,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dagprofiler.measure import _legacy as legacy
+from dagprofiler.measure.random import MT19937, generators_restored, seed_at_once
 
 KEY = bytes(range(32))
 WORDS = [int.from_bytes(KEY[i : i + 4], "big") for i in range(0, 32, 4)]
@@ -29,9 +29,8 @@ when_drawn = pytest.mark.skipif(
 @pytest.fixture(params=[pytest.param("drawn", marks=when_drawn), "at once"])
 def stream(request):
     """What puts numpy's legacy generator into a stream, which it has left afterwards."""
-    restore = legacy.saved()
-    yield legacy.MT19937().stream if request.param == "drawn" else legacy.at_once
-    restore()
+    with generators_restored():
+        yield MT19937().stream if request.param == "drawn" else seed_at_once
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dagprofiler import DAG, Hook, RunError, Task, ValidationError, rng, task
-from dagprofiler.measure.random import Streams, generators_restored, leave_stream
+from dagprofiler.measure.pipeline import leave_stream
+from dagprofiler.measure.random import Streams, generators_restored
 
 
 class Draw(Task):
