@@ -29,7 +29,6 @@ _FLAGS = 1 << 1 | 1 << 35 | 1 << 5 | 1 << 6
 _TIMES = 1 << 0 | 1 << 1
 _CLOSE_ON_EXEC = 1 << 3
 _ATTRIBUTES_BYTES, _READING_BYTES = 64, 24
-_ATTEMPTS = 10
 
 
 class UnavailableError(Exception):
@@ -201,25 +200,15 @@ class EventCounter:
         return None
 
     def _open(self, attributes: bytes) -> None:
-        """Open a counter for each thread.
-
-        A thread that starts meanwhile has a counter only if the thread that started it had one
-        already. So this is repeated until no thread has started meanwhile.
-        """
-        for _ in range(_ATTEMPTS):
-            threads = self._calls.threads()
-            try:
-                for thread in sorted(threads):
-                    # It may have ended since it was listed.
-                    with suppress(ProcessLookupError):
-                        self._opened.append(self._calls.open(attributes, thread))
-            except OSError as error:
-                _close_all(self._calls.close, self._opened)
-                raise UnavailableError(_why(error)) from error
-            if self._calls.threads() <= threads:
-                return
-            _close_all(self._calls.close, self._opened)
-        raise UnavailableError("threads kept starting while their counters were opened")
+        """Open a counter for each thread; those that it starts later inherit it."""
+        try:
+            for thread in sorted(self._calls.threads()):
+                # It may have ended since it was listed.
+                with suppress(ProcessLookupError):
+                    self._opened.append(self._calls.open(attributes, thread))
+        except OSError as error:
+            self.close()
+            raise UnavailableError(_why(error)) from error
 
     def _read(self) -> tuple[int, int, int]:
         """Return count, time enabled and time running, summed over all threads, since opened."""
