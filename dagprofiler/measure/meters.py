@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol, Union
 
@@ -398,8 +399,6 @@ _TRIALS = 5
 _OF_THREAD = frozenset({"delay", "cpu", "kernel"})
 _BESIDE_OTHERS = "other tasks ran concurrently in the process, which the figure would include"
 
-_UNRELIABLE = "the counter was not reliable: it counted less than the meters themselves use"
-
 #: Integers of a profile fit 64 bits.
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
@@ -436,7 +435,7 @@ class _OpenMeter:
         if number is None:
             self.reason = self._why_none(value, task)
         elif self.idle and number <= self.idle:
-            self.reason = _UNRELIABLE
+            self.reason = "the counter was not reliable: it counted less than the meters themselves"
         else:
             return number - self.idle
         return None
@@ -537,12 +536,7 @@ class MeterSet:
                 self.start()
                 values = {meter.column: meter.end("") for meter in self._open}
                 counts.append(values[counter.column])
-            exact_counts = [count for count in counts if count is not None]
-            if exact_counts:
-                counter.idle = min(exact_counts)
-            else:
-                self._open.remove(counter)
-                self.reasons[counter.column] = counter.reason
+            counter.idle = min([count for count in counts if count is not None], default=inf)
 
     def start(self) -> None:
         """Start all meters, from the outside in."""
@@ -716,14 +710,12 @@ def _problem_of(meter: Any, others: Mapping[str, Meter]) -> str:
     if isinstance(meter, str):
         hint = did_you_mean(meter, _NAMES)
         return f"{short_repr(meter)} is unknown (known: {', '.join(_NAMES)}){hint}"
-    missing = [name for name in ("name", "unit", "start", "stop") if not hasattr(meter, name)]
-    if missing or isinstance(meter, type):
-        expected = "expected a name, or an object with name, unit, start() and stop()"
+    has_texts = all(isinstance(getattr(meter, name, None), str) for name in ("name", "unit"))
+    has_methods = hasattr(meter, "start") and hasattr(meter, "stop")
+    if not (has_texts and has_methods) or isinstance(meter, type):
+        expected = "expected a name, or an object with the strings name and unit, start() and stop()"
         return f"{expected}, got {short_repr(meter)}"
-    name, unit = meter.name, meter.unit
-    if not isinstance(name, str) or not name or not isinstance(unit, str):
-        return f"name and unit of a meter must be strings, got {name!r} and {unit!r}"
-    column = column_of(name, unit)
+    column = column_of(meter.name, meter.unit)
     built_in = [column_of(name, built_in.unit) for name, built_in in BUILT_IN.items()]
     if column in (*others, *_PIPELINE_COLUMNS, *built_in):
         return f"column {column!r} has a meter already; give this one another name"
