@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation
 
 
-#: What may be wrong if no worker has done a task.
-_NO_GUARD = (
-    "; where processes are spawned, a program needs to start under if __name__ == '__main__':"
-)
-
-
 class Clock:
     """How far the clock of other hosts is ahead of this process's, as estimated from jobs.
 
@@ -311,6 +305,8 @@ class Dispatcher:
     def __init__(
         self, executor: Executor, *, config: Config, seed: int | None, timeout_s: float | None
     ) -> None:
+        self.name = executor.name
+        self.enforces_timeout = executor.enforces_timeout
         self._executor = executor
         self._timeout_s = timeout_s
         parent = os.getpid() if executor.starts_workers else None
@@ -320,6 +316,7 @@ class Dispatcher:
         self._maker = JobMaker(pickles=not executor.shares_memory, by_value=executor.by_value)
         self._batcher = Batcher()
         self._workers = Workers()
+        self.workers = self._workers.rows
         self._wiring: Wiring
         #: How many tasks have been submitted and not returned.
         self._running = 0
@@ -330,21 +327,6 @@ class Dispatcher:
         self._landed: deque[tuple[int, int, Record]] = deque()
         self._report = RoundReport()
         self._is_open = self._is_broken = False
-
-    @property
-    def name(self) -> str:
-        """The executor's name in profiles."""
-        return self._executor.name
-
-    @property
-    def enforces_timeout(self) -> bool:
-        """Whether the executor ends tasks that reach their time limit."""
-        return self._executor.enforces_timeout
-
-    @property
-    def workers(self) -> list[JsonObject]:
-        """The workers, in the form of the profile's ``timeline.workers``."""
-        return self._workers.rows
 
     @property
     def capacity(self) -> int:
@@ -421,13 +403,7 @@ class Dispatcher:
         if isinstance(error, WorkerError):
             return error
         others = [other.task.name for tasks in in_flight for other in tasks if other is not task]
-        # Its import takes long, and has been done where it matters.
-        from concurrent.futures.process import BrokenProcessPool
-
-        reason = describe(error)
-        if isinstance(error, BrokenProcessPool) and not self._workers.rows:
-            reason += _NO_GUARD
-        lost = WorkerError(task.task.name, others, reason)
+        lost = WorkerError(task.task.name, others, describe(error))
         lost.__cause__ = error
         return lost
 
