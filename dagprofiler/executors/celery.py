@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import socket
 import threading
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -19,8 +21,9 @@ from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.executors.jobs import JobResult
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 
-#: The module that workers must import.
-_WORKER_MODULE = "dagprofiler.executors.celery_worker"
+#: The names in Celery of the task and of the command that workers have.
+JOB = "dagprofiler.job"
+ROLL_CALL = "dagprofiler_roll_call"
 
 #: How long to wait for the next answer to a roll call, and between two roll calls, in seconds.
 _ROLL_CALL_S = 1.0
@@ -158,7 +161,8 @@ class CeleryExecutor(Executor):
         if not self._workers:
             raise refused(
                 f"CeleryExecutor: no worker of app {self._app.main!r} takes jobs from queue "
-                f"{self._queue()!r}: start one, of an app with include=[{_WORKER_MODULE!r}]"
+                f"{self._queue()!r}: start one, of an app with "
+                "include=['dagprofiler.executors.celery_worker']"
             )
         if all(worker.answer["reaches"] for worker in self._workers.values()):
             self.folder = self._shared_files.folder
@@ -178,15 +182,11 @@ class CeleryExecutor(Executor):
 
     def _queue(self) -> str:
         """Return the name of the queue that jobs go to."""
-        from dagprofiler.executors.celery_worker import JOB
-
         queue: str = self._app.amqp.router.route({**self._options}, JOB)["queue"].name
         return queue
 
     def _call_roll(self, jobs: Iterable[str], expected: int | None) -> dict[str, JsonObject]:
         """Return the answers of the workers that would take a job, by their names."""
-        from dagprofiler.executors.celery_worker import ROLL_CALL
-
         arguments = {"jobs": list(jobs), "folder": self._shared_files and self._shared_files.folder}
         replies = self._app.control.broadcast(
             ROLL_CALL, arguments=arguments, reply=True, timeout=_ROLL_CALL_S, limit=expected
@@ -218,8 +218,6 @@ class CeleryExecutor(Executor):
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Send the job to the broker."""
         from celery import uuid
-
-        from dagprofiler.executors.celery_worker import JOB, as_text
 
         text, key = as_text((job, handles)), uuid()
         # Entered before it is sent, so that :meth:`close` also revokes it after a Ctrl-C.
@@ -338,10 +336,18 @@ class CeleryExecutor(Executor):
         self.folder = None
 
 
+def as_text(value: object) -> str:
+    """Return a value as text, which all of Celery's serializers accept."""
+    return b64encode(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)).decode("ascii")
+
+
+def from_text(text: str) -> Any:
+    """Return the value of a text made by :func:`as_text`."""
+    return pickle.loads(b64decode(text))
+
+
 def _outcome(result: Any) -> JobResult:
     """Return the job's result that a result of Celery holds, or raise its error."""
-    from dagprofiler.executors.celery_worker import from_text
-
     value = result.result
     if result.state != "SUCCESS":
         raise value if isinstance(value, Exception) else RuntimeError(f"{result.state}: {value}")

@@ -6,32 +6,17 @@
 from __future__ import annotations
 
 import os
-import pickle
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any
 
 from dagprofiler._util import JsonObject
 from dagprofiler.errors import needs_extra
+from dagprofiler.executors.celery import JOB, ROLL_CALL, as_text, from_text
 
 with needs_extra("dagprofiler.executors.celery_worker", "celery"):
     from celery import shared_task
     from celery.worker.control import inspect_command
     from celery.worker.state import requests
-
-#: The names of the task and of the command in Celery.
-JOB = "dagprofiler.job"
-ROLL_CALL = "dagprofiler_roll_call"
-
-
-def as_text(value: object) -> str:
-    """Return a value as text, which all of Celery's serializers accept."""
-    return b64encode(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)).decode("ascii")
-
-
-def from_text(text: str) -> Any:
-    """Return the value of a text made by :func:`as_text`."""
-    return pickle.loads(b64decode(text))
 
 
 @shared_task(name=JOB, ignore_result=False)  # type: ignore[untyped-decorator,unused-ignore]
