@@ -398,6 +398,7 @@ _TRIALS = 5
 #: Built-in meters of a thread; all others measure its process.
 _OF_THREAD = frozenset({"delay", "cpu", "kernel"})
 _BESIDE_OTHERS = "other tasks ran concurrently in the process, which the figure would include"
+_UNRELIABLE = "the counter was not reliable: it counted less than the meters themselves use"
 
 #: Integers of a profile fit 64 bits.
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -435,7 +436,7 @@ class _OpenMeter:
         if number is None:
             self.reason = self._why_none(value, task)
         elif self.idle and number <= self.idle:
-            self.reason = "the counter was not reliable: it counted less than the meters themselves"
+            self.reason = _UNRELIABLE
         else:
             return number - self.idle
         return None
@@ -713,7 +714,7 @@ def _problem_of(meter: Any, others: Mapping[str, Meter]) -> str:
     has_texts = all(isinstance(getattr(meter, name, None), str) for name in ("name", "unit"))
     has_methods = hasattr(meter, "start") and hasattr(meter, "stop")
     if not (has_texts and has_methods) or isinstance(meter, type):
-        expected = "expected a name, or an object with the strings name and unit, start() and stop()"
+        expected = "expected a name, or an object with name, unit (texts), start() and stop()"
         return f"{expected}, got {short_repr(meter)}"
     column = column_of(meter.name, meter.unit)
     built_in = [column_of(name, built_in.unit) for name, built_in in BUILT_IN.items()]

@@ -111,10 +111,9 @@ POWER = Own(name="power", unit="W")
         ("defualt", ", allocation); did you mean 'default'?"),
         *((value, f"start() and stop(), got {value!r}") for value in (None, 3)),
         *(
-            ([value], "an object with name, unit, start() and")
-            for value in (SimpleNamespace(), Own)
+            ([value], "an object with name, unit (texts), start() and")
+            for value in (SimpleNamespace(), Own, Own(name=3))
         ),
-        *((Own(name=name), f"must be strings, got {name!r} and '1'") for name in ("", 3)),
         ([POWER, POWER], "column 'power_W' has a meter already"),
         *((Own(name=name, unit="ms"), f"column '{name}_ms' has") for name in ("wall", "cpu")),
     ],
