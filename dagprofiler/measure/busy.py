@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dagprofiler.errors import DagProfilerError, counted, refused
 
@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 
-#: What a burner runs; its argument is the core to stay on, or "-" for any.
+#: Whether threads and processes can be pinned to cores.
+_PINS = sys.platform == "linux"
+
+#: What a burner runs; its argument is the core to stay on, where that can be said.
 #: It ends when its input ends; the system closes that when the measuring process ends.
 #: Ctrl-C reaches all processes of a terminal: the measuring process decides whether to stop.
 _BURN = """
 import _signal, _thread, os, sys
 _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
-if sys.argv[1] != "-":
+if sys.platform == "linux":
     os.sched_setaffinity(0, [int(sys.argv[1])])
 def burn():
     while True:
@@ -39,14 +42,14 @@ def busy(cores: int) -> Iterator[None]:
     Parameters
     ----------
     cores
-        How many, from 0 (does nothing) to one less than this process may use.
+        How many, from 1 to one less than this process may use.
 
     Raises
     ------
     ValidationError
         If `cores` is out of range.
     DagProfilerError
-        If a burner cannot be pinned to its core.
+        If a burner cannot be pinned to its core; it says why on the standard error.
     OSError
         If a burner cannot be started or this process cannot be pinned.
 
@@ -59,63 +62,42 @@ def busy(cores: int) -> Iterator[None]:
     outlives the body stays pinned.
     Elsewhere nothing is pinned, and the system places the processes. They
     always end with the body, and with this process, even if it is killed.
-
-    Examples
-    --------
-    >>> with busy(0):
-    ...     sum(range(10))
-    45
     """
-    if not cores:
-        yield
-        return
     usable = usable_cores()
     if cores >= len(usable):
         raise refused(
             f"busy_cores={cores}: this process may use {counted(len(usable), 'core')}, and one "
             "must be left to measure on"
         )
+    burnt = usable[-cores:]
     with ExitStack() as ends:
         # Start all before waiting for the first.
-        burners = [ends.enter_context(_burner(core)) for core in usable[-cores:]]
-        for burner in burners:
-            _wait_until_burning(burner)
-        if _can_pin():
+        burners = [ends.enter_context(_burner(core)) for core in burnt]
+        for core, burner in zip(burnt, burners):
+            if burner.stdout is None or burner.stdout.readline() != b"burning\n":
+                raise DagProfilerError(f"busy_cores: core {core} cannot be kept busy")
+        if _PINS:
             ends.callback(_pin, usable)
             _pin(usable[:-cores])
         yield
 
 
-def _can_pin() -> bool:
-    return hasattr(os, "sched_setaffinity") and os.path.isdir("/proc/self/task")
-
-
 def usable_cores() -> list[int]:
     """Return the cores that this process may use."""
-    return sorted(os.sched_getaffinity(0)) if _can_pin() else [*range(os.cpu_count() or 1)]
+    return sorted(os.sched_getaffinity(0)) if _PINS else [*range(os.cpu_count() or 1)]
 
 
 @contextmanager
 def _burner(core: int) -> Iterator[Popen[bytes]]:
-    from subprocess import PIPE, STDOUT, Popen
+    from subprocess import PIPE, Popen
 
-    place = str(core) if _can_pin() else "-"
-    command = [sys.executable, "-I", "-S", "-c", _BURN, place]
-    with Popen(command, stdin=PIPE, stdout=PIPE, stderr=STDOUT) as burner:  # noqa: S603  (our own)
+    command = [sys.executable, "-I", "-S", "-c", _BURN, str(core)]
+    with Popen(command, stdin=PIPE, stdout=PIPE) as burner:  # noqa: S603  (our own)
         try:
             yield burner
         finally:
             # A forked child may keep the input open.
             burner.kill()
-
-
-def _wait_until_burning(burner: Popen[bytes]) -> None:
-    output: Any = burner.stdout
-    first = output.readline()
-    if first != b"burning\n":
-        text = (first + output.read()).decode(errors="replace").strip()
-        why = text.rpartition("\n")[2] or "the process ended without output"
-        raise DagProfilerError(f"busy_cores: no core can be kept busy: {why}")
 
 
 def _pin(cores: Sequence[int]) -> None:

@@ -71,7 +71,7 @@ def test_more_cores_than_can_be_spared_are_refused(monkeypatch):
 def test_a_core_that_cannot_be_had_is_an_error(monkeypatch):
     own, others = os.sched_getaffinity(0), children()
     monkeypatch.setattr(load, "usable_cores", lambda: [min(own), 100_000])
-    with pytest.raises(DagProfilerError, match=r"core .*: OSError"), busy(1):
+    with pytest.raises(DagProfilerError, match="core 100000 cannot"), busy(1):
         pytest.fail("the body must not run")
     assert others.issuperset(children())
     assert os.sched_getaffinity(0) == own
