@@ -147,12 +147,7 @@ class TimeLimitProcess(threading.local):
         inputs.clear()
         error: Exception
         try:
-            try:
-                self._send(data)
-            except (EOFError, OSError):
-                # It has ended, since it had no task for long.
-                self._end()
-                self._send(data)
+            self._send(data)
             begun = perf_counter()
             if self.connection.poll(min(limit_s, _LONGEST_S)):
                 return self.worker, pickle.loads(self.connection.recv_bytes())
@@ -169,19 +164,25 @@ class TimeLimitProcess(threading.local):
         return self.worker, error
 
     def _send(self, data: bytes) -> None:
-        """Send a call, and wait until it begins."""
-        process = self.process
-        if process is None or not process.is_alive() or self.environment != {**os.environ}:
-            self._end()
-            self.environment = {**os.environ}
-            try:
-                self.process, self.connection = spawned(_serve)
-                self.worker = pickle.loads(self.connection.recv_bytes())
-            except (EOFError, OSError) as error:
-                raise RuntimeError(
-                    "no process can be started for tasks with a time limit; a program whose "
-                    "workers are processes needs to start under if __name__ == '__main__':"
-                ) from error
+        """Send a call to the process, or else to a new one, and wait until it begins."""
+        if self.process is not None and self.environment == {**os.environ}:
+            # It has ended if it had no task for long.
+            with suppress(EOFError, OSError):
+                self._hand_over(data)
+                return
+        self._end()
+        self.environment = {**os.environ}
+        try:
+            self.process, self.connection = spawned(_serve)
+            self.worker = pickle.loads(self.connection.recv_bytes())
+        except (EOFError, OSError) as error:
+            raise RuntimeError(
+                "no process can be started for tasks with a time limit; a program whose "
+                "workers are processes needs to start under if __name__ == '__main__':"
+            ) from error
+        self._hand_over(data)
+
+    def _hand_over(self, data: bytes) -> None:
         self.connection.send_bytes(data)
         received(self.process, self.connection)
 
