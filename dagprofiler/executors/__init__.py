@@ -147,8 +147,6 @@ class Executor(ABC):
 
         By default the value itself, or a file if it is large and there is a :attr:`folder`.
         """
-        if self.shares_memory:
-            return frames
         from dagprofiler.executors._shared_files import SHARED_INPUT_BYTES, in_file_if_large
 
         return in_file_if_large(frames, self.folder, SHARED_INPUT_BYTES)

@@ -57,8 +57,6 @@ class PoolExecutor(Executor):
         package = type(pool).__module__.partition(".")[0]
         #: The engines of an IPython cluster, which may come and go.
         self._view: Any = getattr(pool, "view", None) if package == "ipyparallel" else None
-        #: By default Dask orders the jobs of 100 ms by their keys.
-        self._in_order = {"fifo_timeout": "0s"} if package == "distributed" else {}
         if workers is not None:
             integer("executor: workers", workers, 1)
         elif self._view is None:
@@ -94,13 +92,13 @@ class PoolExecutor(Executor):
 
     def open(self) -> None:
         """Create the folder for large values, if the workers can share one."""
-        if self.starts_workers or self._shared_folder is not None:
+        if self.starts_workers or (self._shared_folder and not self.shares_memory):
             self._shared_files = SharedFiles(self._shared_folder)
             self.folder = self._shared_files.folder
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Submit the job to the pool."""
-        return self._pool.submit(job, handles, **self._in_order)
+        return self._pool.submit(job, handles)
 
     def pinned(self, node: str) -> PoolExecutor:
         """Return itself if it has one worker."""
