@@ -223,15 +223,11 @@ def open_instructions(files: KernelFiles) -> EventCounter:
 
 def _why(error: OSError) -> str:
     """Return the reason why a counter could not be opened, as a text."""
-    what = os.strerror(error.errno or 0)
+    if error.errno in (errno.ENOENT, errno.EOPNOTSUPP):
+        return "no hardware counters on this machine"
     if error.errno == errno.EACCES:
         # Up to 2, every user may count the events of their own programs in user mode.
         with suppress(OSError), open(_PARANOID, encoding="utf-8") as file:
             return f"forbidden (perf_event_paranoid = {file.read().strip()})"
-    sentences = {
-        errno.ENOENT: "no hardware counters on this machine",
-        errno.EOPNOTSUPP: "no hardware counters on this machine",
-        errno.EPERM: "forbidden in this container",
-        errno.EINVAL: f"the kernel refuses the counter ({what}); it needs Linux 5.13 or later",
-    }
-    return sentences.get(error.errno or 0, f"the kernel refuses the counter ({what})")
+    # Containers forbid it, and kernels before Linux 5.13 cannot count.
+    return f"the kernel refuses the counter ({os.strerror(error.errno or 0)})"

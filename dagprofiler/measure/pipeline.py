@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instruments, Readings
     from dagprofiler.measure.random import Streams
 
-#: How many outputs a message names.
-_MOST_FIELDS = 20
-
 #: Start and end of deserialization, of ``compute()`` and of serialization, in seconds; None after
 #: a failure.
 Times = tuple[Any, ...]
@@ -420,11 +417,10 @@ def _length(name: str, field: str, frames: object) -> int:
 
 def _wrong_outputs(name: str, declared: Sequence[str], outputs: object) -> OutputError:
     """Return the error for outputs that are no mapping, or lack declared ones."""
-    expected = f"declared: {listed(declared, _MOST_FIELDS) or 'none'}"
+    expected = f"declared: {listed(declared) or 'none'}"
     if not isinstance(outputs, Mapping):
         got = f"{type(outputs).__name__}, expected a mapping of its outputs ({expected})"
     else:
         missing = [field for field in declared if field not in outputs]
-        returned = listed(list(outputs), _MOST_FIELDS) or "none"
-        got = f"no {listed(missing, _MOST_FIELDS)} ({expected}; returned: {returned})"
+        got = f"no {listed(missing)} ({expected}; returned: {listed(list(outputs)) or 'none'})"
     return OutputError(f"task {name!r}: compute() returned {got}")
