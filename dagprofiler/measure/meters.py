@@ -13,16 +13,13 @@ from copy import deepcopy
 from dataclasses import dataclass
 from math import inf
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol, Union
+from typing import Any, Callable, NamedTuple, Protocol, Union
 
 from dagprofiler._util.checks import plain_number
 from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, short_repr
 from dagprofiler.measure.calibrate import interpret, kernel_clock_ns
 from dagprofiler.measure.kernel import KernelFiles, UnavailableError, open_instructions
 from dagprofiler.stats import median
-
-if TYPE_CHECKING:
-    from resource import struct_rusage
 
 Number = Union[int, float]
 
@@ -75,12 +72,18 @@ def _open_delay(files: KernelFiles) -> ReadingGrowth:
     return ReadingGrowth(files.number("thread-self/schedstat", 2), MILLISECOND_NS)
 
 
-def _usage(whose: str, quantity: Callable[[struct_rusage], Number]) -> Callable[[], Number]:
-    """Return a function that reads a quantity of ``getrusage()``."""
+def _open_usage(whose: str, *fields: str, divisor: float | None = None) -> ReadingGrowth:
+    """Measure the sum of some fields of ``getrusage()``."""
     import resource
 
     who = getattr(resource, f"RUSAGE_{whose}")
-    return lambda: quantity(resource.getrusage(who))
+
+    def read() -> Number:
+        usage = resource.getrusage(who)
+        total: Number = sum([getattr(usage, field) for field in fields])
+        return total
+
+    return ReadingGrowth(read, divisor)
 
 
 def _open_read_bytes(files: KernelFiles) -> ReadingGrowth:
@@ -367,18 +370,11 @@ BUILT_IN = {
     "instructions": BuiltIn("1", open_instructions),
     "process_cpu": BuiltIn("ms", lambda _: ReadingGrowth(time.process_time_ns, MILLISECOND_NS)),
     "children_cpu": BuiltIn(
-        "ms",
-        lambda _: ReadingGrowth(_usage("CHILDREN", lambda use: use.ru_utime + use.ru_stime), 1e-3),
+        "ms", lambda _: _open_usage("CHILDREN", "ru_utime", "ru_stime", divisor=1e-3)
     ),
-    "page_faults": BuiltIn(
-        "1", lambda _: ReadingGrowth(_usage("SELF", lambda use: use.ru_minflt + use.ru_majflt))
-    ),
-    "voluntary_switches": BuiltIn(
-        "1", lambda _: ReadingGrowth(_usage("SELF", lambda use: use.ru_nvcsw))
-    ),
-    "involuntary_switches": BuiltIn(
-        "1", lambda _: ReadingGrowth(_usage("SELF", lambda use: use.ru_nivcsw))
-    ),
+    "page_faults": BuiltIn("1", lambda _: _open_usage("SELF", "ru_minflt", "ru_majflt")),
+    "voluntary_switches": BuiltIn("1", lambda _: _open_usage("SELF", "ru_nvcsw")),
+    "involuntary_switches": BuiltIn("1", lambda _: _open_usage("SELF", "ru_nivcsw")),
     "read_bytes": BuiltIn("bytes", _open_read_bytes),
     "written_bytes": BuiltIn("bytes", lambda files: ReadingGrowth(files.number("self/io", 4))),
     # The slowest meters are outermost.
