@@ -13,14 +13,8 @@ from weakref import finalize
 #: An event as ``perf_event_open(2)`` numbers it: type and config.
 INSTRUCTIONS = (0, 1)
 
-# Little-endian machines only: on others the bits of `flags` have other places.
-_SYSCALL_NUMBERS = {
-    "x86_64": 298,
-    "aarch64": 241,
-    "riscv64": 241,
-    "loongarch64": 241,
-    "ppc64le": 319,
-}
+#: The number of the call on little-endian machines: on others `flags` has other bits.
+_SYSCALL_NUMBERS = {"x86_64": 298, "aarch64": 241}
 _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 #: New threads inherit the counter, new processes do not; neither the kernel's nor the
 #: hypervisor's events count.
