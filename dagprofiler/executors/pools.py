@@ -57,6 +57,8 @@ class PoolExecutor(Executor):
         package = type(pool).__module__.partition(".")[0]
         #: The engines of an IPython cluster, which may come and go.
         self._view: Any = getattr(pool, "view", None) if package == "ipyparallel" else None
+        #: By default Dask orders the jobs of 100 ms by their keys, also those of a schedule.
+        self._in_order = {"fifo_timeout": "0s"} if package == "distributed" else {}
         if workers is not None:
             integer("executor: workers", workers, 1)
         elif self._view is None:
@@ -98,7 +100,7 @@ class PoolExecutor(Executor):
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Submit the job to the pool."""
-        return self._pool.submit(job, handles)
+        return self._pool.submit(job, handles, **self._in_order)
 
     def pinned(self, node: str) -> PoolExecutor:
         """Return itself if it has one worker."""
