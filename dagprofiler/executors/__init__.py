@@ -135,6 +135,13 @@ class Executor(ABC):
     def open(self) -> None:
         """Prepare for a run; called once before the first job."""
 
+    def announce(self, key: str, session: bytes) -> bool:
+        """Do nothing; nothing calls it, and the next version does not have it.
+
+        Each job has its session as its first input.
+        """
+        return False
+
     def check(self) -> None:
         """Raise if no job can finish any more; called each second without a result.
 
