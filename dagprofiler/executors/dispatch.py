@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation
 
 
+#: What may be wrong if no worker has done a task.
+_NO_GUARD = (
+    "; where processes are spawned, a program needs to start under if __name__ == '__main__':"
+)
+
+
 class Clock:
     """How far the clock of other hosts is ahead of this process's, as estimated from jobs.
 
@@ -403,7 +409,12 @@ class Dispatcher:
         if isinstance(error, WorkerError):
             return error
         others = [other.task.name for tasks in in_flight for other in tasks if other is not task]
-        lost = WorkerError(task.task.name, others, describe(error))
+        # Its import takes long, and has been done where it matters.
+        from concurrent.futures.process import BrokenProcessPool
+
+        is_first = isinstance(error, BrokenProcessPool) and not self._workers.rows
+        reason = f"{describe(error)}{_NO_GUARD if is_first else ''}"
+        lost = WorkerError(task.task.name, others, reason)
         lost.__cause__ = error
         return lost
 

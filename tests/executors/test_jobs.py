@@ -434,8 +434,15 @@ DAG({"one": one}).run(executor=ProcessPoolExecutor(1, get_context("spawn")))
 """
 
 
-def test_a_program_without_a_guard_whose_workers_import_it(tmp_path):
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["-c", "import unguarded"], "start it under if __name__ == '__main__':"),
+        (["unguarded.py"], "a program needs to start under if __name__ == '__main__':"),
+    ],
+)
+def test_a_program_without_a_guard_whose_workers_import_it(tmp_path, words, says):
     (tmp_path / "unguarded.py").write_text(UNGUARDED)
-    line = [sys.executable, "-c", "import unguarded"]
+    line = [sys.executable, *words]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "start it under if __name__ == '__main__':" in done.stderr.splitlines()[-1]
+    assert says in done.stderr.splitlines()[-1]
