@@ -269,8 +269,7 @@ class _Workers:
         self.capacity = inf if orders is not None else JOBS_PER_WORKER * len(speeds)
         self.of_task = [0] * count
         self.begun, self.ended = [0.0] * count, [0.0] * count
-        self.idle: list[int] = [*workers]  # a heap: the lowest number takes the next job
-        self.is_idle = [True] * len(speeds)
+        self.idle = set(workers)
         self.free_ms = [0.0] * len(speeds)
         self.starts_ms = [overhead.start_ms] * len(speeds)
         #: Task to its worker, where there is a schedule.
@@ -279,21 +278,17 @@ class _Workers:
 
     def assign(self, i: int) -> int | None:
         """Return the idle worker that takes a task; without one, queue it and return None."""
-        if self.home:
-            worker = self.home[i]
-            if self.is_idle[worker]:
-                return worker
-            self.queues[worker].append(i)
-        elif self.idle:
-            return heappop(self.idle)
-        else:
-            self.queues[0].append(i)
+        home = self.home.get(i)
+        free = self.idle if home is None else self.idle & {home}
+        if free:
+            return min(free)
+        self.queues[home or 0].append(i)
         return None
 
     def take(self, worker: int, i: int, now_ms: float) -> float:
         """Give a task to an idle worker; return when the worker is free for it."""
         self.of_task[i] = worker
-        self.is_idle[worker] = False
+        self.idle.discard(worker)
         begin_ms = max(now_ms, self.free_ms[worker]) + self.starts_ms[worker]
         self.starts_ms[worker] = 0.0
         return begin_ms
@@ -304,9 +299,7 @@ class _Workers:
         queue = self.queues[worker if self.home else 0]
         if queue:
             return queue.popleft()
-        self.is_idle[worker] = True
-        if not self.home:
-            heappush(self.idle, worker)
+        self.idle.add(worker)
         return None
 
 
