@@ -10,8 +10,9 @@ from math import exp, log, log2, prod
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from numpy import float64
     from numpy.typing import NDArray
 
 
@@ -186,7 +187,7 @@ class Candidate(NamedTuple):
     score: float
     form: NormalForm
     error: float
-    covariance: NDArray[float64] | Sequence[Sequence[float]]
+    covariance: NDArray[np.float64] | Sequence[Sequence[float]]
     variance: float
 
 
@@ -233,20 +234,18 @@ class Fit:
         The quantiles of a mixture of the plausible forms' predictive distributions, which are
         log-normal, weighted by their information (Burnham and Anderson, 2002).
         """
-        import numpy
-
         costs, weights = [], []
         for candidate, weight in zip(self.candidates, self.weights):
             middle = candidate.form(point)
-            row = numpy.array([_value(term, point) for term in candidate.form.terms])
+            row = np.array([_value(term, point) for term in candidate.form.terms])
             of_form = float(row @ candidate.covariance @ row) / (middle**2 or 1.0)
             deviation = min(_MOST_DEVIATION, (candidate.variance * (1.0 + of_form)) ** 0.5)
-            costs.append(middle * numpy.exp(deviation * numpy.array(_NORMAL)))
-            weights.append(numpy.full(len(_NORMAL), weight))
-        values, shares = numpy.concatenate(costs), numpy.concatenate(weights)
-        order = numpy.argsort(values)
-        below = numpy.cumsum(shares[order]) / shares.sum()
-        low, high = values[order][numpy.searchsorted(below, [0.025, 0.975])]
+            costs.append(middle * np.exp(deviation * np.array(_NORMAL)))
+            weights.append(np.full(len(_NORMAL), weight))
+        values, shares = np.concatenate(costs), np.concatenate(weights)
+        order = np.argsort(values)
+        below = np.cumsum(shares[order]) / shares.sum()
+        low, high = values[order][np.searchsorted(below, [0.025, 0.975])]
         middle = self.form(point)
         return min(middle, float(low)), max(middle, float(high))
 
@@ -313,26 +312,22 @@ class _Search:
         *,
         is_tail: bool = False,
     ) -> None:
-        import numpy
-
         self.allowed = powers
         self.points, self.noise = points, max(noise, _EXACT)
         # No logarithm is below 0 there. Of a tail smaller values follow another form.
         least = [min(column) for column in zip(*points)]
         self.small = least if is_tail else [max(min(x, 1.0), x / 4) for x in least]
-        self.values = numpy.array([float(value) for value in values])
+        self.values = np.array([float(value) for value in values])
         # Relative errors; a value of 0 counts by the scale of the others.
-        self.relative = 1.0 / numpy.maximum(self.values, 1e-3 * self.values.max())
+        self.relative = 1.0 / np.maximum(self.values, 1e-3 * self.values.max())
         self.parameters = len(points[0])
         self.constant: Term = (_NONE,) * self.parameters
-        self.columns: dict[Term, NDArray[float64]] = {}
+        self.columns: dict[Term, NDArray[np.float64]] = {}
 
-    def column(self, term: Term) -> NDArray[float64]:
+    def column(self, term: Term) -> NDArray[np.float64]:
         """Return the values of a term at all points, relative to the measured ones."""
-        import numpy
-
         if term not in self.columns:
-            values = numpy.array([_value(term, point) for point in self.points])
+            values = np.array([_value(term, point) for point in self.points])
             self.columns[term] = values * self.relative
         return self.columns[term]
 
@@ -361,19 +356,17 @@ class _Search:
 
     def fitted(self, forms: Sequence[tuple[Term, ...]]) -> Iterable[Candidate]:
         """Yield each form of one number of terms, if its coefficients make sense."""
-        import numpy
-
         target, k = self.values * self.relative, len(self.values)
-        design = numpy.array([[self.column(term) for term in terms] for terms in forms])
+        design = np.array([[self.column(term) for term in terms] for terms in forms])
         design = design.transpose(0, 2, 1)
-        scale = numpy.abs(design).max(axis=1, keepdims=True)
+        scale = np.abs(design).max(axis=1, keepdims=True)
         scale[scale == 0] = 1.0
         design /= scale
-        inverse = numpy.linalg.pinv(design)
+        inverse = np.linalg.pinv(design)
         coefficients = inverse @ target
         residual = target - (design @ coefficients[..., None])[..., 0]
-        leverage = numpy.einsum("hkp,hpk->hk", design, inverse)
-        left_out = residual / numpy.maximum(1e-9, 1.0 - leverage)
+        leverage = np.einsum("hkp,hpk->hk", design, inverse)
+        left_out = residual / np.maximum(1e-9, 1.0 - leverage)
         for h, terms in enumerate(forms):
             c = coefficients[h] / scale[h, 0]
             if any(c[p] <= 0 for p, term in enumerate(terms) if term != self.constant):
