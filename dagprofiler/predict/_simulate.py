@@ -434,15 +434,6 @@ class _Machine(NamedTuple):
             next(iter(workers), {}).get("allocator_settings", environment.allocator_settings),
         )
 
-    def why_waits(self) -> str:
-        """Return why tasks had to wait for a core, and what helps."""
-        if self.workers * self.blas_threads <= self.cores:
-            return "other programs ran, and what they do to the run is not predicted"
-        words = f"{counted(self.workers, 'worker')} on {self.cores:g} cores"
-        if self.blas_threads > 1:
-            return f"{words}, with {self.blas_threads} threads of BLAS each; {_ONE_BLAS_THREAD}"
-        return f"{words}; measure on fewer"
-
 
 def _overhead(engine: Engine | None, cores: int | None, usable: float | None) -> Overhead:
     """Return what the executor adds, and the cores that its workers share."""
@@ -724,8 +715,8 @@ class _Case:
         delayed = _delayed(self.source)
         if delayed > _BUSY:
             yield (
-                f"tasks waited {delayed:.0%} of their time for a core when they were measured: "
-                f"{self.machine.why_waits()}"
+                f"tasks waited {delayed:.0%} of their time for a core when they were measured; "
+                f"measure beside no other program, on fewer workers, or {_ONE_BLAS_THREAD}"
             )
         workers = len(self.nodes)
         if self.blas_may_wait:

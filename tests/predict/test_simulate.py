@@ -165,19 +165,10 @@ def test_a_serial_profile_tells_whether_blas_uses_other_threads(other_threads_ms
     assert known == {1: True, 2: False}
 
 
-@pytest.mark.parametrize(
-    ("sections", "why"),
-    [
-        (machine(2, workers=2), "other programs"),
-        (machine(2, workers=4), "4 workers on 2 cores; measure on fewer"),
-        (machine(2, 2, workers=2), "2 workers on 2 cores, with 2 threads of BLAS each; set OPEN"),
-    ],
-)
-def test_waits_are_blamed_on_what_took_the_cores(sections, why):
-    source = profile_of(*FORK, rounds=[1.0], delay=0.3, sections=sections)
-    [reason] = (reason for reason in simulate(source).reasons if "30% of their time" in reason)
-    assert why in reason
-    quiet = profile_of(*FORK, rounds=[1.0], delay=0.01, sections=sections)
+def test_waits_for_a_core_are_a_reason():
+    source = profile_of(*FORK, rounds=[1.0], delay=0.3, sections=machine(2))
+    assert any("30% of their time" in reason for reason in simulate(source).reasons)
+    quiet = profile_of(*FORK, rounds=[1.0], delay=0.01, sections=machine(2))
     assert not any("of their time" in reason for reason in simulate(quiet).reasons)
 
 
