@@ -12,7 +12,7 @@ from typing import Any
 
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util import JsonObject
-from dagprofiler._util.checks import number, plain_number
+from dagprofiler._util.checks import instance, number, plain_number
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import Block, class_of, doubts, printable, some
 from dagprofiler.analysis.compare import same_parameter
@@ -21,7 +21,7 @@ from dagprofiler.errors import counted, refused, short_repr
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.predict._normal_form import Fit, Power, fit_points, longest_line
-from dagprofiler.predict._simulate import INTERVALS, sources_of
+from dagprofiler.predict._simulate import INTERVALS, predicted, sources_of
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
@@ -310,8 +310,7 @@ class CostModels(ShownInBlocks):
             graphs of the profiles next to it differ.
         """
         base = self.profiles[-1]
-        if not isinstance(config, Mapping):
-            raise refused(f"predict: config must be {{parameter: value}}, got {short_repr(config)}")
+        instance("predict: config", config, Mapping, "{parameter: value}")
         whole = {**base.config, **config}
         for name in config:
             if name not in base.config:
@@ -349,9 +348,8 @@ class CostModels(ShownInBlocks):
         expected = relation.form([at[leader]])
         if abs(at[name] - expected) > _RELATED * expected:
             raise refused(
-                f"predict: {name!r} and {leader!r} varied together in all profiles, so what each "
-                f"of them does is not known; expected {name}={expected:g} with "
-                f"{leader}={at[leader]:g}, got {at[name]:g}"
+                f"predict: {name!r} and {leader!r} varied together in all profiles; expected "
+                f"{name}={expected:g} with {leader}={at[leader]:g}, got {at[name]:g}"
             )
         return ""
 
@@ -400,8 +398,7 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     """
     runs: tuple[Profile, ...] = tuple(profiles)
     for run in runs:
-        if not isinstance(run, Profile):
-            raise refused(f"fit: expected profiles, got {short_repr(run)}")
+        instance("fit: each profile", run, Profile, "a Profile")
         if "prediction" in run.sections:
             raise refused(f"fit: the profile with {run.config!r} is predicted, not measured")
     if len(runs) < _LEAST:
@@ -611,27 +608,17 @@ class _Prediction:
                 ends = self.interval(name, quantity, entry, task)
                 if ends is not None:
                     intervals[key][name] = ends
-        ran_on, kept = self.base.run.executor, ("environment", "engine")
+        ran_on = self.base.run.executor
         executor = {} if ran_on is None else {"executor": ran_on}
         unknown: Any = None  # the total time, which depends on the workers
-        return Profile(
-            self.config,
-            {
-                "nodes": [*nodes],
-                "edges": [{"source": source, "target": target} for source, target in edges],
-                "execution_order": order,
-            },
-            DAGMetrics(metrics, edge_metrics, weights, edge_weights, unknown),
-            seed=self.base.seed,
-            hostname=self.base.hostname,
-            metadata={} if self.base.name is None else {"name": self.base.name},
-            sections={
-                "run": {"state": "complete", **executor},
-                "weight_sources": sources,
-                "prediction": self.section(intervals),
-                **{n: self.base.sections[n] for n in kept if n in self.base.sections},
-            },
-        )
+        sections = {
+            "run": {"state": "complete", **executor},
+            "weight_sources": sources,
+            "prediction": self.section(intervals),
+        }
+        structure = {**self.base.dag_structure, "execution_order": order}
+        whole = DAGMetrics(metrics, edge_metrics, weights, edge_weights, unknown)
+        return predicted(self.base, self.config, structure, whole, sections)
 
     def section(self, intervals: JsonObject) -> JsonObject:
         """Return the section ``prediction``."""

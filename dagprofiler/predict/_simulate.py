@@ -14,8 +14,8 @@ import numpy as np
 
 from dagprofiler._document.rounds import MOMENTS
 from dagprofiler._document.table import entries_of_tasks
-from dagprofiler._util import JsonObject, grouped
-from dagprofiler._util.checks import integer, names, number
+from dagprofiler._util import JsonObject, Values, grouped
+from dagprofiler._util.checks import instance, integer, names, number
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import (
     Block,
@@ -28,12 +28,13 @@ from dagprofiler._util.text import (
     shortened,
     some,
 )
+from dagprofiler.config import Config
 from dagprofiler.engine.setup import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, refused, short_repr
 from dagprofiler.formats.saga import network_of
 from dagprofiler.graph.replay import NO_OVERHEAD, Demands, Overhead, Replay, replay
 from dagprofiler.graph.wiring import NumberedGraph, numbered
-from dagprofiler.metrics import TaskMetrics
+from dagprofiler.metrics import DAGMetrics, TaskMetrics
 from dagprofiler.predict._engine import Engine
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
@@ -115,15 +116,8 @@ class Simulation(ShownInBlocks):
 
     def figures(self) -> JsonObject:
         """Return makespan, interval and curve as JSON has them; null for an unknown interval."""
-        points = {}
-        for workers, one in self.curve.items():
-            ends = _interval_of(one)
-            points[workers] = {
-                "makespan_ms": round(one.makespan_ms, 6),
-                "interval_ms": ends and [round(ms, 6) for ms in ends],
-            }
-        curve = [{"workers": workers, **point} for workers, point in points.items()]
-        return {**points[len(self.utilisation)], "curve": curve}
+        curve = [{"workers": workers, **_point_of(one)} for workers, one in self.curve.items()]
+        return {**_point_of(self), "curve": curve}
 
     def blocks(self) -> list[Block]:
         """Return what is shown: the makespan, the workers, and what would make it shorter."""
@@ -166,6 +160,12 @@ def _interval_of(found: Simulation) -> tuple[float, float] | None:
         return found.interval_ms
     except ProfileError:
         return None
+
+
+def _point_of(found: Simulation) -> JsonObject:
+    ends = _interval_of(found)
+    interval_ms = ends and [round(ms, 6) for ms in ends]
+    return {"makespan_ms": round(found.makespan_ms, 6), "interval_ms": interval_ms}
 
 
 #: The way out of a prediction without an engine.
@@ -311,10 +311,8 @@ def simulate(
 
 def _engine_of(profile: Profile, engine: Engine | None) -> Engine | None:
     """Return the engine that counts; refuse profiles that cannot be simulated."""
-    if not isinstance(profile, Profile):
-        raise refused(f"simulate: expected a Profile, got {short_repr(profile)}")
-    if not (engine is None or isinstance(engine, Engine)):
-        raise refused(f"simulate: engine must be an Engine, got {short_repr(engine)}")
+    instance("simulate: profile", profile, Profile, "a Profile")
+    instance("simulate: engine", engine, (Engine, type(None)), "an Engine")
     if profile.sections.get("prediction", {}).get("kind") == "simulation":
         raise refused(
             "simulate: this profile was simulated, and its times contain what workers share; "
@@ -342,11 +340,9 @@ def _order(
 
 def _ranked(profile: Profile, graph: NumberedGraph, priorities: Any) -> Sequence[int] | None:
     """Return the tasks by decreasing priority, as a run would; None for Kahn's order."""
-    sources, estimates = profile.sections.get("weight_sources", {}), {}
-    for i, name in enumerate(graph.names):
-        estimate = sources.get(name, {}).get("estimated_instructions")
-        if estimate is not None:
-            estimates[i] = estimate
+    sources = profile.sections.get("weight_sources", {})
+    costs = [sources.get(name, {}).get("estimated_instructions") for name in graph.names]
+    estimates = {i: cost for i, cost in enumerate(costs) if cost is not None}
     return ranking(graph, estimates, priorities)[1]
 
 
@@ -708,8 +704,8 @@ class _Case:
 
     def reasons(self) -> tuple[str, ...]:
         """Return why the prediction may not be trusted."""
-        predicted = self.source.sections.get("prediction", {}).get("reasons", ())
-        return (*self._doubts_on_engine(), *self._doubts_on_machine(), *predicted)
+        of_source = self.source.sections.get("prediction", {}).get("reasons", ())
+        return (*self._doubts_on_engine(), *self._doubts_on_machine(), *of_source)
 
     def _doubts_on_machine(self) -> Iterator[str]:
         delayed = _delayed(self.source)
@@ -765,19 +761,11 @@ class _Case:
 
     def profile_of(self, found: Replay, simulation: Simulation) -> Profile:
         """Return the predicted profile."""
-        source = self.source
-        rows, metrics = self._rows(found)
-        return Profile(
-            source.config,
-            source.dag_structure,
-            replace(
-                source.metrics, task_metrics=metrics, total_time_ms=round(found.makespan_ms, 6)
-            ),
-            seed=source.seed,
-            hostname=source.hostname,
-            sections=self._sections(rows, simulation),
-            metadata={} if source.name is None else {"name": source.name},
-        )
+        source, total_ms = self.source, round(found.makespan_ms, 6)
+        rows, tasks = self._rows(found)
+        metrics = replace(source.metrics, task_metrics=tasks, total_time_ms=total_ms)
+        sections = self._sections(rows, simulation)
+        return predicted(source, source.config, source.dag_structure, metrics, sections)
 
     def _rows(self, found: Replay) -> tuple[list[list[Any]], list[TaskMetrics]]:
         """Return the rows of the timeline, and the times of each task."""
@@ -788,19 +776,12 @@ class _Case:
                 ready[target] = max(ready[target], ended)
         rows, metrics = [], []
         for i in graph.order:
-            moments = _moments(self.times[i], found.begun[i], found.ended[i])
-            rows.append(
-                [names[i], 0, found.worker[i], *(round(ms, 6) for ms in (ready[i], *moments))]
-            )
-            read_ms, compute_ms, write_ms = (
-                round(end - start, 6) for start, end in zip(moments[::2], moments[1::2])
-            )
-            entry = entries[names[i]]
-            metrics.append(
-                TaskMetrics(
-                    names[i], compute_ms, write_ms, read_ms, entry.bytes_in, entry.bytes_out
-                )
-            )
+            name, moments = names[i], _moments(self.times[i], found.begun[i], found.ended[i])
+            rows.append([name, 0, found.worker[i], *(round(ms, 6) for ms in (ready[i], *moments))])
+            phases = zip(moments[::2], moments[1::2])
+            read_ms, compute_ms, write_ms = (round(end - start, 6) for start, end in phases)
+            sizes = entries[name].bytes_in, entries[name].bytes_out
+            metrics.append(TaskMetrics(name, compute_ms, write_ms, read_ms, *sizes))
         return rows, metrics
 
     def _sections(self, rows: list[list[Any]], simulation: Simulation) -> JsonObject:
@@ -839,9 +820,23 @@ class _Case:
                 node: [self.graph.names[i] for i in order]
                 for node, order in zip(self.nodes, self.orders)
             }
-        if "environment" in source.sections:
-            sections["environment"] = source.sections["environment"]
         return sections
+
+
+def predicted(
+    measured: Profile, config: Config, structure: JsonObject, metrics: DAGMetrics, sections: Values
+) -> Profile:
+    """Return a predicted profile, of the machine and with the engine of a measured one."""
+    kept = {name: measured.sections.get(name) for name in ("environment", "engine")}
+    return Profile(
+        config,
+        structure,
+        metrics,
+        seed=measured.seed,
+        hostname=measured.hostname,
+        sections={**{name: of for name, of in kept.items() if of is not None}, **sections},
+        metadata={} if measured.name is None else {"name": measured.name},
+    )
 
 
 def sources_of(profiles: Sequence[Profile]) -> list[JsonObject]:
