@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from dagprofiler._util import JsonObject
 from dagprofiler.errors import ProfileError, explained, short_repr
-from dagprofiler.graph.replay import Overhead
+from dagprofiler.graph.replay import NO_OVERHEAD, Overhead
 
 
 @dataclass(frozen=True)
@@ -112,3 +112,7 @@ class Engine:
             f"predictions of single runs were off by {self.error:.1%}, from rounds elsewhere by "
             f"{self.error_elsewhere:.1%}"
         )
+
+
+#: That of a simulation without an engine: it costs nothing.
+NO_ENGINE = Engine("simulated", "", 1, NO_OVERHEAD)

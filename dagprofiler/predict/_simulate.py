@@ -32,10 +32,10 @@ from dagprofiler.config import Config
 from dagprofiler.engine.setup import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, refused, short_repr
 from dagprofiler.formats.saga import network_of
-from dagprofiler.graph.replay import NO_OVERHEAD, Demands, Overhead, Replay, replay
+from dagprofiler.graph.replay import Demands, Overhead, Replay, replay
 from dagprofiler.graph.wiring import NumberedGraph, numbered
 from dagprofiler.metrics import DAGMetrics, TaskMetrics
-from dagprofiler.predict._engine import Engine
+from dagprofiler.predict._engine import NO_ENGINE, Engine
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
@@ -281,7 +281,7 @@ def simulate(
     machine = _Machine.of(profile)
     core = _cores_of_tasks(profile, graph.names, machine)
     lock = None
-    if engine is not None and engine.shares_memory:
+    if engine.shares_memory:
         lock = _locked(times, _shares(profile, graph.names, "gil_ms"), core)
     # Rounds on as many threads have the waits for the interpreter's lock in their times.
     threads = _threads(profile)
@@ -293,7 +293,7 @@ def simulate(
         core=core,
         lock=lock,
         engine=engine,
-        overhead=_overhead(engine, cores, None if speeds or schedule else machine.cores),
+        overhead=_overhead(engine, cores, inf if speeds or schedule else machine.cores),
         machine=machine,
         nodes={},
         orders=orders,
@@ -309,7 +309,7 @@ def simulate(
     return _simulated(cases[-1], tuple(map(_simulated, cases[:-1])))
 
 
-def _engine_of(profile: Profile, engine: Engine | None) -> Engine | None:
+def _engine_of(profile: Profile, engine: Engine | None) -> Engine:
     """Return the engine that counts; refuse profiles that cannot be simulated."""
     instance("simulate: profile", profile, Profile, "a Profile")
     instance("simulate: engine", engine, (Engine, type(None)), "an Engine")
@@ -320,7 +320,7 @@ def _engine_of(profile: Profile, engine: Engine | None) -> Engine | None:
         )
     if engine is None and "engine" in profile.sections:
         return Engine.from_dict(profile.sections["engine"])
-    return engine
+    return engine or NO_ENGINE
 
 
 def _order(
@@ -431,14 +431,11 @@ class _Machine(NamedTuple):
         )
 
 
-def _overhead(engine: Engine | None, cores: int | None, usable: float | None) -> Overhead:
-    """Return what the executor adds, and the cores that its workers share."""
+def _overhead(engine: Engine, cores: int | None, usable: float) -> Overhead:
+    """Return what the executor adds; its workers share `usable` cores if nothing else is known."""
     if cores is not None:
-        usable = integer("cores", cores, 1)
-    elif engine is not None:
-        usable = engine.overhead.cores
-    overhead = NO_OVERHEAD if engine is None else engine.overhead
-    return overhead._replace(cores=inf if usable is None else usable)
+        return engine.overhead._replace(cores=integer("cores", cores, 1))
+    return engine.overhead._replace(cores=usable) if engine is NO_ENGINE else engine.overhead
 
 
 class _Lock(NamedTuple):
@@ -492,7 +489,7 @@ class _Case:
     ratios: list[list[float]]
     core: list[float] | None
     lock: _Lock | None
-    engine: Engine | None
+    engine: Engine
     overhead: Overhead
     #: Where the profile was taken.
     machine: _Machine
@@ -513,8 +510,6 @@ class _Case:
     @property
     def error(self) -> float:
         """How far predictions of single runs of a known graph were off."""
-        if self.engine is None:
-            return 0.0
         elsewhere = 0.0 if self.on_same_workers else self.engine.error_elsewhere
         return max(self.engine.error, elsewhere)
 
@@ -522,8 +517,7 @@ class _Case:
     def on_same_workers(self) -> bool:
         """Whether the profile was taken on the engine's workers, and these are simulated."""
         return (
-            self.engine is not None
-            and self.scale is not None
+            self.scale is not None
             and len(self.nodes) == self.engine.workers
             and not self.has_speeds
         )
@@ -576,7 +570,7 @@ class _Case:
         """
         source, engine, workers = self.source, self.engine, self.machine.workers
         took_ms = source.metrics.total_time_ms
-        if engine is None or took_ms is None or self.rounds < _LEAST_ROUNDS:
+        if took_ms is None or self.rounds < _LEAST_ROUNDS:
             return self
         if self.transfers is not None or source.run.priorities in ("given", "profile"):
             return self
@@ -591,7 +585,7 @@ class _Case:
             nodes=dict.fromkeys(map(str, range(workers)) if plan is None else plan, 1.0),
             orders=None if plan is None else orders_of(plan, self.graph),
             ranked=_ranked(source, self.graph, None),
-            overhead=_overhead(engine, None, None),
+            overhead=engine.overhead,
             # The waits for the interpreter's lock are in the times.
             lock=None,
             # Rounds read meters, which plain runs do not.
@@ -608,15 +602,12 @@ class _Case:
             scale=scale,
         )
 
-    def computing_faster(self, factors: Sequence[float]) -> _Case:
-        """Return the case in which each task takes its factor of the time in compute()."""
-        return replace(
-            self,
-            times=[
-                each._replace(compute=each.compute * factor)
-                for each, factor in zip(self.times, factors)
-            ],
-        )
+    def computing_faster(self, factors: Mapping[int, float]) -> _Case:
+        """Return the case in which tasks take these factors of their times in compute()."""
+        times = [*self.times]
+        for i, factor in factors.items():
+            times[i] = times[i]._replace(compute=times[i].compute * factor)
+        return replace(self, times=times)
 
     def interval_ms(self, makespan_ms: float) -> tuple[float, float]:
         why_not = self.why_no_interval()
@@ -644,16 +635,17 @@ class _Case:
         # Both are of single runs: the wider one counts.
         times_as_long = 1 + max(width, _T95_OF_ENGINE * self.error)
         most = centre * times_as_long
-        if self.engine is None and self.on_one_machine:
+        # Workers share cores and memory; nodes without an engine do not.
+        on_one_machine = self.overhead.cores < inf or not (self.orders or self.has_speeds)
+        if self.engine is NO_ENGINE and on_one_machine:
             most *= _WITHOUT_ENGINE
         ends = [makespan_ms, centre / times_as_long, most, *self._others(makespan_ms)]
         return min(ends), max(ends)
 
     @property
     def _other_allocator(self) -> bool:
-        if self.engine is None or self.machine.allocator is None:
-            return False
-        return self.machine.allocator != self.engine.allocator
+        allocator = self.machine.allocator
+        return self.engine is not NO_ENGINE and allocator not in (None, self.engine.allocator)
 
     def gains(self, makespan_ms: float) -> dict[str, float]:
         names = self.graph.names
@@ -661,10 +653,8 @@ class _Case:
         costs = {name: sum(self.times[i].compute for i in m) for name, m in members.items()}
         found = {}
         for name in sorted(costs, key=costs.__getitem__, reverse=True)[:_CLASSES]:
-            times = list(self.times)
-            for i in members[name]:
-                times[i] = times[i]._replace(compute=times[i].compute / 2)
-            shorter_ms = makespan_ms - replace(self, times=times).play().makespan_ms
+            faster = self.computing_faster(dict.fromkeys(members[name], 0.5))
+            shorter_ms = makespan_ms - faster.play().makespan_ms
             found[name] = shorter_ms / makespan_ms if makespan_ms else 0.0
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
@@ -678,15 +668,9 @@ class _Case:
             # A share above 1 is measured, of the whole process.
             core = [min(threads, share * threads) for share in self.core or [1.0] * count]
             yield replace(self, core=core).play().makespan_ms
-        if self._other_allocator and self.engine is not None:
+        if self._other_allocator:
             # How much of its time a task makes arrays is not known: from never to all the time.
-            arrays = self.engine.arrays
-            yield self.play(lambda _: arrays).makespan_ms
-
-    @property
-    def on_one_machine(self) -> bool:
-        """Whether the workers share cores and memory; nodes without an engine do not."""
-        return self.overhead.cores < inf or not (self.orders or self.has_speeds)
+            yield self.play(lambda _: self.engine.arrays).makespan_ms
 
     @property
     def has_speeds(self) -> bool:
@@ -726,7 +710,7 @@ class _Case:
 
     def _doubts_on_engine(self) -> Iterator[str]:
         engine, source = self.engine, self.source
-        if engine is None:
+        if engine is NO_ENGINE:
             yield (
                 "no engine: what the executor adds, and what cores cost that compute at once, "
                 f"is not known; {CALIBRATE}"
@@ -790,10 +774,7 @@ class _Case:
             {"host": node, "pid": number, "thread": 0} for number, node in enumerate(self.nodes)
         ]
         sections: JsonObject = {
-            "run": {
-                "state": "complete",
-                "executor": "simulated" if engine is None else engine.executor,
-            },
+            "run": {"state": "complete", "executor": engine.executor},
             "timeline": {
                 "workers": workers,
                 "columns": ["task", "round", "worker", *MOMENTS],
@@ -813,7 +794,7 @@ class _Case:
                 if entry["node_weight"] in ("default", "estimated_instructions")
             },
         }
-        if engine is not None:
+        if engine is not NO_ENGINE:
             sections["engine"] = engine.to_dict()
         if self.orders is not None:
             sections["schedule"] = {
@@ -863,23 +844,20 @@ def _nodes(
     workers: int | None,
     speeds: Mapping[str, float] | None,
     schedule: Mapping[str, Sequence[str]] | None,
-    engine: Engine | None,
+    engine: Engine,
 ) -> dict[str, float]:
     """Return each worker's name and speed."""
-    if workers is not None and (speeds is not None or schedule is not None):
+    if speeds is None and schedule is None:
+        return {f"worker {number}": 1.0 for number in range(workers or engine.workers)}
+    if workers is not None:
         raise refused("workers: each node of speeds and schedule is a worker; omit it")
-    if speeds is not None:
-        found = _numbers("speeds", speeds)
-        if schedule is None:
-            return found
-        for node in schedule:
-            if node not in found:
-                raise refused(f"schedule: node {node!r} has no speed; speeds has {some([*found])}")
-        return {node: found[node] for node in schedule}
-    if schedule is not None:
-        return dict.fromkeys(schedule, 1.0)
-    count = workers or (1 if engine is None else engine.workers)
-    return {f"worker {number}": 1.0 for number in range(count)}
+    if speeds is None:
+        return dict.fromkeys(schedule or (), 1.0)
+    known = _numbers("speeds", speeds)
+    for node in schedule or ():
+        if node not in known:
+            raise refused(f"schedule: node {node!r} has no speed; speeds has {some([*known])}")
+    return {node: known[node] for node in schedule or known}
 
 
 def _transfers(
@@ -922,27 +900,27 @@ def _numbers(what: str, given: Any) -> dict[str, float]:
     }
 
 
-def _factors(names: Sequence[str], faster: Mapping[str, float] | None) -> list[float]:
-    """Return the factor on the time of each task in compute()."""
-    factors = [1.0] * len(names)
+def _factors(names: Sequence[str], faster: Mapping[str, float] | None) -> dict[int, float]:
+    """Return the factors on the times of tasks in compute()."""
+    factors: dict[int, float] = {}
     for wanted, value in (_numbers("faster", faster) if faster else {}).items():
         found = [i for i, name in enumerate(names) if is_of(name, wanted)]
         if not found:
             hint = did_you_mean(wanted, [*names, *map(class_of, names)])
             raise refused(f"faster: there is no task or class {wanted!r}{hint}")
         for i in found:
-            factors[i] /= value
+            factors[i] = factors.get(i, 1.0) / value
     return factors
 
 
 def _times(
-    profile: Profile, graph: NumberedGraph, engine: Engine | None
+    profile: Profile, graph: NumberedGraph, engine: Engine
 ) -> tuple[list[_Times], list[list[float]]]:
     """Return the times of each task, and for each round its time relative to the median."""
     entries = entries_of_tasks(profile)
     samples = profile.samples
     beside, (around, _) = _beside(profile, engine), _around(profile)
-    moving = _handed_over(profile, engine) if engine else {}
+    moving = _handed_over(profile, engine)
     times: list[_Times] = []
     rows: list[list[float]] = []
     for name in graph.names:
@@ -952,21 +930,14 @@ def _times(
         measured = samples.of(name, _time_in(samples.tasks.get(name, {})))
         typical = median(measured) if measured else entry.compute_time_ms
         relative = [ms / typical for ms in measured] if typical else [1.0] * len(measured)
-        phases = typical, entry.serialize_time_ms or 0.0, entry.deserialize_time_ms or 0.0
-        rows.append(relative or _drawn(profile, name, phases))
+        serialize_ms = entry.serialize_time_ms or 0.0
+        deserialize_ms = entry.deserialize_time_ms or 0.0
+        rows.append(relative or _drawn(profile, name, (typical, serialize_ms, deserialize_ms)))
         write_ms, read_ms = moving.get(name, (0.0, 0.0))
         enter_ms, leave_ms = around.get(name, (0.0, 0.0))
-        times.append(
-            _Times(
-                read_ms,
-                entry.deserialize_time_ms or 0.0,
-                enter_ms,
-                typical / beside.get(name, 1.0),
-                leave_ms,
-                entry.serialize_time_ms or 0.0,
-                write_ms,
-            )
-        )
+        compute_ms = typical / beside.get(name, 1.0)
+        before = read_ms, deserialize_ms, enter_ms
+        times.append(_Times(*before, compute_ms, leave_ms, serialize_ms, write_ms))
     ratios = [*zip(*rows)]
     # Disturbances hit a few tasks in each round, and the medians of the tasks hold none of them.
     whole = sum(each.compute for each in times)
@@ -1039,9 +1010,8 @@ def _handed_over(profile: Profile, engine: Engine) -> dict[str, tuple[float, flo
         size = edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes
         read[edge.target] = read.get(edge.target, 0.0) + engine.handing_over_ms(size)[1]
         known = fields.setdefault(edge.source, {})
-        for name, sizes in (
-            edge.field_bytes or {str(edge.data_fields): {"wire_bytes": size}}
-        ).items():
+        values = edge.field_bytes or {str(edge.data_fields): {"wire_bytes": size}}
+        for name, sizes in values.items():
             known[name] = max(known.get(name, 0), sizes.get("wire_bytes", 0))
     written = {
         name: sum(engine.handing_over_ms(size)[0] for size in known.values())
@@ -1050,9 +1020,9 @@ def _handed_over(profile: Profile, engine: Engine) -> dict[str, tuple[float, flo
     return {name: (written.get(name, 0.0), read.get(name, 0.0)) for name in {*read, *written}}
 
 
-def _beside(profile: Profile, engine: Engine | None) -> dict[str, float]:
+def _beside(profile: Profile, engine: Engine) -> dict[str, float]:
     """Return for each task the contention that its measured times contain already."""
-    if engine is None:
+    if len(engine.overhead.contention) < 2:
         return {}
     busy = profile.run.conditions.get("busy_cores", 0)
     if busy:
