@@ -11,17 +11,16 @@ from statistics import stdev
 from typing import Any
 
 from dagprofiler._document.table import entries_of_tasks
-from dagprofiler._util import JsonObject
+from dagprofiler._util import JsonObject, grouped
 from dagprofiler._util.checks import instance, number, plain_number
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.text import Block, class_of, doubts, printable, some
 from dagprofiler.analysis.compare import same_parameter
 from dagprofiler.config import Config, no_parameter
 from dagprofiler.errors import counted, refused, short_repr
-from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.predict._normal_form import Fit, Power, fit_points, longest_line
-from dagprofiler.predict._simulate import INTERVALS, predicted, sources_of
+from dagprofiler.predict._simulate import INTERVALS, graph_of, predicted, sources_of
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
@@ -171,9 +170,7 @@ class _Values:
         if self.sizes is not None:
             over = {k: (_mean(self.sizes.typical[k]) / 1e6,) for k in means}
             names, powers = ["MB"], (Power(1),)
-        of_point: dict[tuple[float, ...], list[float]] = {}
-        for k, mean in means.items():
-            of_point.setdefault(over[k], []).append(mean)
+        of_point = grouped((over[k], mean) for k, mean in means.items())
         at = sorted(of_point)
         values = [median(of_point[point]) for point in at]
         fit = fit_points(at, values, self.noise(values), powers)
@@ -192,14 +189,14 @@ class _Values:
 
     def ratios(self, means: Mapping[int, float], fit: Fit) -> dict[str, float]:
         """Return the cost of each member relative to the class, or to what its bytes cost."""
-        ratios: dict[str, list[float]] = {}
+        ratios: dict[str, list[float]] = defaultdict(list)
         for k, mean in means.items():
             for name, value in self.typical[k].items():
                 expected = mean
                 if self.sizes is not None:
                     expected = fit.form((self.sizes.typical[k][name] / 1e6,))
                 if expected:
-                    ratios.setdefault(name, []).append(value / expected)
+                    ratios[name].append(value / expected)
         return {name: median(of_name) for name, of_name in ratios.items()}
 
     def noise(self, values: Sequence[float]) -> float:
@@ -561,9 +558,8 @@ class _Prediction:
         self.doubts = dict.fromkeys(doubts)
 
     def _distance(self, run: Profile) -> float:
-        return sum(
-            abs(log2(value) - log2(run.config[name])) for name, value in zip(self.axes, self.point)
-        )
+        values = zip(self.axes, self.point)
+        return sum(abs(log2(value) - log2(run.config[name])) for name, value in values)
 
     def model(self, name: str, quantity: str) -> CostModel | None:
         return self.by_quantity.get((class_of(name), quantity))
@@ -572,8 +568,8 @@ class _Prediction:
         model = self.model(name, quantity)
         return fallback if model is None else model.at(self.point, name)
 
-    def graph(self) -> tuple[list[str], list[tuple[str, str]]]:
-        """Return the tasks and edges of the nearest configuration, if it has this graph."""
+    def structure(self) -> JsonObject:
+        """Return tasks and edges of the nearest configuration, if this one has the same."""
         before = self.nearest[:2] if self._distance(self.base) else self.nearest[:1]
         if len({_graph_of(run) for run in before}) > 1:
             at = ", ".join(f"{name}={value:g}" for name, value in zip(self.axes, self.point))
@@ -582,19 +578,19 @@ class _Prediction:
                 f"predict: the graph with {at} is not known, as those of the nearest profiles "
                 f"differ ({counts} tasks); measure a configuration with this graph"
             )
-        structure = self.base.dag_structure
-        return structure["nodes"], [(edge["source"], edge["target"]) for edge in structure["edges"]]
+        return self.base.dag_structure
 
     def profile(self) -> Profile:
-        nodes, edges = self.graph()
-        edge_metrics, edge_weights = self.edges(edges)
-        bytes_in = dict.fromkeys(nodes, 0)
+        structure = self.structure()
+        edge_metrics, edge_weights = self.edges(structure["edges"])
+        bytes_in = dict.fromkeys(structure["nodes"], 0)
         for edge in edge_metrics:
             bytes_in[edge.target] += edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes
         entries = self.entries()
         metrics, weights, sources = [], {}, {}
         intervals: dict[str, dict[str, list[float]]] = {key: {} for key in INTERVALS.values()}
-        order = kahn_order(nodes, edges)
+        graph = graph_of(self.base)
+        order = [graph.names[i] for i in graph.order]
         for name in order:
             entry = entries.get(name) or entries.get(class_of(name))
             if entry is None:
@@ -616,7 +612,7 @@ class _Prediction:
             "weight_sources": sources,
             "prediction": self.section(intervals),
         }
-        structure = {**self.base.dag_structure, "execution_order": order}
+        structure = {**structure, "execution_order": order}
         whole = DAGMetrics(metrics, edge_metrics, weights, edge_weights, unknown)
         return predicted(self.base, self.config, structure, whole, sections)
 
@@ -645,16 +641,12 @@ class _Prediction:
         return {**{class_of(name): entry for name, entry in entries.items()}, **entries}
 
     def task(self, name: str, entry: TaskMetrics, bytes_in: int) -> TaskMetrics:
-        compute_ms, serialize_ms, deserialize_ms = (
-            round(self.cost(name, quantity, ms or 0.0), 6)
-            for quantity, ms in (
-                ("compute()", entry.compute_time_ms),
-                ("serializing", entry.serialize_time_ms),
-                ("deserializing", entry.deserialize_time_ms),
-            )
-        )
+        compute_ms = self.cost(name, "compute()", entry.compute_time_ms)
+        write_ms = self.cost(name, "serializing", entry.serialize_time_ms or 0.0)
+        read_ms = self.cost(name, "deserializing", entry.deserialize_time_ms or 0.0)
         bytes_out = round(self.cost(name, "outputs", entry.bytes_out))
-        return TaskMetrics(name, compute_ms, serialize_ms, deserialize_ms, bytes_in, bytes_out)
+        compute_ms, write_ms, read_ms = round(compute_ms, 6), round(write_ms, 6), round(read_ms, 6)
+        return TaskMetrics(name, compute_ms, write_ms, read_ms, bytes_in, bytes_out)
 
     def interval(
         self, name: str, quantity: str, before: TaskMetrics, task: TaskMetrics
@@ -693,21 +685,20 @@ class _Prediction:
             sources["counted_instructions"] = round(self.cost(name, "counted", 0.0))
         return sources
 
-    def edges(self, edges: Sequence[tuple[str, str]]) -> tuple[list[EdgeMetrics], dict[str, int]]:
+    def edges(self, edges: Sequence[JsonObject]) -> tuple[list[EdgeMetrics], dict[str, int]]:
         measured = {
             class_of(f"{edge.source}->{edge.target}"): edge
             for edge in self.base.metrics.edge_metrics
         }
         metrics, weights = [], {}
-        for source, target in edges:
+        for edge in edges:
+            source, target = edge["source"], edge["target"]
             key = f"{source}->{target}"
-            before = measured.get(class_of(key))
-            size = round(self.cost(key, "payload", 0.0 if before is None else before.size_bytes))
-            wire = None
-            if before is not None and before.wire_bytes is not None:
-                wire = round(self.cost(key, "on the wire", before.wire_bytes))
-            names = [] if before is None else before.data_fields
-            metrics.append(EdgeMetrics(source, target, names, size, wire))
+            before = measured.get(class_of(key), EdgeMetrics(source, target, [], 0))
+            size, wire = round(self.cost(key, "payload", before.size_bytes)), before.wire_bytes
+            if wire is not None:
+                wire = round(self.cost(key, "on the wire", wire))
+            metrics.append(EdgeMetrics(source, target, before.data_fields, size, wire))
             weights[key] = 8 * size
         return metrics, weights
 

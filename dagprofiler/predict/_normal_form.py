@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dagprofiler._util import grouped
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -333,9 +335,7 @@ class _Search:
 
     def best(self) -> Fit:
         """Return the form with the least information criterion, and those near it."""
-        by_size: dict[int, list[tuple[Term, ...]]] = {}
-        for terms in self.forms():
-            by_size.setdefault(len(terms), []).append(terms)
+        by_size = grouped((len(terms), terms) for terms in self.forms())
         found: list[Candidate] = []
         for size, forms in by_size.items():
             if size < len(self.values):
