@@ -665,10 +665,8 @@ class _Prediction:
                 # What are many objects takes ten times its bytes.
                 times = min(_OBJECTS_UNCACHED, size / _CACHED_BYTES)
             high *= times
-            self.doubts[
-                f"{class_of(name)}: its values, of up to {known / 1e6:.2g} MB when they were "
-                f"measured, outgrow a core's caches: {quantity} may take longer; measure more"
-            ] = None
+            what = f"{class_of(name)}, {quantity}"
+            self.doubts[f"{what}: its values outgrow a core's caches; measure larger ones"] = None
         if quantity in _BYTES and size >= _MAPPED_BYTES:
             low = max(_UNTOUCHED * low, low - _TOUCH_MS * size)
             high += _TOUCH_MS * size

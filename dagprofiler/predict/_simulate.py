@@ -314,10 +314,7 @@ def _engine_of(profile: Profile, engine: Engine | None) -> Engine:
     instance("simulate: profile", profile, Profile, "a Profile")
     instance("simulate: engine", engine, (Engine, type(None)), "an Engine")
     if profile.sections.get("prediction", {}).get("kind") == "simulation":
-        raise refused(
-            "simulate: this profile was simulated, and its times contain what workers share; "
-            "expected the profile that it was made from"
-        )
+        raise refused("simulate: the profile was simulated; give the one that it was made from")
     if engine is None and "engine" in profile.sections:
         return Engine.from_dict(profile.sections["engine"])
     return engine or NO_ENGINE
@@ -525,10 +522,7 @@ class _Case:
     def why_no_interval(self) -> str:
         """Return why there is no interval; empty if there is one."""
         if self.rounds < _LEAST_ROUNDS:
-            return (
-                f"an interval needs samples of at least {_LEAST_ROUNDS} rounds, the profile has "
-                f"{self.rounds}; measure it with rounds={_LEAST_ROUNDS} or more"
-            )
+            return f"it needs samples of at least {_LEAST_ROUNDS} rounds, there are {self.rounds}"
         if self.blas_may_wait and self.machine.uses_threads:
             return f"how long threads of BLAS wait for each other is not known; {_ONE_BLAS_THREAD}"
         return self.doubt_on_lock
@@ -711,37 +705,22 @@ class _Case:
     def _doubts_on_engine(self) -> Iterator[str]:
         engine, source = self.engine, self.source
         if engine is NO_ENGINE:
-            yield (
-                "no engine: what the executor adds, and what cores cost that compute at once, "
-                f"is not known; {CALIBRATE}"
-            )
+            yield f"no engine: what the executor and shared cores cost is not known; {CALIBRATE}"
             return
         if engine.host != source.hostname:
+            yield f"the engine was calibrated on {engine.host}, the profile is of {source.hostname}"
+        if self.error > _DOUBTFUL:
             yield (
-                f"the engine was calibrated on {engine.host}, the times were taken on "
-                f"{source.hostname}"
-            )
-        if engine.error > _DOUBTFUL:
-            yield (
-                f"predictions of single runs were off by {engine.error:.0%} when the engine was "
-                "calibrated, as where other programs run; calibrate it again"
-            )
-        elif self.error > _DOUBTFUL:
-            yield (
-                f"predictions from rounds elsewhere were off by {self.error:.0%} when the engine "
-                "was calibrated; take the rounds on its workers, all of them"
+                f"predictions were off by {self.error:.0%} when the engine was calibrated; "
+                "calibrate it while no other program runs, or take the rounds on all of its workers"
             )
         if self._other_allocator:
             yield (
-                f"the workers' allocator is set to {dict(engine.allocator) or 'its defaults'}, "
-                f"that of the profile to {self.machine.allocator or 'its defaults'}:"
-                f" operations on arrays take up to {engine.arrays:.1f} times as long, by the engine"
+                f"the workers' allocator is set to {dict(engine.allocator)}, the profile's to "
+                f"{self.machine.allocator}: arrays may take {engine.arrays:.1f} times as long"
             )
         if len(self.nodes) > engine.workers:
-            yield (
-                f"{len(self.nodes)} workers, the engine was calibrated with {engine.workers}: what "
-                "more of them cost is not known"
-            )
+            yield f"{len(self.nodes)} workers, the engine was calibrated with {engine.workers}"
 
     def profile_of(self, found: Replay, simulation: Simulation) -> Profile:
         """Return the predicted profile."""
