@@ -7,9 +7,8 @@ writes one trace for each process, for Perfetto, ``chrome://tracing`` and speeds
 
 from dagprofiler._util.interpreter import Collection, Span
 from dagprofiler.tracing._events import Merged, merge
-from dagprofiler.tracing._options import Options
 from dagprofiler.tracing._perfflow import async_event, critical_path, sync_event
-from dagprofiler.tracing._recorder import collecting, configure, flush
+from dagprofiler.tracing._recorder import Options, collecting, configure, flush
 from dagprofiler.tracing._spans import async_span, counter, instant, span, trace
 from dagprofiler.tracing.functions import FunctionCollector
 

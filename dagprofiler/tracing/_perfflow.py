@@ -1,11 +1,13 @@
-"""The vocabulary of PerfFlowAspect: an annotated program changes an import, and nothing else."""
+"""PerfFlowAspect's annotations and ``PERFFLOW_OPTIONS``: programs change an import, nothing else."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Callable, NamedTuple, overload
 
@@ -13,7 +15,7 @@ from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import choice
 from dagprofiler._util.interpreter import recording
 from dagprofiler.errors import TraceError
-from dagprofiler.tracing._recorder import recorder
+from dagprofiler.tracing._recorder import Options, recorder
 from dagprofiler.tracing._spans import (
     Function,
     Traced,
@@ -229,6 +231,56 @@ def _strand() -> int:
     return threading.get_ident() if task is None else id(task)
 
 
+def _boolean(text: str) -> Any:
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _words(text: str) -> list[str]:
+    return text.split(",")
+
+
+#: Option of ``PERFFLOW_OPTIONS`` to the field that it sets, and what reads its value.
+_READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "name": ("name", str),
+    "log-dir": ("directory", str),
+    "log-filename-include": ("filename_include", _words),
+    "log-enable": ("enable", _boolean),
+    "cpu-mem-usage": ("cpu_mem_usage", _boolean),
+    "log-event": ("events", str.lower),
+}
+
+#: Options of PerfFlowAspect that change nothing here.
+_OF_OTHERS = ("log-format", "caliper-enable")
+
+
+def from_environment(text: str) -> tuple[Options, list[str]]:
+    """Return the options in the text of ``PERFFLOW_OPTIONS``, and its problems.
+
+    Problems are not raised: the user of a program may be unable to change it.
+
+    Examples
+    --------
+    >>> options, problems = from_environment("name=solver:log-enable=no")
+    >>> options.name, problems
+    ('solver', ["log-enable=no: enable must be True or False, got 'no'"])
+    """
+    options, problems = Options(), []
+    for item in filter(None, text.split(":")):
+        key, _, value = item.partition("=")
+        try:
+            choice("option", key, [*_READERS, *_OF_OTHERS], error=TraceError)
+            if key in _READERS:
+                field, read = _READERS[key]
+                options = replace(options, **{field: read(value)})
+        except TraceError as error:
+            problems.append(f"{item}: {error}")
+    return options, problems
+
+
+_options, _problems = from_environment(os.environ.get("PERFFLOW_OPTIONS", ""))
+for _problem in _problems:
+    sys.stderr.write(f"PERFFLOW_OPTIONS: {_problem}\n")
+recorder.configure(_options)
 recorder.endings.append(_finish)
 if hasattr(os, "register_at_fork"):
     # Open work belongs to the parent.

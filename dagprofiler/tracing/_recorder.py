@@ -8,15 +8,16 @@ from __future__ import annotations
 import atexit
 import math
 import os
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from io import FileIO
 from time import process_time, time
 from typing import Any, Callable
 
+from dagprofiler._util.checks import boolean, choice, integer, number
 from dagprofiler._util.interpreter import (
     HOSTNAME,
     Collection,
@@ -26,9 +27,8 @@ from dagprofiler._util.interpreter import (
     recording,
 )
 from dagprofiler._util.json import trace_json
-from dagprofiler.errors import TraceError, did_you_mean
+from dagprofiler.errors import TraceError
 from dagprofiler.tracing._events import SECTION, name_event, span_events
-from dagprofiler.tracing._options import Options, from_environment
 from dagprofiler.tracing._spans import clock, forget_thread
 
 #: Seconds between samples of usage: processor time is counted in steps of up to 10 ms.
@@ -39,6 +39,88 @@ _IMPORTED_BY = os.getpid()
 
 #: Above so many spans, the time that writing them took is recorded.
 _MANY = 1000
+
+#: What the name of a file may be made of.
+_PARTS = ("name", "instance-path", "hostname", "pid")
+
+#: Variables with the numbers of a job and of its step, of Flux, Slurm and LSF.
+_JOBS = ("FLUX_JOB_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "LSB_JOBID", "LS_JOBPID")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the trace of a process is written.
+
+    Attributes
+    ----------
+    enable
+        Whether anything is recorded.
+    directory
+        Where files are written; created if missing.
+    name
+        Name of this part of a workflow.
+    filename_include
+        Parts of a file's name between ``perfflow`` and ``.pfw``: any of ``"name"``,
+        ``"instance-path"``, ``"hostname"`` and ``"pid"``.
+    filename
+        A custom file name instead.
+    cpu_mem_usage
+        Whether CPU usage and memory are sampled when spans end.
+    events
+        ``"compact"``: one event for each span; ``"verbose"``: one for its start, one for its end.
+    limit
+        How many spans a thread holds before it writes them; at least 1.
+    interval_s
+        How long after a write the next span that ends is written with all before it, in
+        seconds; above 0.
+    """
+
+    enable: bool = True
+    directory: str = "."
+    name: str = "generic"
+    filename_include: Sequence[str] = ("hostname", "pid")
+    filename: str | None = None
+    cpu_mem_usage: bool = False
+    events: str = "compact"
+    limit: int = 10_000
+    interval_s: float = 0.25
+
+    def __post_init__(self) -> None:
+        for part in self.filename_include:
+            choice("filename_include", part, _PARTS, error=TraceError)
+        choice("events", self.events, ("compact", "verbose"), error=TraceError)
+        boolean("enable", self.enable, error=TraceError)
+        boolean("cpu_mem_usage", self.cpu_mem_usage, error=TraceError)
+        integer("limit", self.limit, 1, error=TraceError)
+        number("interval_s", self.interval_s, unit="seconds", error=TraceError)
+
+    def path(self, hostname: str, pid: int, *, child: bool) -> str:
+        """Return the path of a process's file.
+
+        If the file's name does not contain the process id, a child process adds it, since
+        parent and child may both write.
+        """
+        parts = {"name": self.name, "hostname": hostname, "pid": str(pid)}
+        if "instance-path" in self.filename_include:
+            parts["instance-path"] = f"{{{_instance_path()}}}"
+        included = [parts[part] for part in self.filename_include]
+        file = self.filename or ".".join(["perfflow", *included, "pfw"])
+        if child and (self.filename or "pid" not in self.filename_include):
+            stem, ending = os.path.splitext(file)
+            file = f"{stem}.{pid}{ending}"
+        return os.path.abspath(os.path.join(self.directory, file))
+
+
+@lru_cache(maxsize=1)
+def _instance_path() -> str:
+    """Return what tells apart the components of a workflow, as PerfFlowAspect does.
+
+    Each process appends its own part to that of the process which started it.
+    """
+    part = ".".join(os.environ[name] for name in _JOBS if name in os.environ) or "1"
+    above = os.environ.get("PERFFLOW_INSTANCE_PATH")
+    path = os.environ["PERFFLOW_INSTANCE_PATH"] = part if above is None else f"{above}.{part}"
+    return path
 
 
 class TraceFile:
@@ -209,15 +291,12 @@ class Recorder(Collection):
             return False
         try:
             self._writer = threading.get_ident()
-            self._write_later()
+            self._write_s = -math.inf if self._over else clock() + self.options.interval_s
             self._put(self._take())
             return True
         finally:
             self._writer = None
             self.lock.release()
-
-    def _write_later(self) -> None:
-        self._write_s = -math.inf if self._over else clock() + self.options.interval_s
 
     def _take(self) -> list[str]:
         """Remove the spans of all threads, and return their events."""
@@ -277,15 +356,13 @@ class Recorder(Collection):
         # No other thread writes meanwhile.
         with self.lock:
             self.write()
-            # Set first: a thread that finds no file begins one with the options it sees.
             self.options, self.limit = options, options.limit
             if moves:
                 self._put([], closed=True)
                 self._file, self._failed = None, False
             self._usage = Usage(clock()) if options.cpu_mem_usage else None
-            self._write_later()
-        # The next span looks at all of these.
-        self.due_s = -math.inf
+        # The next span is written at once.
+        self._write_s = self.due_s = -math.inf
         switch()
 
     @property
@@ -313,10 +390,7 @@ def switch(collections: int = 0) -> None:
         recording.off = not (recording.enabled or recorder.collections)
 
 
-_options, _problems = from_environment(os.environ.get("PERFFLOW_OPTIONS"))
-for _problem in _problems:
-    sys.stderr.write(f"PERFFLOW_OPTIONS: {_problem}\n")
-recorder = Recorder(_options)
+recorder = Recorder(Options())
 recording.process = recorder
 atexit.register(recorder.close)
 if hasattr(os, "register_at_fork"):
@@ -382,8 +456,7 @@ def configure(**options: Any) -> Options:
     """
     known = [field.name for field in fields(Options)]
     for name in options:
-        if name not in known:
-            raise TraceError(f"option {name!r} is not known{did_you_mean(name, known)}")
+        choice("option", name, known, error=TraceError)
     if "directory" in options:
         options["directory"] = os.path.abspath(os.fsdecode(options["directory"]))
     recorder.configure(replace(recorder.options, **options))

@@ -4,7 +4,7 @@ import pytest
 
 from dagprofiler import TraceError
 from dagprofiler.tracing import Options, configure
-from dagprofiler.tracing._options import from_environment
+from dagprofiler.tracing._perfflow import from_environment
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,12 @@ from dagprofiler.tracing._options import from_environment
         ("log-enable=true:cpu-mem-usage=TRUE", {"enable": True, "cpu_mem_usage": True}, None),
         ("log-event=Verbose", {"events": "verbose"}, None),
         ("log-format=Array:caliper-enable=False", {}, None),
-        ("log-filename-include=pid,name", {"filename_include": ("pid", "name")}, None),
+        ("log-filename-include=pid,name", {"filename_include": ["pid", "name"]}, None),
         # Mistakes are reported and ignored.
         ("log-enable=no:name=a", {"name": "a"}, "log-enable=no: enable must be True or False"),
         ("log-event=chatty", {}, "log-event=chatty: events must be 'compact' or 'verbose'"),
-        ("log-enabel=False", {}, "'log-enabel' is not known; did you mean 'log-enable'?"),
-        ("caliper-enable=True", {}, "there is no Caliper here"),
-        ("log-filename-include=host", {}, "'host',): expected some of 'name',"),
+        ("log-enabel=False", {}, "got 'log-enabel'; did you mean 'log-enable'?"),
+        ("log-filename-include=host", {}, "filename_include must be 'name',"),
     ],
 )
 def test_options_read_as_perfflowaspect_reads_them(text, given, problem):
@@ -72,15 +71,13 @@ def test_file_names_have_what_was_requested(options, name, of_child):
         ({"events": "verbos"}, "events .*'verbos'"),
         ({"limit": 0}, "limit .* 0"),
         ({"interval_s": 0}, "interval_s .* 0"),
-        ({"filename_include": ["host"]}, "filename_include="),
-        ({"filename": "a/"}, "filename="),
-        ({"name": 3}, "name=3"),
-        ({"directroy": "a"}, "'directroy' .*'directory'"),
+        ({"filename_include": ["host"]}, "filename_include .* got 'host'"),
+        ({"directroy": "a"}, "got 'directroy'; did you mean 'directory'"),
     ],
 )
 def test_configure_names_the_invalid_option(traced, options, message):
     before = configure(limit=77, filename_include=["pid"])
-    assert (before.limit, before.filename_include) == (77, ("pid",))
+    assert (before.limit, before.filename_include) == (77, ["pid"])
     with pytest.raises(TraceError, match=message):
         configure(**options)
     assert configure() == before
