@@ -85,8 +85,8 @@ def sync_event(pointcut: str, name: object, category: object) -> None:
     pointcut
         ``"before"`` or ``"after"``.
     name, category
-        Of the span. ``"after"`` ends the last span that was begun with both in this thread,
-        or else the last span. An end without a begin becomes an instant in the trace; a begin
+        Of the span. ``"after"`` ends the last span of this name that was begun in this thread, or
+        else the last span. An end without a begin becomes an instant in the trace; a begin
         without an end lasts until the process ends, and is marked.
 
     Raises
@@ -97,9 +97,8 @@ def sync_event(pointcut: str, name: object, category: object) -> None:
     choice("pointcut", pointcut, ("before", "after"), error=TraceError)
     if recording.off:
         return
-    place = str(category)
-    work = _Work("span", str(name), place, threading.get_ident(), place, clock())
-    _take(pointcut, work)
+    thread = threading.get_ident()
+    _take(pointcut, _Work("span", str(name), str(category), clock(), thread, thread))
 
 
 def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: Any = None) -> None:
@@ -110,8 +109,8 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     pointcut
         ``"before"``, ``"instant"`` or ``"after"``.
     name, category, scope, id
-        Of the work. ``"after"`` ends the last work that was begun with all of them, by this
-        coroutine or thread if `id` is None; or else the last one of any thread.
+        Of the work. ``"after"`` ends work that was begun with its category, scope and id: by this
+        coroutine or thread if possible, then of its name if possible, and the last of several.
 
     Raises
     ------
@@ -127,11 +126,10 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     if recording.off:
         return
     scope = str(scope or "")
-    place = _strand() if id is None else str(id)
     args = {"scope": scope} if scope else None
-    group = str(category), scope
-    work = _Work("async", str(name), str(category), group, place, clock(), args, new_id())
-    _take(pointcut, work, exact=id is not None)
+    group = str(category), scope, id
+    work = _Work("async", str(name), str(category), clock(), group, _strand(), args, new_id())
+    _take(pointcut, work)
 
 
 def _marking(function: Traced, *, pointcut: str, scope: str) -> Traced:
@@ -163,11 +161,10 @@ class _Work(NamedTuple):
     kind: str
     name: str
     category: str
-    #: An end matches a begin of its group: in its thread, or of its category and scope. It
-    #: matches best if name and place are those of the begin, then if the place is.
-    group: int | tuple[str, str]
-    place: int | str
     start: float
+    #: An end matches a begin of its group, best one of its coroutine or thread and of its name.
+    group: object
+    strand: int
     args: JsonObject | None = None
     id: int | None = None
 
@@ -176,40 +173,34 @@ class _Work(NamedTuple):
 _open: list[_Work] = []
 
 
-def _matching(work: _Work, *, exact: bool) -> _Work | None:
-    """Return the last open work that matches best, only in the same place if `exact`."""
-    best, best_fit = None, 2 if exact else 0
-    for begun in _open[:]:
-        fit = 2 * (begun.place == work.place) + (begun.name == work.name)
-        if begun.group == work.group and fit >= best_fit:
-            best, best_fit = begun, fit
-    return best
+def _matching(work: _Work) -> list[_Work]:
+    """Return the open work of a group, the best match first, and the last of several."""
+
+    def fit(begun: _Work) -> tuple[bool, bool]:
+        return begun.strand == work.strand, begun.name == work.name
+
+    group = [begun for begun in _open[::-1] if begun.group == work.group]
+    return sorted(group, key=fit, reverse=True)
 
 
-def _take(pointcut: str, work: _Work, *, exact: bool = False) -> None:
+def _take(pointcut: str, work: _Work) -> None:
     """Begin work, end the open work that matches it, or record an instant in that."""
-    now = work.start
+    now, matching = work.start, _matching(work)
     if pointcut == "before":
         _open.append(work)
     elif pointcut == "instant":
-        number = (_matching(work, exact=exact) or work).id
+        number = matching[0].id if matching else work.id
         record("async_instant", work.name, work.category, now, now, work.args, number)
     else:
-        begun = _pop_matching(work, exact=exact)
-        if begun is None:
-            record("instant", work.name, work.category, now, now, {"note": "no 'before' came"})
-        else:
-            record(begun.kind, begun.name, begun.category, begun.start, now, begun.args, begun.id)
-
-
-def _pop_matching(work: _Work, *, exact: bool) -> _Work | None:
-    """Remove and return the open work that matches best."""
-    while (begun := _matching(work, exact=exact)) is not None:
-        # Another thread may just have ended it.
-        with suppress(ValueError):
-            _open.remove(begun)
-            break
-    return begun
+        for begun in matching:
+            # Another thread may just have ended it.
+            with suppress(ValueError):
+                _open.remove(begun)
+                record(
+                    begun.kind, begun.name, begun.category, begun.start, now, begun.args, begun.id
+                )
+                return
+        record("instant", work.name, work.category, now, now, {"note": "no 'before' came"})
 
 
 def _finish() -> None:
@@ -223,12 +214,11 @@ def _finish() -> None:
 
 def _strand() -> int:
     """Return the id of asyncio's current task, or of the thread."""
-    task = None
     if in_event_loop():
         from asyncio import current_task
 
-        task = current_task()
-    return threading.get_ident() if task is None else id(task)
+        return id(current_task())
+    return threading.get_ident()
 
 
 def _boolean(text: str) -> Any:
