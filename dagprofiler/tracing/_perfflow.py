@@ -1,4 +1,4 @@
-"""PerfFlowAspect's annotations and ``PERFFLOW_OPTIONS``: programs change an import, nothing else."""
+"""What PerfFlowAspect has: annotated programs change an import, and nothing else."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dagprofiler.tracing._recorder import Options, recorder
 from dagprofiler.tracing._spans import (
     Function,
     Traced,
+    async_ids,
     clock,
     decorated,
     in_event_loop,
     label_of,
-    new_id,
     record,
     within,
     wrapped,
@@ -128,7 +128,9 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     scope = str(scope or "")
     args = {"scope": scope} if scope else None
     group = str(category), scope, id
-    work = _Work("async", str(name), str(category), clock(), group, _strand(), args, new_id())
+    work = _Work(
+        "async", str(name), str(category), clock(), group, _strand(), args, next(async_ids)
+    )
     _take(pointcut, work)
 
 
@@ -209,7 +211,7 @@ def _finish() -> None:
     while _open:
         work = _open.pop(0)
         args = {"unfinished": True}
-        record("async", work.name, work.category, work.start, end, args, work.id or new_id())
+        record("async", work.name, work.category, work.start, end, args, work.id or next(async_ids))
 
 
 def _strand() -> int:

@@ -43,12 +43,8 @@ Context = Callable[[], Any]
 #: Seconds of the clock of all spans.
 clock = perf_counter
 
-_ids = count(1)
-
-
-def new_id() -> int:
-    """Return a number that no other asynchronous span of this process has."""
-    return next(_ids)
+#: Numbers of the asynchronous spans of this process.
+async_ids = count(1)
 
 
 class _ThisThread(threading.local):
@@ -140,8 +136,8 @@ class span:  # noqa: N801  (reads as a word of the language)
     Notes
     -----
     An exception ends the span, is recorded in it under ``error``, and propagates. In an
-    event loop, and with ``async with``, the span is asynchronous: it has its own track,
-    since others may run while it waits. Ending it again does nothing.
+    event loop the span is asynchronous: it has its own track, since others may run while it
+    waits. Ending it again does nothing.
 
     Examples
     --------
@@ -150,6 +146,9 @@ class span:  # noqa: N801  (reads as a word of the language)
     """
 
     __slots__ = ("_start", "args", "name")
+
+    #: Category of the span.
+    category = "span"
 
     def __init__(self, name: Any, /, **args: Any) -> None:
         self.name = str(name)
@@ -165,20 +164,12 @@ class span:  # noqa: N801  (reads as a word of the language)
         if not recording.off:
             self._record("async" if in_event_loop() else "span", end, error)
 
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        self.__exit__(kind, error, None)
-
     def _record(self, kind: str, end: float, error: BaseException | None) -> None:
         start, self._start = self._start, None
-        if start is None:
-            return
-        args = plain(self.args) if self.args else None
-        if error is not None:
-            args = with_error(args, error)
-        record(kind, self.name, "span", start, end, args, new_id() if kind == "async" else None)
+        if start is not None:
+            args = with_error(plain(self.args), error)
+            id = next(async_ids) if kind == "async" else None
+            record(kind, self.name, self.category, start, end, args, id)
 
 
 class async_span(span):  # noqa: N801  (as span)
@@ -240,7 +231,7 @@ def counter(name: object, value: object = None, /, **values: object) -> None:
 
     Notes
     -----
-    A value that is not a finite number adds a note to the trace instead.
+    If a value is not a finite number, an instant in the trace says so instead.
 
     Examples
     --------
@@ -251,10 +242,9 @@ def counter(name: object, value: object = None, /, **values: object) -> None:
         return
     now = clock()
     values = plain(values if value is None else {"value": value, **values}) or {}
-    numbers = {key: number for key, number in values.items() if type(number) in (int, float)}
-    if numbers:
-        record("counter", str(name), "counter", now, now, numbers)
-    if not numbers or numbers != values:
+    if values and all(type(number) in (int, float) for number in values.values()):
+        record("counter", str(name), "counter", now, now, values)
+    else:
         instant("counter without a number", name=name, values=values)
 
 
@@ -428,18 +418,11 @@ _SUSPENDED: list[tuple[Callable[[Any], bool], Callable[[Traced, Context], Traced
 ]
 
 
-class _Call:
-    """The span of a call that may be suspended, on its own track."""
+class _Call(async_span):
+    """The span of a call that may be suspended."""
 
-    __slots__ = ("category", "name", "start")
+    __slots__ = ("category",)
 
     def __init__(self, name: str, category: str) -> None:
-        self.name, self.category = name, category
-
-    def __enter__(self) -> None:
-        self.start = clock()
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if not recording.off:
-            args = with_error(None, error)
-            record("async", self.name, self.category, self.start, clock(), args, new_id())
+        super().__init__(name)
+        self.category = category

@@ -57,7 +57,7 @@ def test_spans_in_an_event_loop_are_asynchronous(traced):
 
     async def main():
         await asyncio.gather(*map(work, range(3)))
-        async with span("with", x=1) as one:
+        with span("with", x=1) as one:
             one.args["y"] = 2
 
     asyncio.run(main())
