@@ -243,27 +243,6 @@ def trace_json(value: object) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def trace_events(kind: str, what: str, begin: str, end: str, args: str) -> list[str]:
-    """Return the events, in Chrome's format, of anything but a span that is nested in others.
-
-    Parameters
-    ----------
-    kind
-        ``"counter"``, ``"instant"``, ``"async_instant"`` or ``"async"``.
-    what
-        Members that all its events have, each with a comma behind it.
-    begin, end
-        Its moments, in microseconds.
-    args
-        The member ``args``, with a comma before it; empty without arguments.
-    """
-    first = f'{what}"ts": {begin}{args}}}'
-    if kind == "async":
-        return [f'{{"ph": "b", {first}', f'{{"ph": "e", {what}"ts": {end}}}']
-    phase = {"counter": '"C"', "instant": '"i", "s": "t"', "async_instant": '"n"'}[kind]
-    return [f'{{"ph": {phase}, {first}']
-
-
 def render(document: Iterable[tuple[str, object]]) -> Iterator[str]:
     """Yield the JSON text of a document, piece by piece, one record a line.
 

@@ -12,8 +12,18 @@ from typing import IO, Any, NamedTuple
 
 from dagprofiler._util import JsonObject, PathLike
 from dagprofiler._util.files import write
-from dagprofiler._util.json import mapping_in, trace_events, trace_json
-from dagprofiler.errors import TraceError
+from dagprofiler._util.json import mapping_in, trace_json
+from dagprofiler.errors import TraceError, explained
+
+#: The phase of the first event of each kind, in Chrome's format, and of the one at its end.
+_PHASES = {
+    "span": '"B"',
+    "async": '"b"',
+    "async_instant": '"n"',
+    "instant": '"i", "s": "t"',
+    "counter": '"C"',
+}
+_ENDS = {"span": '"E"', "async": '"e"'}
 
 
 @lru_cache(maxsize=4096)
@@ -51,18 +61,17 @@ def span_events(
         begin_ns, end_ns = round((start - zero_s) * 1e9), round((end - zero_s) * 1e9)
         begin = f"{begin_ns / 1e3:.3f}"
         words = f', "args": {trace_json(args)}' if args else ""
-        if kind != "span":
-            if number is not None:
-                # Numbers are counted in each process.
-                id = f"{pid:x}.{number:x}" if isinstance(number, int) else number
-                what = f'{what}"id": {trace_json(id)}, '
-            events += trace_events(kind, what, begin, f"{end_ns / 1e3:.3f}", words)
-        elif verbose:
-            events.append(f'{{"ph": "B", {what}"ts": {begin}{words}}}')
-            events.append(f'{{"ph": "E", {what}"ts": {end_ns / 1e3:.3f}}}')
-        else:
+        if kind == "span" and not verbose:
             duration = f"{(end_ns - begin_ns) / 1e3:.3f}"
             events.append(f'{{"ph": "X", {what}"ts": {begin}, "dur": {duration}{words}}}')
+            continue
+        if number is not None:
+            # Numbers are counted in each process.
+            id = f"{pid:x}.{number:x}" if isinstance(number, int) else number
+            what = f'{what}"id": {trace_json(id)}, '
+        events.append(f'{{"ph": {_PHASES[kind]}, {what}"ts": {begin}{words}}}')
+        if kind in _ENDS:
+            events.append(f'{{"ph": {_ENDS[kind]}, {what}"ts": {end_ns / 1e3:.3f}}}')
     return events
 
 
@@ -99,47 +108,35 @@ class _Source:
         if not isinstance(document, dict):
             document = {"traceEvents": document}
         events: Any = document.get("traceEvents")
-        is_list = isinstance(events, list)
-        if not is_list or not all(isinstance(e, dict) and "ph" in e for e in events):
+        if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
             raise TraceError(f"{path!r} is no trace: expected a list of events")
         self.events: list[JsonObject] = events
         if mapping_in(document, SECTION).get("closed") is False:
             self.notes.append("it is not closed: the process was killed, or still runs")
         self.about = mapping_in(document, "otherData")
-        clock = mapping_in(self.about, "clock")
-        self.boot = clock.get("boot")
-        self.zero_s: Any = clock.get("zero_s")
-        self.epoch_s: Any = clock.get("epoch_s")
-        self.has_clock = all(isinstance(s, (int, float)) for s in (self.zero_s, self.epoch_s))
+        #: Readings of two clocks at the start of the process; empty in files of other programs.
+        self.clock = mapping_in(self.about, "clock")
 
     def _read(self) -> Any:
         text = Path(self.path).read_text("utf-8", errors="replace")
-        # PerfFlowAspect leaves the end open, and a kill may come amid a write.
+        try:
+            return json.loads(text)
+        except ValueError:
+            # PerfFlowAspect leaves the end open, and a kill may come amid a write.
+            self.notes.append("its end was open: the process was killed while it wrote")
         closed = text[: text.rfind("},\n") + 1] + ("]}" if text.startswith("{") else "]")
-        for content in text, closed:
-            try:
-                document = json.loads(content, parse_constant=_refuse)
-            except (ValueError, RecursionError) as error:
-                problem = error
-            else:
-                if content is closed:
-                    self.notes.append("its end was open: the process was killed while it wrote")
-                return document
-        raise TraceError(f"{self.path!r} is no trace: {problem}") from problem
+        with explained(TraceError, f"{self.path!r} is no trace", of=ValueError):
+            return json.loads(closed)
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"it holds {constant}, which is not JSON")
-
-
-def merge(paths: Any, output: PathLike | IO[Any] = "merged.pfw") -> Merged:
+def merge(paths: Iterable[PathLike], output: PathLike | IO[Any] = "merged.pfw") -> Merged:
     """Join the traces of several processes into one that viewers load.
 
     Parameters
     ----------
     paths
-        One file or several, including files of killed processes, of PerfFlowAspect
-        and of other tools.
+        The files, which may be those of killed processes, of PerfFlowAspect and of other
+        tools.
     output
         File to write, or an open stream.
 
@@ -163,17 +160,17 @@ def merge(paths: Any, output: PathLike | IO[Any] = "merged.pfw") -> Merged:
     as far as their clocks agree, and traces without it are left unchanged;
     a note says so. Processes with the same id get new ids. Files are read whole.
     """
-    if isinstance(paths, (str, bytes, os.PathLike)):
-        paths = [paths]
     sources = [_Source(os.fsdecode(path)) for path in paths]
     if not sources:
         raise TraceError("merge() of no traces: expected at least one file")
-    notes = _align(sources)
+    _align(sources)
     lines: list[str] = []
+    notes: list[str] = []
     taken: set[int] = set()
     for source in sources:
         _move(source, taken)
-        lines += [trace_json(event) for event in source.events]
+        with explained(TraceError, f"{source.path!r} is no trace", of=ValueError):
+            lines += [trace_json(event) for event in source.events]
         notes += [f"{source.path}: {note}" for note in source.notes]
     about = {"merged": [source.about for source in sources if source.about], "notes": notes}
     head = f'{{"displayTimeUnit": "ms", "otherData": {trace_json(about)}, "traceEvents": [\n'
@@ -181,25 +178,23 @@ def merge(paths: Any, output: PathLike | IO[Any] = "merged.pfw") -> Merged:
     return Merged(path, len(lines), notes)
 
 
-def _align(sources: Sequence[_Source]) -> list[str]:
-    """Align the traces in time; return notes on the alignment."""
-    timed = [source for source in sources if source.has_clock]
-    first = min(timed, key=lambda source: source.epoch_s, default=None)
-    notes = []
+def _align(sources: Sequence[_Source]) -> None:
+    """Align the traces in time."""
+    timed = [source for source in sources if source.clock]
+    first = min(timed, key=lambda source: source.clock["epoch_s"], default=None)
     for source in sources:
-        if first is None or not source.has_clock:
-            notes.append(f"{source.path}: has no start time: its times are unchanged")
-        elif source is first or (source.boot is not None and source.boot == first.boot):
-            source.shift_us = (source.zero_s - first.zero_s) * 1e6
-        else:
-            source.shift_us = (source.epoch_s - first.epoch_s) * 1e6
-            why = "aligned by the time of day: its clock may be another machine's"
-            notes.append(f"{source.path}: {why}")
+        if first is None or not source.clock:
+            source.notes.append("has no start time: its times are unchanged")
+            continue
+        clock, boot = "zero_s", source.clock["boot"]
+        if source is not first and (boot is None or boot != first.clock["boot"]):
+            clock = "epoch_s"
+            source.notes.append("aligned by the time of day: its clock may be another machine's")
+        source.shift_us = (source.clock[clock] - first.clock[clock]) * 1e6
     # The time of day may have changed meanwhile.
     earliest_us = min((source.shift_us for source in timed), default=0.0)
     for source in timed:
         source.shift_us -= earliest_us
-    return notes
 
 
 def _move(source: _Source, taken: set[int]) -> None:

@@ -90,7 +90,7 @@ def test_a_trace_of_perfflowaspect_is_merged(tmp_path):
     assert [note for note in notes if "its end was open" in note]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[3]", '[{"no": "ph"}]', '[{"ph": "C", "v": NaN}]'])
+@pytest.mark.parametrize("text", ["", "{}", "[3]", '[{"ph": "C", "v": NaN}]'])
 def test_merge_names_the_file_that_is_no_trace(tmp_path, text):
     path = tmp_path / "no.pfw"
     path.write_text(text, encoding="utf-8")
