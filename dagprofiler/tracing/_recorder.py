@@ -127,7 +127,8 @@ class TraceFile:
     """A trace that grows.
 
     It is strict JSON after every write: its tail closes all brackets, and the next write
-    replaces the tail by its events and a new tail.
+    replaces the tail by its events and a new tail. One that cannot be written never costs the
+    program more than its trace: a warning is logged, and no more is written.
 
     Parameters
     ----------
@@ -139,6 +140,7 @@ class TraceFile:
 
     def __init__(self, path: str, about: dict[str, Any]) -> None:
         self.path = path
+        self.failed = False
         #: The threads whose names it has.
         self.threads: set[tuple[int, str]] = set()
         #: Where the tail begins; 0 before the first write.
@@ -147,32 +149,32 @@ class TraceFile:
         self._lead = f"{head}\n"
 
     def write(self, events: list[str], *, closed: bool) -> None:
-        """Append events, one a line, and note whether the process has ended.
-
-        Raises
-        ------
-        OSError
-            If they cannot be written; the file keeps what it held.
-        """
-        if not events and not self._end:
-            # A tail alone, without a head, is not a trace.
+        """Append events, one a line, and note whether the process has ended."""
+        # A tail alone, without a head, is not a trace.
+        if self.failed or not (events or (closed and self._end)):
             return
-        # Half a surrogate pair, which UTF-8 cannot hold, has a form in JSON.
-        content = (self._lead + ",\n".join(events)).encode("utf-8", "backslashreplace")
         tail = f'\n], "{SECTION}": {{"closed": {trace_json(closed)}}}}}\n'.encode()
-        if not self._end:
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        with FileIO(self.path, "r+" if self._end else "w") as stream:
-            try:
-                _put(stream, self._end, (content if events else b"") + tail)
-            except OSError:
-                # On a full disk there is still room for the tail.
-                if self._end:
-                    _put(stream, self._end, tail)
-                raise
+        content = b""
         if events:
+            # Half a surrogate pair, which UTF-8 cannot hold, has a form in JSON.
+            content = (self._lead + ",\n".join(events)).encode("utf-8", "backslashreplace")
+        try:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            with FileIO(self.path, "r+" if self._end else "w") as stream:
+                try:
+                    _put(stream, self._end, content + tail)
+                except OSError:
+                    # On a full disk there is still room for the tail.
+                    _put(stream, self._end, tail)
+                    raise
             self._end += len(content)
             self._lead = ",\n"
+        except OSError as error:
+            self.failed = True
+            from logging import getLogger
+
+            logger = getLogger("dagprofiler.tracing")
+            logger.warning("the trace cannot be written, spans are lost: %s", error)
 
 
 def _put(stream: FileIO, place: int, content: bytes) -> None:
@@ -217,11 +219,7 @@ class Usage:
 
 
 class Recorder(Collection):
-    """Takes the spans that belong to no task and no collection, and writes them.
-
-    A file that cannot be written never costs the program more than its trace: a warning is
-    logged, and tracing writes no more.
-    """
+    """Takes the spans that belong to no task and no collection, and writes them."""
 
     def __init__(self, options: Options) -> None:
         self.options, self.limit = options, options.limit
@@ -239,7 +237,6 @@ class Recorder(Collection):
         self.lock = threading.RLock()
         #: The thread that is writing.
         self._writer: int | None = None
-        self._failed = False
         #: Whether the process has ended.
         self._over = False
         #: The file that is written, once there is a span.
@@ -292,7 +289,9 @@ class Recorder(Collection):
         try:
             self._writer = threading.get_ident()
             self._write_s = -math.inf if self._over else clock() + self.options.interval_s
-            self._put(self._take())
+            events = self._take()
+            if self._file is not None:
+                self._file.write(events, closed=self._over)
             return True
         finally:
             self._writer = None
@@ -321,19 +320,6 @@ class Recorder(Collection):
             events += span_events(rows, pid, thread[0], self._zero_s, verbose=verbose)
         return events
 
-    def _put(self, events: list[str], *, closed: bool = False) -> None:
-        """Append events to the file, if there is one; after a failure write no more."""
-        if self._file is None or self._failed or not (events or closed):
-            return
-        try:
-            self._file.write(events, closed=closed or self._over)
-        except OSError as error:
-            self._failed = True
-            from logging import getLogger
-
-            logger = getLogger("dagprofiler.tracing")
-            logger.warning("the trace cannot be written, spans are lost: %s", error)
-
     def leave_to_parent(self) -> None:
         """Reset in a forked process: the recorded spans and the files belong to its parent."""
         self._begin_anew()
@@ -345,10 +331,7 @@ class Recorder(Collection):
             end()
         self._over = True
         self.due_s = -math.inf
-        # Daemon threads may still write.
-        with self.lock:
-            self.write()
-            self._put([], closed=True)
+        self.write()
 
     def configure(self, options: Options) -> None:
         """Continue with other options."""
@@ -357,9 +340,9 @@ class Recorder(Collection):
         with self.lock:
             self.write()
             self.options, self.limit = options, options.limit
-            if moves:
-                self._put([], closed=True)
-                self._file, self._failed = None, False
+            if moves and self._file is not None:
+                self._file.write([], closed=True)
+                self._file = None
             self._usage = Usage(clock()) if options.cpu_mem_usage else None
         # The next span is written at once.
         self._write_s = self.due_s = -math.inf
@@ -368,7 +351,7 @@ class Recorder(Collection):
     @property
     def path(self) -> str | None:
         """Where the trace is; None if nothing has been written."""
-        return None if self._file is None or self._failed else self._file.path
+        return None if self._file is None or self._file.failed else self._file.path
 
 
 def _boot() -> str | None:
