@@ -8,7 +8,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util import Values
-from dagprofiler._util.checks import integer
+from dagprofiler._util.checks import integer, number
 from dagprofiler.config import Config
 from dagprofiler.errors import DeclarationError, TraceError, did_you_mean, short_repr
 
@@ -144,10 +144,11 @@ class Tracer(Hook):
         floor_ms: float = 0.1,
         limit: int = 100_000,
     ) -> None:
-        from dagprofiler.tracing.functions import FunctionCollector, Tracing
+        from dagprofiler.tracing.functions import Tracing, module_name
 
         limit = integer("limit", limit, 1, error=TraceError)
-        modules = FunctionCollector(functions, floor_ms=floor_ms).modules
+        floor_ms = number("floor_ms", floor_ms, zero=True, unit="milliseconds", error=TraceError)
+        modules = tuple([module_name(module) for module in functions])
         self.tracing = Tracing(limit, modules, float(floor_ms))
 
 

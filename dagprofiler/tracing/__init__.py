@@ -10,11 +10,9 @@ from dagprofiler.tracing._events import Merged, merge
 from dagprofiler.tracing._perfflow import async_event, critical_path, sync_event
 from dagprofiler.tracing._recorder import Options, collecting, configure, flush
 from dagprofiler.tracing._spans import async_span, counter, instant, span, trace
-from dagprofiler.tracing.functions import FunctionCollector
 
 __all__ = [
     "Collection",
-    "FunctionCollector",
     "Merged",
     "Options",
     "Span",

@@ -1,25 +1,19 @@
-"""Automatic mode: functions of named modules, recorded without annotations, also in tasks."""
+"""What a Tracer records in tasks, also functions of named modules without annotations."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable
-from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from inspect import currentframe
 from types import CodeType, FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from dagprofiler._util.checks import number
-from dagprofiler._util.interpreter import SPANS_OF_A_TASK, Collection, recording
+from dagprofiler._util.interpreter import SPANS_OF_A_TASK, Collection
 from dagprofiler.errors import TraceError, explained, short_repr
 from dagprofiler.tracing._recorder import switch
 from dagprofiler.tracing._spans import clock, collection_here, instant, record
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 #: Ids of ``sys.monitoring``: that of profilers, and two unassigned ones.
 _TOOLS = (2, 3, 4)
@@ -36,20 +30,15 @@ class _Begun(threading.local):
         self.calls: list[tuple[CodeType, float]] = []
 
 
-class FunctionCollector:
-    """Records a span for each call of a function of some modules, while it is started.
+class Functions:
+    """Records a span for each call of a function of some modules, in the tasks that started it.
 
     Parameters
     ----------
     modules
-        Modules or their names; a package includes all of its modules.
+        Names of the modules; a package includes all of its modules.
     floor_ms
         Shorter calls are not recorded, so that traces stay small; at least 0.
-
-    Raises
-    ------
-    TraceError
-        If a module is not found or is not written in Python, or `floor_ms` is invalid.
 
     Notes
     -----
@@ -57,24 +46,10 @@ class FunctionCollector:
     modules costs next to nothing. Before, it uses ``sys.setprofile``: it records the thread that
     starts it, and every call costs. Generators and coroutines have
     a span for each time they run, from when they are resumed until they wait.
-
-    Examples
-    --------
-    >>> import textwrap
-    >>> from dagprofiler.tracing import collecting
-    >>> with collecting() as collection, FunctionCollector([textwrap], floor_ms=0):
-    ...     text = textwrap.fill("some words")
-    >>> "fill" in [span.name for span in collection.spans()]
-    True
     """
 
-    def __init__(self, modules: Iterable[ModuleType | str], *, floor_ms: float = 0.1) -> None:
-        if isinstance(modules, (str, ModuleType)):
-            modules = [modules]
-        #: The names of the modules.
-        self.modules = tuple([_name_of(module) for module in modules])
-        floor_ms = number("floor_ms", floor_ms, zero=True, unit="milliseconds", error=TraceError)
-        self._floor_s = floor_ms / 1000
+    def __init__(self, modules: tuple[str, ...], floor_ms: float) -> None:
+        self._modules, self._floor_s = modules, floor_ms / 1000
         #: Id of each code object that ran so far to name and category of its spans (None for code
         #: that is not recorded), and the code.
         self._labels: dict[int, tuple[tuple[str, str] | None, CodeType]] = {}
@@ -82,7 +57,7 @@ class FunctionCollector:
         self._lock = threading.Lock()
         #: How many have started it.
         self._users = 0
-        self._tool: int | None = None
+        self._tool = -1
 
     def start(self) -> None:
         """Begin to record, in this thread before Python 3.12; other users may have started it.
@@ -106,20 +81,15 @@ class FunctionCollector:
     def stop(self) -> None:
         """End recording; calls that have not returned are not recorded."""
         if sys.version_info < (3, 12):
-            if getattr(sys.getprofile(), "__self__", None) is self:
-                sys.setprofile(None)
+            sys.setprofile(None)
             return
         with self._lock:
             self._users -= 1
             if not self._users:
-                self._stop_monitoring()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+                monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+                monitoring.set_events(self._tool, 0)
+                monitoring.free_tool_id(self._tool)
+                self._begun = _Begun()
 
     def _label(self, code: CodeType) -> tuple[str, str] | None:
         """Return name and category of the spans of code that runs; None if it has none."""
@@ -130,7 +100,7 @@ class FunctionCollector:
             name = "" if frame is None else str(frame.f_globals.get("__name__"))
             # A spawned process runs the main module under another name.
             name = "__main__" if name == "__mp_main__" else name
-            for module in self.modules:
+            for module in self._modules:
                 if f"{name}.".startswith(f"{module}."):
                     label = getattr(code, "co_qualname", code.co_name), module
             # The reference to the code keeps its id valid.
@@ -153,14 +123,10 @@ class FunctionCollector:
         while begun:
             other, start = begun.pop()
             if other is code:
-                if end - start >= self._floor_s and self._is_wanted():
+                if end - start >= self._floor_s and collection_here().functions is self:
                     record("span", *label, start, end)
                 break
         return None
-
-    def _is_wanted(self) -> bool:
-        """Tell whether spans are recorded here."""
-        return not recording.off
 
     def _profile(self, frame: FrameType, event: str, _: Any) -> None:
         if event == "call":
@@ -168,15 +134,19 @@ class FunctionCollector:
         elif event == "return":
             self._end(frame.f_code)
 
-    def _callbacks(self) -> dict[int, Any]:
+    def _start_monitoring(self) -> None:
         def thrown(code: CodeType, *_: Any) -> None:
             self._begin(code)
 
         def unwound(code: CodeType, *_: Any) -> None:
             self._end(code)
 
-        events: Any = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]
-        return {
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+        free = [tool for tool in _TOOLS if monitoring.get_tool(tool) is None]
+        if not free:
+            raise TraceError("other profilers have taken all ids of sys.monitoring")
+        self._tool, events = free[0], monitoring.events
+        callbacks = {
             events.PY_START: self._begin,
             events.PY_RESUME: self._begin,
             events.PY_RETURN: self._end,
@@ -185,42 +155,12 @@ class FunctionCollector:
             events.PY_THROW: thrown,
             events.PY_UNWIND: unwound,
         }
-
-    def _start_monitoring(self) -> None:
-        monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
-        for tool in _TOOLS:
-            with suppress(ValueError):
-                monitoring.use_tool_id(tool, "dagprofiler")
-                break
-        else:
-            raise TraceError("other profilers have taken all ids of sys.monitoring")
-        self._tool = tool
-        callbacks = self._callbacks()
+        monitoring.use_tool_id(self._tool, "dagprofiler")
         for event, callback in callbacks.items():
-            monitoring.register_callback(tool, event, callback)
-        monitoring.set_events(tool, sum(callbacks))
+            monitoring.register_callback(self._tool, event, callback)
+        monitoring.set_events(self._tool, sum(callbacks))
         # Enable events that an earlier collector disabled.
         monitoring.restart_events()
-
-    def _stop_monitoring(self) -> None:
-        monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
-        monitoring.set_events(self._tool, 0)
-        for event in self._callbacks():
-            monitoring.register_callback(self._tool, event, None)
-        monitoring.free_tool_id(self._tool)
-        self._begun = _Begun()
-
-
-class _TaskCollector(FunctionCollector):
-    """Records in the tasks that started it, and nowhere else."""
-
-    def __init__(self, modules: tuple[str, ...], floor_ms: float) -> None:
-        super().__init__((), floor_ms=floor_ms)
-        # A worker need not have imported them.
-        self.modules = modules
-
-    def _is_wanted(self) -> bool:
-        return collection_here().functions is self
 
 
 class Tracing(NamedTuple):
@@ -246,10 +186,10 @@ class Tracing(NamedTuple):
         task.limit = self.limit
         switch(+1)
         if self.modules:
-            collector = _collector(self.modules, self.floor_ms)
+            functions = _functions(self.modules, self.floor_ms)
             try:
-                collector.start()
-                task.functions = collector
+                functions.start()
+                task.functions = functions
             except TraceError as error:
                 instant("functions are not recorded", why=str(error))
         return task
@@ -264,14 +204,18 @@ class Tracing(NamedTuple):
             task.functions = None
 
 
-@lru_cache(maxsize=16)
-def _collector(modules: tuple[str, ...], floor_ms: float) -> _TaskCollector:
-    """Return the collector that all tasks of this process share."""
-    return _TaskCollector(modules, floor_ms)
+#: The collector that all tasks of this process share.
+_functions = lru_cache(maxsize=16)(Functions)
 
 
-def _name_of(module: ModuleType | str) -> str:
-    """Return the name of a module; raise a TraceError if its calls are not seen."""
+def module_name(module: ModuleType | str) -> str:
+    """Return the name of a module, which may be given by its name.
+
+    Raises
+    ------
+    TraceError
+        If it is not found or is not written in Python, so that its calls are not seen.
+    """
     if isinstance(module, str):
         with explained(TraceError, f"module {module!r} is not found", of=ImportError):
             module = import_module(module)

@@ -23,7 +23,6 @@ from dagprofiler import DAG, Journal, Profile, Rounds, Tracer, analyze, span, ta
 from dagprofiler._util.interpreter import recording
 from dagprofiler.errors import FormatError, RunError, TraceError, ValidationError
 from dagprofiler.formats.opentelemetry import to_opentelemetry
-from dagprofiler.tracing.functions import FunctionCollector
 
 #: Task to how often each name is in it, in one round.
 SEEN = {
@@ -200,11 +199,16 @@ def test_functions_are_told_by_the_name_of_their_module():
     # A spawned process runs the main module under this name.
     scope = {"__name__": "__mp_main__"}
     exec("def work(): return 1", scope)
-    with tracing.collecting() as outside, FunctionCollector(["__main__", json], floor_ms=0):
+
+    @task(outputs=[])
+    def calls():
         scope["work"]()
         json.loads("[1]")
         textwrap.fill("some words")
-    found = {(one.name.split(".")[-1], one.category) for one in outside.spans()}
+        return {}
+
+    profile = DAG({"calls": calls}).run(hooks=[Tracer(["__main__", json], floor_ms=0)])
+    found = {(row["name"].split(".")[-1], row["category"]) for row in rows(profile)}
     assert found >= {("work", "__main__"), ("loads", "json"), ("raw_decode", "json")}
     assert {category for _, category in found} == {"__main__", "json"}
 
@@ -221,9 +225,12 @@ def test_a_tracer_ends_with_its_run():
 def test_before_python_3_12_one_profiler_is_possible_in_a_thread():
     if sys.version_info >= (3, 12):
         pytest.skip("several are possible")
-    with FunctionCollector([textwrap]), pytest.raises(TraceError, match="another profiler"):
-        FunctionCollector([json]).start()
-    assert sys.getprofile() is None
+    sys.setprofile(lambda *_: None)
+    try:
+        profile = chain().run(hooks=[Tracer([textwrap])])
+    finally:
+        sys.setprofile(None)
+    assert counted(profile)["fill"] == {"fill": 1, "functions are not recorded": 1}
 
 
 def test_spans_above_the_limit_are_counted(tmp_path):
