@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from time import perf_counter
@@ -71,23 +71,22 @@ class Progress(Hook):
         times = {} if expected is None else default_times(expected)
         self._expected = {name: time.median_ms for name, time in times.items()}
         # A task that is not in the profile counts as a typical one.
-        total_ms = sum(self._expected.values())
-        self._typical = total_ms / len(times) if total_ms else 1.0
+        self._typical = sum(self._expected.values()) / len(times) if times else 1.0
         self._round_s = None if expected is None else expected.metrics.total_time_ms / 1e3
         self._label = f"{label}: " if label else ""
         self.line: Line = Line(stream or sys.stderr) if beside is None else beside.line
         self._log: RunLog
         #: The number of rounds, warm-up and the allocation round included; None if not known.
         self._rounds: int | None = None
-        #: The round: its number, how many tasks it has, the work of all of them and of those done.
-        self._round, self._seen, self._whole, self._worked = -1, 0, 0.0, 0.0
+        #: The round: its number from 1 on, how many tasks it has, their work, and what is done.
+        self._round, self._seen, self._whole, self._worked = 0, 0, 0.0, 0.0
         #: The work of each task of the round that is still to be done.
         self._left: dict[str, float] = {}
         #: Each running task and when it began.
         self._running: dict[str, float] = {}
         self._began_s = 0.0
         #: Share of the whole run that earlier attempts had done.
-        self._first = 0.0
+        self._first: float | None = None
 
     def run_started(self, run: RunInfo) -> None:
         """Keep the log of the run, which says how far it is."""
@@ -122,20 +121,19 @@ class Progress(Hook):
     def _look(self) -> None:
         """Update to a new round, and to tasks that were added to the graph."""
         rounds, names = self._log.rounds, self._log.wiring.names
-        is_first, is_new = self._round < 0, len(rounds) - 1 != self._round
-        if is_new:
-            self._round, self._seen, self._whole, self._worked = len(rounds) - 1, 0, 0.0, 0.0
+        if len(rounds) != self._round:
+            self._round, self._seen, self._whole, self._worked = len(rounds), 0, 0.0, 0.0
             self._left, self._running = {}, {}
-        for name in names[self._seen :]:
-            self._left[name] = self._expected.get(name, self._typical)
-            self._whole += self._left[name]
+        for i in range(self._seen, len(names)):
+            work = self._expected.get(names[i], self._typical)
+            self._whole += work
+            # A previous attempt at this run may have finished it.
+            if rounds[-1].succeeded(i):
+                self._worked += work
+            else:
+                self._left[names[i]] = work
         self._seen = len(names)
-        if is_new:
-            # Tasks that a previous attempt at this run has finished.
-            for name, ended_s in zip(names, rounds[-1].ends):
-                if ended_s is not None:
-                    self._worked += self._left.pop(name)
-        if is_first:
+        if self._first is None:
             self._first = self._share() or 0.0
 
     def _share(self) -> float | None:
@@ -143,12 +141,11 @@ class Progress(Hook):
         if self._rounds is None:
             return None
         here = self._worked / self._whole if self._whole else 1.0
-        return min(1.0, (self._round + here) / self._rounds)
+        return min(1.0, (self._round - 1 + here) / self._rounds)
 
-    def _left_s(self, elapsed_s: float) -> float | None:
+    def _left_s(self, share: float | None, elapsed_s: float) -> float | None:
         """Return the estimated time to the end, in seconds; None if it is not known."""
-        share = self._share()
-        if share is None or self._rounds is None:
+        if share is None or self._rounds is None or self._first is None:
             return None
         if share - self._first > _ENOUGH:
             return elapsed_s * (1 - share) / (share - self._first)
@@ -156,25 +153,21 @@ class Progress(Hook):
 
     def text(self) -> str:
         """Return what the line shows, the most important first."""
-        share, words = self._share(), " | ".join(self._parts())
-        if share is None:
-            return words
-        return f"[{('#' * int(_BAR * share)).ljust(_BAR, '.')}] {words}"
-
-    def _parts(self) -> Iterator[str]:
-        yield f"{self._label}{self._seen - len(self._left):,} of {self._seen:,} tasks"
+        share, now_s = self._share(), perf_counter()
+        elapsed_s = now_s - self._began_s
+        left_s = self._left_s(share, elapsed_s)
+        bar = "" if share is None else f"[{('#' * int(_BAR * share)).ljust(_BAR, '.')}] "
+        parts = [f"{bar}{self._label}{self._seen - len(self._left):,} of {self._seen:,} tasks"]
         if self._rounds != 1:
-            yield f"round {self._round + 1}" + (f" of {self._rounds}" if self._rounds else "")
-        now_s = perf_counter()
-        left_s = self._left_s(now_s - self._began_s)
-        left = "" if left_s is None else f", {_clock(left_s)} left"
-        yield f"{_clock(now_s - self._began_s)}{left}"
+            parts.append(f"round {self._round}" + (f" of {self._rounds}" if self._rounds else ""))
+        parts.append(_clock(elapsed_s) + ("" if left_s is None else f", {_clock(left_s)} left"))
         # A thread of rich reads what the run changes.
         running = list(self._running.items())
         if running:
             name, began_s = running[0]
             more = f" and {len(running) - 1} more" if len(running) > 1 else ""
-            yield f"{printable(name)} for {_clock(now_s - began_s)}{more}"
+            parts.append(f"{printable(name)} for {_clock(now_s - began_s)}{more}")
+        return " | ".join(parts)
 
 
 def _clock(seconds: float) -> str:
