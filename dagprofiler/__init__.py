@@ -118,40 +118,37 @@ __all__ = [
     "trace",
 ]
 
-#: Names that are imported at their first use: a program that only runs needs none of them.
+#: Modules that are imported when one of these names is used: a program that only runs needs none.
 _LATER = {
-    name: module
-    for module, names in {
-        "analysis.critical_path": ("Analysis", "analyze"),
-        "analysis.weights": ("Weights",),
-        "engine.progress": ("Progress",),
-        "executors": ("Executor",),
-        "executors.celery": ("CeleryExecutor",),
-        "executors.dask": ("DaskExecutor",),
-        "executors.pools": ("PoolExecutor",),
-        "executors.ray": ("RayExecutor",),
-        "experiments": ("RunComparison", "calibrate_engine", "compare_runs", "sweep"),
-        "formats": ("import_profile",),
-        "journal": ("Journal",),
-        "measure.calibrate": ("calibrate",),
-        "measure.meters": ("Meter",),
-        "measure.random": ("rng",),
-        "predict": ("fit", "simulate"),
-        "rules": ("Rule", "Rules", "map_over", "reduce", "rule"),
-        "tracing": ("span", "trace"),
-    }.items()
-    for name in names
+    "analysis.critical_path": ("Analysis", "analyze"),
+    "analysis.weights": ("Weights",),
+    "engine.progress": ("Progress",),
+    "executors": ("Executor",),
+    "executors.celery": ("CeleryExecutor",),
+    "executors.dask": ("DaskExecutor",),
+    "executors.pools": ("PoolExecutor",),
+    "executors.ray": ("RayExecutor",),
+    "experiments": ("RunComparison", "calibrate_engine", "compare_runs", "sweep"),
+    "formats": ("import_profile",),
+    "journal": ("Journal",),
+    "measure.calibrate": ("calibrate",),
+    "measure.meters": ("Meter",),
+    "measure.random": ("rng",),
+    "predict": ("fit", "simulate"),
+    "rules": ("Rule", "Rules", "map_over", "reduce", "rule"),
+    "tracing": ("span", "trace"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    globals()[name] = value
-    return value
+    for module, names in _LATER.items():
+        if name in names:
+            value = getattr(import_module(f"{__name__}.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
