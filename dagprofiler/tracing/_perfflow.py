@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Callable, NamedTuple, overload
@@ -95,8 +94,6 @@ def sync_event(pointcut: str, name: object, category: object) -> None:
         If there is no such pointcut.
     """
     choice("pointcut", pointcut, ("before", "after"), error=TraceError)
-    if recording.off:
-        return
     thread = threading.get_ident()
     _take(pointcut, _Work("span", str(name), str(category), clock(), thread, thread))
 
@@ -123,8 +120,6 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     is treated as in :func:`sync_event`.
     """
     choice("pointcut", pointcut, ("before", "instant", "after"), error=TraceError)
-    if recording.off:
-        return
     scope = str(scope or "")
     args = {"scope": scope} if scope else None
     group = str(category), scope, id
@@ -145,16 +140,14 @@ def _marking(function: Traced, *, pointcut: str, scope: str) -> Traced:
     return within(function, partial(_marked, mark, before=when == "before"))
 
 
-@contextmanager
-def _marked(mark: Callable[[], None], *, before: bool) -> Iterator[None]:
-    """Call a function at the start of the block, or at its end, also after an exception."""
+def _marked(mark: Callable[[], object], *, before: bool) -> ExitStack:
+    """Return a context that marks its beginning, or its end, also after an exception."""
+    context = ExitStack()
     if before:
         mark()
-    try:
-        yield
-    finally:
-        if not before:
-            mark()
+    else:
+        context.callback(mark)
+    return context
 
 
 class _Work(NamedTuple):
@@ -187,6 +180,8 @@ def _matching(work: _Work) -> list[_Work]:
 
 def _take(pointcut: str, work: _Work) -> None:
     """Begin work, end the open work that matches it, or record an instant in that."""
+    if recording.off:
+        return
     now, matching = work.start, _matching(work)
     if pointcut == "before":
         _open.append(work)
