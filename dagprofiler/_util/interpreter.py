@@ -190,6 +190,10 @@ class _Here(threading.local):
 
 here = _Here()
 
+#: The random stream of the running task: its key, and its generator once it is requested.
+#: One list, so that copies of the context, which coroutines run in, share the generator.
+current_stream: ContextVar[list[Any] | None] = ContextVar("stream", default=None)
+
 #: The collection that takes the spans of this context.
 owner: ContextVar[Collection | None] = ContextVar("owner", default=None)
 

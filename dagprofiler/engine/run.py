@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP
 from dagprofiler._util import Values
-from dagprofiler._util.interpreter import asked_for, owner, recording
+from dagprofiler._util.interpreter import asked_for, current_stream, owner, recording
 from dagprofiler.engine.hooks import Hook, RunInfo
 from dagprofiler.engine.log import Results, RoundLog, RoundResult, RunLog
 from dagprofiler.engine.setup import RunOptions, Setup, Workflow, prepare
@@ -28,7 +28,7 @@ from dagprofiler.errors import RunError, WorkerError, describe, frames_of, refus
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.wiring import ReadyTasks, Wiring
 from dagprofiler.measure.busy import busy
-from dagprofiler.measure.pipeline import Contract, current_stream
+from dagprofiler.measure.pipeline import Contract
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import Handle, frames_bytes
 from dagprofiler.stats import FEWEST_ROUNDS

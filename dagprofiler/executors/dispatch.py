@@ -311,8 +311,6 @@ class Dispatcher:
     def __init__(
         self, executor: Executor, *, config: Config, seed: int | None, timeout_s: float | None
     ) -> None:
-        self.name = executor.name
-        self.enforces_timeout = executor.enforces_timeout
         self._executor = executor
         self._timeout_s = timeout_s
         parent = os.getpid() if executor.starts_workers else None
@@ -322,7 +320,6 @@ class Dispatcher:
         self._maker = JobMaker(pickles=not executor.shares_memory, by_value=executor.by_value)
         self._batcher = Batcher()
         self._workers = Workers()
-        self.workers = self._workers.rows
         self._wiring: Wiring
         #: How many tasks have been submitted and not returned.
         self._running = 0
@@ -333,6 +330,21 @@ class Dispatcher:
         self._landed: deque[tuple[int, int, Record]] = deque()
         self._report = RoundReport()
         self._is_open = self._is_broken = False
+
+    @property
+    def name(self) -> str:
+        """The executor's name in profiles."""
+        return self._executor.name
+
+    @property
+    def enforces_timeout(self) -> bool:
+        """Whether the executor ends tasks that reach their time limit."""
+        return self._executor.enforces_timeout
+
+    @property
+    def workers(self) -> list[JsonObject]:
+        """The workers, in the form of the profile's ``timeline.workers``."""
+        return self._workers.rows
 
     @property
     def capacity(self) -> int:

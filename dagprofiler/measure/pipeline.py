@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import accumulate
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol
 
 from dagprofiler._util import Values
-from dagprofiler._util.interpreter import Collection, TaskSpans, TaskThread, here, owner
+from dagprofiler._util.interpreter import (
+    Collection,
+    TaskSpans,
+    TaskThread,
+    current_stream,
+    here,
+    owner,
+)
 from dagprofiler.config import Config
 from dagprofiler.errors import OutputError, SerializationError, describe, listed
 from dagprofiler.serializers import PICKLED_LENGTH, Codec, FrameList, frames_bytes, payload_bytes
@@ -27,15 +33,6 @@ if TYPE_CHECKING:
 Times = tuple[Any, ...]
 #: Numbers of bytes, by the name of an output.
 Sizes = dict[str, int]
-
-#: The random stream of the running task: its key, and its generator once it is requested.
-#: One list, so that copies of the context, which coroutines run in, share the generator.
-current_stream: ContextVar[list[Any] | None] = ContextVar("stream", default=None)
-
-
-def leave_stream() -> None:
-    """End the stream of the task that was entered last."""
-    current_stream.set(None)
 
 
 def signature_of(function: Callable[..., object], *, follow_wrapped: bool = True) -> Signature:
@@ -237,7 +234,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             t0 = t1 = t2 = perf_counter()
             record = _perform_by_run(work, frames, config)
             if streams is not None:
-                leave_stream()
+                current_stream.set(None)
             if instruments is not None:
                 why = f"task {name!r} is run by its own run(), of which parts cannot be metered"
                 readings = instruments.readings(record[3], declared, why)
@@ -290,7 +287,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             if collection.threads:
                 spans = collection.take()
         if streams is not None:
-            leave_stream()
+            current_stream.set(None)
         del arguments
         returned = outputs
         if type(outputs) is not dict:
@@ -322,7 +319,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         # The traceback of the failure must not keep the inputs alive.
         arguments = {}  # noqa: F841
         if streams is not None:
-            leave_stream()
+            current_stream.set(None)
         times, failure = _failure(work, (t0, t1, t2, t3, t4, t5), field, outputs, error)
         if instruments is not None:
             instruments.stop(name)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dagprofiler.measure.pipeline import current_stream
+from dagprofiler._util.interpreter import current_stream
 
 #: numpy's type information lacks some of their attributes.
 _numpy_random: Any = np.random
@@ -160,7 +160,7 @@ class Streams:
         self._seed = super(random.Random, self._twister).seed
 
     def enter(self, task: str) -> None:
-        """Make the stream of `task` the current one, until ``leave_stream()``.
+        """Make the stream of `task` the current one, until another one, or None, is set.
 
         Notes
         -----

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dagprofiler import DAG, Hook, RunError, Task, ValidationError, rng, task
-from dagprofiler.measure.pipeline import leave_stream
+from dagprofiler._util.interpreter import current_stream
 from dagprofiler.measure.random import Streams, generators_restored
 
 
@@ -71,7 +71,7 @@ def test_streams_do_not_change_from_version_to_version():
         assert random.random() == 0.036498918352116494
         assert np.random.random() == 0.060930740316672005
         assert rng().random() == 0.9370887669058587
-        leave_stream()
+        current_stream.set(None)
 
 
 @pytest.mark.parametrize("seed", [0, 2**63 - 1, np.uint8(5)])
