@@ -307,7 +307,8 @@ def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[DAG]:
 def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool) -> list[Profile]:
     """Run labelled DAGs, one round of each in turns; return their profiles.
 
-    An error takes along the profiles of all that had begun.
+    An error takes along the profiles of all that had begun, and the labels and rounds of those
+    whose profiles a further Ctrl-C has left unfinished.
     """
     runs: list[Run] = []
     try:
@@ -334,6 +335,9 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
         labelled = [(label, run) for (label, _, _), run in zip(cases, runs)]
         begun = [(label, run.profile) for label, run in labelled if hasattr(run, "profile")]
         with suppress(AttributeError):
+            lost = [(label, run) for label, run in labelled if not hasattr(run, "profile")]
+            rounds = [(label, sum(log.complete for log in run.log.rounds)) for label, run in lost]
+            ended.unfinished = {label: number for label, number in rounds if number}
             ended.profiles = [profile for _, profile in begun]
             ended.of = next((label for label, profile in begun if profile is ended.profile), "")
         raise
