@@ -94,8 +94,9 @@ class RuleQueue:
 
     def count_readers(self, words: Iterable[str]) -> int:
         """Return how many open rules may read outputs of a task with this name and these tags."""
-        readers = [self.readers[word] for word in words if word in self.readers]
-        return len(set().union(*readers)) if readers else 0
+        if self.readers.keys().isdisjoint(words):
+            return 0
+        return len(set().union(*[self.readers.get(word, ()) for word in words]))
 
     def wait(self, rule: OpenRule) -> None:
         """Let a rule wait for a change of what it looked at."""
