@@ -215,7 +215,7 @@ def test_load_refuses_nan_and_what_is_nested_too_deep(number):
     text = json.dumps(minimal(configuration={"N": "@"})).replace('"@"', number)
     assert str(Profile.loads(text).config.N) == str(float(number))
     text = json.dumps(minimal(energy="@")).replace('"@"', "[" * 100_000 + "]" * 100_000)
-    with pytest.raises(ProfileError, match="recursion"):
+    with pytest.raises(ProfileError, match="nested too deep"):
         Profile.loads(text)
 
 

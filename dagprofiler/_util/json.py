@@ -37,13 +37,14 @@ def collector_paused() -> Iterator[None]:
     It would traverse a large table each time the table has grown by a quarter,
     which doubles the time, and free nothing.
     """
-    was_enabled = gc.isenabled()
+    if not gc.isenabled():
+        yield
+        return
     gc.disable()
     try:
         yield
     finally:
-        if was_enabled:
-            gc.enable()
+        gc.enable()
 
 
 def jsonable(parameters: Mapping[str, object]) -> tuple[JsonObject, list[str]]:
@@ -110,7 +111,9 @@ def parse(text: str | bytes | bytearray) -> Any:
     """
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise ProfileError("JSON cannot be read: nested too deep") from error
+    except ValueError as error:
         raise ProfileError(f"not JSON: {error}") from error
 
 
@@ -134,8 +137,10 @@ def plain_document(document: Mapping[str, object]) -> JsonObject:
 def _plain_text(name: str, section: object) -> str:
     try:
         return json.dumps(section, allow_nan=name == "configuration", default=plain_number)
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError) as error:
         raise ProfileError(str(error), json_path([name])) from error
+    except RecursionError as error:
+        raise ProfileError("nested too deep", json_path([name])) from error
 
 
 #: What a compressed document may unpack to: a thousandth of it on disk fills the memory.
@@ -229,6 +234,11 @@ def plain_number(value: object) -> Any:
 # A cycle ends in a RecursionError, which render() reports; looking for one costs a tenth.
 _STRICT: Any = {"allow_nan": False, "default": plain_number, "check_circular": False}
 _encode = json.JSONEncoder(**_STRICT, separators=(",", ":")).encode
+_encode_lines = json.JSONEncoder(**_STRICT, separators=(",\n", ":")).encode
+
+#: Types of values that hold no others.
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+
 _encode_event = json.JSONEncoder(ensure_ascii=False, **_STRICT).encode
 
 
@@ -272,12 +282,17 @@ def _lines(value: object, *, nested: bool = False) -> Iterator[str]:
                 yield f"{lead}{_encode(key)}:"
                 yield from _lines(item)
                 lead = ",\n"
+        elif _SCALARS.issuperset(map(type, value.values())):
+            yield _encode_lines(value)[1:-1]
         else:
             yield from _separated([{key: item} for key, item in value.items()], "{", "}")
         yield "\n}"
     elif isinstance(value, list) and value:
         yield "[\n"
-        yield from _separated(value)
+        if _SCALARS.issuperset(map(type, value)):
+            yield _encode_lines(value)[1:-1]
+        else:
+            yield from _separated(value)
         yield "\n]"
     else:
         yield _encode(value)
