@@ -543,8 +543,8 @@ class Profile(ProfileData, Shown):
             ``prediction``: only if one of the profiles is predicted, how far off its makespan
             is, and which parts; see
             :func:`dagprofiler.analysis.compare.prediction_error`; with its ``interval_ms``, or
-            None. ``in_intervals``: the times in ``compute()`` of how many ``tasks`` of how many
-            (``of``) are in their predicted intervals.
+            None. ``in_intervals``: how many ``tasks`` of how many (``of``) took times in their
+            predicted intervals, in ``compute()`` and, where it matters, to move values.
             ``obstacles``: code to sentence, why nothing can be judged.
 
         Raises

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dagprofiler._document import ProfileData
-from dagprofiler._document.table import TaskTime, default_times
+from dagprofiler._document.table import TaskTime, default_times, entries_of_tasks
 from dagprofiler._util import JsonObject
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import jsonable
@@ -54,6 +54,9 @@ CHANGED = (SLOWER, FASTER)
 
 #: Share of the whole below which a task or an edge does not matter.
 LEAST_SHARE = 0.01
+
+#: Share of a task's time up to which serializing or deserializing does not matter.
+_PHASE_SHARE = 0.05
 
 #: Parts of ``run.conditions`` that times depend on, with their defaults.
 _CONDITIONS = {"busy_cores": 0, "collect_garbage": "rounds"}
@@ -168,11 +171,18 @@ def _prediction(new: ProfileData, base: ProfileData, tasks: Entries) -> JsonObje
     if "prediction" in base.sections:
         real, predicted, time = new, base, "new_ms"
     section, result = predicted.sections["prediction"], {}
-    held = [
-        low_ms <= tasks[name][time] <= high_ms
-        for name, (low_ms, high_ms) in section.get("intervals_ms", {}).items()
-        if name in tasks
-    ]
+    entries, held = entries_of_tasks(real), []
+    for name in tasks.keys() & section.get("intervals_ms", {}).keys():
+        phases = {
+            "intervals_ms": tasks[name][time],
+            "serialize_intervals_ms": entries[name].serialize_time_ms or 0.0,
+            "deserialize_intervals_ms": entries[name].deserialize_time_ms or 0.0,
+        }
+        least = _PHASE_SHARE * sum(phases.values())
+        intervals = [
+            (ms, section[key][name]) for key, ms in phases.items() if name in section.get(key, ())
+        ]
+        held.append(all(low <= ms <= high or ms <= least for ms, (low, high) in intervals))
     if held:
         result["in_intervals"] = {"tasks": sum(held), "of": len(held)}
     error = prediction_error(real, predicted)

@@ -217,6 +217,9 @@ def test_intervals_hold_what_large_values_may_take_more():
     predicted = fit(moving(lambda mb: 0.1 * mb, [500, 1000, 2000, 4000])).predict({"N": 8000})
     low, high = predicted.sections["prediction"]["serialize_intervals_ms"]["work"]
     assert low < 6.4 < 0.5 * 64 < high < 64
+    for ms, held in ((32.0, 2), (128.0, 1)):
+        [real] = moving(lambda _, ms=ms: ms, [8000])
+        assert real.compare(predicted)["in_intervals"] == {"tasks": held, "of": 2}
 
 
 def test_values_that_outgrow_the_caches_widen_the_interval():
