@@ -174,10 +174,19 @@ class Predicate:
         These names and tags: a rule with the predicate may read the outputs of the tasks.
     holds, arguments
         A function, and what it takes after the view of the graph.
+    needs
+        Names of tasks that must have succeeded: nobody asks the function while one is pending.
     """
 
-    def __init__(self, reads: tuple[str, ...], holds: Callable[..., bool], *arguments: Any) -> None:
+    def __init__(
+        self,
+        reads: tuple[str, ...],
+        holds: Callable[..., bool],
+        *arguments: Any,
+        needs: tuple[str, ...] = (),
+    ) -> None:
         self.reads = reads
+        self.needs = needs
         self._holds = holds
         self._arguments = arguments
 
@@ -188,7 +197,7 @@ class Predicate:
 def after(*tasks: str | TaskView) -> Predicate:
     """Wait until these tasks, given by name or as views, have succeeded."""
     names = check_tags(names_of(tasks), "after()")
-    return Predicate(names, GraphView.have_succeeded, names)
+    return Predicate(names, GraphView.have_succeeded, names, needs=names)
 
 
 def complete(tag: str) -> Predicate:
@@ -215,7 +224,7 @@ def _all_succeeded(graph: GraphView, tag: str) -> bool:
 def when_output(task: str | TaskView, field: str, condition: Callable[[Any], bool]) -> Predicate:
     """Wait until a task has succeeded and its output satisfies a condition."""
     names = check_tags(names_of([task]), "when_output()")
-    return Predicate(names, _when_output, names[0], field, condition)
+    return Predicate(names, _when_output, names[0], field, condition, needs=names)
 
 
 def _when_output(graph: GraphView, task: str, field: str, condition: Callable[[Any], bool]) -> bool:

@@ -71,26 +71,22 @@ class RuleQueue:
         self._copies: dict[str, int] = {}
 
     def admit(self, rule: Any) -> OpenRule:
-        """Add a rule, which is evaluated in its turn."""
+        """Add a rule, which neither waits nor is queued for evaluation yet."""
         self._copies[rule.name] = copies = self._copies.get(rule.name, 0) + 1
         name = rule.name if copies == 1 else f"{rule.name} ({copies})"
         opened = OpenRule(rule, name, next(self._numbers))
         self.open[opened.number] = opened
         for word in opened.reads:
             self.readers.setdefault(word, set()).add(opened.number)
-        heappush(self.awake, opened.number)
         return opened
 
     def close(self, rule: OpenRule) -> None:
-        """Remove a rule; the last one left cannot wait for others any more."""
+        """Remove a rule."""
         del self.open[rule.number]
         for word in rule.reads:
             self.readers[word].remove(rule.number)
             if not self.readers[word]:
                 del self.readers[word]
-        if len(self.open) == 1:
-            (last,) = self.open.values()
-            self.wake(last.words)
 
     def count_readers(self, words: Iterable[str]) -> int:
         """Return how many open rules may read outputs of a task with this name and these tags."""
@@ -109,8 +105,12 @@ class RuleQueue:
             for number in self.waiting.pop(word, ()):
                 rule = self.open.get(number)
                 if rule is not None and not rule.awake:
-                    rule.awake = True
-                    heappush(self.awake, number)
+                    self.queue(rule)
+
+    def queue(self, rule: OpenRule) -> None:
+        """Queue a rule for evaluation in its turn."""
+        rule.awake = True
+        heappush(self.awake, rule.number)
 
     def next_awake(self) -> OpenRule | None:
         """Remove and return the first rule to evaluate; None if there is none."""
@@ -312,6 +312,13 @@ class GrowingGraph:
     def _admit_rule(self, rule: Any) -> None:
         """Open a rule, and keep the outputs of existing tasks that it reads."""
         opened = self._rules.admit(rule)
+        for name in getattr(rule.when, "needs", ()):
+            if self._graph.state(name) == PENDING:
+                opened.words = {name: None}
+                self._rules.wait(opened)
+                break
+        else:
+            self._rules.queue(opened)
         self._hold(self._read_by(opened), 1)
         for word in opened.adds:
             self._graph.by_tag[word].adders += 1
@@ -348,6 +355,10 @@ class GrowingGraph:
             Whether rules that wait until no more tasks with its tags can come wait for ever.
         """
         self._rules.close(rule)
+        if len(self._rules.open) == 1:
+            # No other rule can add what the last one waits for.
+            (last,) = self._rules.open.values()
+            self._rules.wake([word for word in last.words if not self._graph.has(word)])
         self._hold(self._read_by(rule), -1)
         if why is not None:
             self._growth.unfired[rule.name] = why

@@ -74,7 +74,7 @@ class OpenRule:
         self.reads = frozenset(rule.reads)
         self.words: dict[str, None] = {}
         self.missing: str | None = None
-        self.awake = True
+        self.awake = False
 
 
 class Tag:
