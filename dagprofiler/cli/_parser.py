@@ -74,12 +74,18 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not argv[0].startswith("-") and argv[0] not in _COMMANDS:
         hint = did_you_mean(argv[0], [*_COMMANDS]) or f"; give one of {', '.join(_COMMANDS)}"
         raise CommandError(f"there is no command {argv[0]!r}{hint}")
+    if argv[0].startswith("-") and _COMMANDS.keys() & argv and argv[0] not in _ALONE:
+        raise CommandError(f"options follow the command: give {argv[0]} after it")
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
         hint = did_you_mean(unknown[0].partition("=")[0], arguments.options)
         command = f"{parser.prog} {arguments.command}"
         raise CommandError(f"unknown arguments: {' '.join(unknown)}{hint}; see {command} --help")
     return arguments
+
+
+#: Options that need no command.
+_ALONE = ("-h", "--help", "--version")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -150,9 +156,7 @@ def _measuring(
     _config(group)
     _add(group, "--seed N", "seed of all random streams", type=int)
     _add(group, "--meters NAMES", "what to measure: default, full, or names separated by commas")
-    _add(
-        rounds, "--rounds N", f"number of rounds, or auto; by default {usual}", type=number_or_auto
-    )
+    _add(rounds, "--rounds N", f"number of rounds, or auto; by default {usual}", type=_rounds)
     _add(rounds, "--warmup N", "rounds before the measured ones", type=int)
     _add(rounds, "--precision SHARE", "precision at which auto stops, else 0.05", type=float)
     _add(rounds, "--max-time S", "time limit of auto; by default 30 s", type=float)
@@ -257,7 +261,7 @@ def _predict(parser: argparse.ArgumentParser) -> None:
 
 def _simulate(parser: argparse.ArgumentParser) -> None:
     _add(parser, "PROFILE", _ONE_PROFILE)
-    _add(parser, "--workers N", "number of workers, or several, as 1..16 or 1,2,4", type=counts)
+    _add(parser, "--workers N", "number of workers, or several, as 1..16 or 1,2,4", type=_counts)
     text = "a task, or class of tasks without its numbers, that computes faster; repeatable"
     _add(parser, "--faster NAME=FACTOR", text, **_MANY)
     _schedule(parser)
@@ -326,21 +330,26 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
 }
 
 
-def counts(text: str) -> Iterable[int]:
-    """Return numbers of workers: of numbers, and of ranges whose ends are included.
+def _counts(text: str) -> Iterable[int]:
+    """Return numbers of workers: of numbers, and of ranges whose ends are included."""
+    counts = []
+    for part in text.split(","):
+        first, dots, last = part.partition("..")
+        ends = (first, last if dots else first)
+        if not all(end.isdecimal() for end in ends) or not 1 <= int(ends[0]) <= int(ends[1]):
+            known = "numbers of at least 1, as 4 or 1,2,4 or 1..16"
+            raise argparse.ArgumentTypeError(f"expected {known}, got {text!r}")
+        counts.append(range(int(ends[0]), int(ends[1]) + 1))
+    return chain(*counts)
 
-    A ValueError makes argparse say "invalid counts value".
-    """
-    ends = [part.partition("..") for part in text.split(",")]
-    ranges = [range(int(first), int(last or first) + 1) for first, _, last in ends]
-    if not all(ranges):
-        raise ValueError("a range is empty")
-    return chain(*ranges)
 
-
-def number_or_auto(text: str) -> int | str:
+def _rounds(text: str) -> int | str:
     """Return a number of rounds, or ``"auto"``."""
-    return text if text == "auto" else int(text)
+    if text == "auto":
+        return text
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, or auto, got {text!r}")
+    return int(text)
 
 
 def _profile_file(path: str) -> str:

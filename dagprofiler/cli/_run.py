@@ -75,7 +75,7 @@ def resume(arguments: argparse.Namespace) -> int:
 def conditions(arguments: argparse.Namespace, default: int) -> Rounds:
     """Return the requested rounds; `default` is their number."""
     options = {
-        "n": default if arguments.rounds is None else arguments.rounds,
+        "n": arguments.rounds or default,
         "warmup": arguments.warmup,
         "precision": arguments.precision,
         "max_time_s": arguments.max_time,

@@ -24,8 +24,7 @@ REFUSED = [
     ("run {dag} --config N", "expected NAME=VALUE, got 'N'"),
     # Options of runs.
     ("run {dag} --seed x", "argument --seed: invalid int value: 'x'"),
-    ("run {dag} --rounds 0", "n must be an integer of at least 1"),
-    ("run {dag} --rounds often", "--rounds: invalid number_or_auto value: 'often'"),
+    ("run {dag} --rounds often", "--rounds: expected a number of at least 1, or auto, got 'often'"),
     ("run {dag} --timeout 3", "timeout: a serial run cannot end a task"),
     ("run {dag} --executor thread:4", "--executor|'thread:4'; did you mean 'threads'?"),
     ("run {dag} --executor processes:many", "workers, got 'processes:many'"),
@@ -61,14 +60,17 @@ REFUSED = [
     # Predicting.
     ("sweep {target} --over N=1,x -o {folder}", "--over N|'x'"),
     ("sweep {target} --over N=1,2 --over N=3 -o {folder}", "--over|'N'|twice"),
-    ("fit {empty}", "fit: at least 3 configurations|got 0"),
-    ("fit {profile}", "fit: at least 3 configurations|got 1"),
+    ("sweep {target} --over N=1 -o sweep.json", "sweep.json|directory"),
+    ("fit {empty}", "no complete profile|*.json"),
+    ("fit {profile}", "fit: at least 3 configurations|got 1; dagprofiler sweep TARGET --over"),
+    ("predict {profile} -c N=5", "predict: at least 3 configurations|dagprofiler sweep TARGET"),
     ("simulate {profile} --engine {profile}", "--engine|section engine"),
     ("simulate {profile} --engine {profile} --executor threads", "--engine|--executor"),
     ("simulate {profile} --workers 4..1", "4..1"),
     ("simulate {profile} --faster add=x", "--faster add|'x'"),
     ("simulate {profile} --schedule {target}", "--schedule|JSON"),
     # Commands.
+    ("--rounds 3 run {target}", "options follow the command: give --rounds after it"),
     ("runn", "there is no command 'runn'; did you mean 'run'?"),
     ("pipeline.py", "give one of run, resume, show, "),
 ]
