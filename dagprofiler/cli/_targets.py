@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from inspect import signature
+from inspect import isfunction, signature
 from numbers import Integral, Number
 from operator import attrgetter
 from types import ModuleType
@@ -19,7 +19,7 @@ from dagprofiler.cli._parser import WHERE, CommandError
 from dagprofiler.config import no_parameter
 from dagprofiler.dag import DAG, parameters_of
 from dagprofiler.engine.setup import as_schedule
-from dagprofiler.errors import describe, did_you_mean, frames_of
+from dagprofiler.errors import ValidationError, describe, did_you_mean, frames_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -84,6 +84,9 @@ def as_like(name: str, text: str, like: Any, option: str = "--config") -> Any:
     raise CommandError(f"{option} {name}: expected {expected}, got {text!r}")
 
 
+#: More workers for each core cannot be meant, and starting them would take the machine down.
+_MOST_PER_CORE = 100
+
 _KINDS = ("serial", "threads", "processes", "dask", "ray")
 
 
@@ -109,9 +112,10 @@ def executor_named(spec: str | None, nodes: Collection[str] = ()) -> Iterator[ob
         elif kind in ("threads", "processes") and nodes and not rest:
             yield {node: stack.enter_context(_closing(_pool(kind, 1))) for node in nodes}
         elif kind in ("threads", "processes"):
-            workers = rest or str(os.cpu_count() or 1)
-            if not workers.isdecimal() or int(workers) == 0:
-                raise CommandError(f"--executor: expected a number of workers, got {spec!r}")
+            cores = os.cpu_count() or 1
+            workers, most = rest or str(cores), _MOST_PER_CORE * cores
+            if not workers.isdecimal() or not 1 <= int(workers) <= most:
+                raise CommandError(f"--executor: expected 1 to {most:,} workers, got {spec!r}")
             yield stack.enter_context(_closing(_pool(kind, int(workers))))
         elif kind in ("dask", "ray"):
             module = import_module(f"dagprofiler.executors.{kind}")
@@ -185,7 +189,11 @@ def schedule_in(path: str | None) -> dict[str, list[str]] | None:
     """Return the schedule in a JSON file, ``{node: [tasks]}``; None without a file."""
     if path is None:
         return None
-    return as_schedule(json_in(path, "--schedule"))
+    schedule = json_in(path, "--schedule")
+    try:
+        return as_schedule(schedule)
+    except ValidationError as error:
+        raise CommandError(f"--schedule {path}: {error}") from error
 
 
 def load_dag(target: str, config: Sequence[str]) -> DAG:
@@ -220,17 +228,19 @@ def load_dag(target: str, config: Sequence[str]) -> DAG:
 def find(target: str) -> Any:
     """Return what a target names, a DAG or not; of a module alone its only DAG."""
     where, name = _split(target)
+    if where.endswith((".json", ".json.gz")) and os.path.isfile(where):
+        raise CommandError(f"{where!r} is no program; dagprofiler show and report take profiles")
     module = _import_file(where, target) if _is_file(where) else _import(where, target)
     if name:
         try:
             return attrgetter(name)(module)
         except AttributeError:
-            hint = did_you_mean(name, dir(module))
+            hint = did_you_mean(name, _names_in(module)) or _choice_of(where, module)
             raise CommandError(f"target {target!r}: {where} has no {name!r}{hint}") from None
     dags = {id(value): value for value in vars(module).values() if isinstance(value, DAG)}
     if len(dags) != 1:
-        how = f"give {where}:NAME, a DAG or a function that builds one"
-        raise CommandError(f"target {target!r} holds {len(dags) or 'no'} DAGs; {how}")
+        problem = "holds several DAGs" if dags else "holds no DAG"
+        raise CommandError(f"target {target!r} {problem}{_choice_of(where, module)}")
     return next(iter(dags.values()))
 
 
@@ -256,6 +266,8 @@ def _import_file(path: str, target: str) -> ModuleType:
     if not os.path.isfile(path) or not path.endswith(".py"):
         raise CommandError(f"target {target!r}: there is no file {path!r} of Python or YAML")
     folder, name = os.path.split(path[: -len(".py")])
+    if "." in name:
+        raise CommandError(f"target {target!r}: {name!r} names no module; rename the file")
     # A file of a package is imported from the folder that holds the package.
     while os.path.isfile(os.path.join(folder, "__init__.py")):
         folder, package = os.path.split(folder)
@@ -272,31 +284,53 @@ def _import_file(path: str, target: str) -> ModuleType:
 def _import(name: str, target: str, folder: str | None = None) -> ModuleType:
     """Import a module that is in this folder, by default the current one, or installed."""
     _search_in(folder or os.getcwd())
-    with _naming(target):
-        return import_module(name)
-
-
-@contextmanager
-def _naming(target: str) -> Iterator[None]:
-    """Make an error of the user's code, also of sys.exit(), name the target and the line."""
     try:
-        yield
+        return import_module(name)
     except (Exception, SystemExit) as error:
-        frames = frames_of(error)
-        # A SyntaxError says itself where it is.
-        has_place = frames and not isinstance(error, SyntaxError)
-        place = f" ({frames[-1]['file']}, line {frames[-1]['line']})" if has_place else ""
-        raise CommandError(f"target {target!r} failed: {describe(error)}{place}") from error
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{name}.".startswith(f"{missing}."):
+            words = f"there is no module {missing!r}; give one that is installed, or file.py:dag"
+        else:
+            words = f"importing {name!r} failed: {describe(error)}{_at(error)}"
+        raise CommandError(f"target {target!r}: {words}") from error
+
+
+def _at(error: BaseException) -> str:
+    """Return where the user's code raised an error, in words; a SyntaxError already says it."""
+    frames = frames_of(error)
+    if not frames or isinstance(error, SyntaxError):
+        return ""
+    return f" ({frames[-1]['file']}, line {frames[-1]['line']})"
+
+
+def _names_in(module: ModuleType) -> list[str]:
+    """Return the names of a module's DAGs, then of its own public functions."""
+    functions = [
+        name
+        for name, value in vars(module).items()
+        if isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+    return [name for name, value in vars(module).items() if isinstance(value, DAG)] + functions
+
+
+def _choice_of(where: str, module: ModuleType) -> str:
+    """Return what a target in a module can be, in words."""
+    targets = [f"{where}:{name}" for name in _names_in(module)[:5]]
+    if targets:
+        return f"; give one of {', '.join(targets)}"
+    return "; define one: dag = DAG(tasks), outside of if __name__ == '__main__':"
 
 
 def _built(target: str, build: object, texts: dict[str, str]) -> DAG:
     """Return the DAG that a function builds, and remove its arguments from `texts`."""
-    if not callable(build):
-        kind = type(build).__name__
+    if isinstance(build, type) or not callable(build):
+        kind = "class" if isinstance(build, type) else type(build).__name__
         raise CommandError(f"target {target!r} is a {kind}, not a DAG or a function that makes one")
     arguments = _arguments(target, build, texts)
-    with _naming(target):
+    try:
         dag = build(**arguments)
+    except (Exception, SystemExit) as error:
+        raise CommandError(f"target {target!r} failed: {describe(error)}{_at(error)}") from error
     if not isinstance(dag, DAG):
         raise CommandError(f"target {target!r} returned {type(dag).__name__}, not a DAG")
     return dag

@@ -10,11 +10,12 @@ from cli_runner import command
 #: Commands, in which {names} stand for paths, and what their lines say, parted by "|".
 REFUSED = [
     # Targets.
-    ("run :dag", "target ':dag' failed: ValueError: Empty module name"),
-    ("run no_such_module:dag", "failed: ModuleNotFoundError: No module named 'no_such_module'"),
+    ("run :dag", "expected module:dag or file.py:dag"),
+    ("run no_such_module:dag", "there is no module 'no_such_module'"),
     ("run no_such_file.py:dag", "there is no file '"),
     ("run {target}:bild", "has no 'bild'; did you mean 'build'?"),
-    ("run {target}:os", "is a module, not a DAG"),
+    ("run {target}:read", "is a class, not a DAG"),
+    ("run {target}:PIPE", "has no 'PIPE'; give one of pipeline_of_tests.py:dag, "),
     ("run {target}:not_one", "returned int"),
     ("run {target}:broken", "failed: ValueError: no such cell ("),
     ("run {target}:needs", "missing a required argument: 'size': give --config NAME=VALUE"),
@@ -27,7 +28,7 @@ REFUSED = [
     ("run {dag} --rounds often", "--rounds: expected a number of at least 1, or auto, got 'often'"),
     ("run {dag} --timeout 3", "timeout: a serial run cannot end a task"),
     ("run {dag} --executor thread:4", "--executor|'thread:4'; did you mean 'threads'?"),
-    ("run {dag} --executor processes:many", "workers, got 'processes:many'"),
+    ("run {dag} --executor processes:9999999", "workers, got 'processes:9999999'"),
     ("run {dag} --executor {target}:build", "executor must be None|got <DAG"),
     ("run {dag} --eta-from no_such.json", "no such file or directory: 'no_such.json'"),
     ("run {dag} --rouns 3", "unknown arguments: --rouns 3; did you mean '--rounds'?"),
@@ -71,6 +72,7 @@ REFUSED = [
     ("simulate {profile} --schedule {target}", "--schedule|JSON"),
     # Commands.
     ("--rounds 3 run {target}", "options follow the command: give --rounds after it"),
+    ("run {profile}", "is no program; dagprofiler show and report take profiles"),
     ("runn", "there is no command 'runn'; did you mean 'run'?"),
     ("pipeline.py", "give one of run, resume, show, "),
 ]
@@ -115,7 +117,8 @@ def test_what_does_not_fit_is_refused_by_name(refused, shelf, folder, written, l
         ("raise SystemExit('bye')\n", "failed: SystemExit: bye ("),
         ("x = 1 +\n", "failed: SyntaxError: invalid syntax (broken_of_tests.py, line 1)"),
         ("x = 1\n", "holds no DAG"),
-        ("from dagprofiler import DAG\na, b = DAG({}), DAG({})\n", "holds 2 DAGs; give "),
+        ("def make():\n    pass\n", "give one of "),
+        ("from dagprofiler import DAG\na, b = DAG({}), DAG({})\n", "several DAGs; give one of "),
         (CYCLE, "broken_of_tests.py, line 3)"),
     ],
 )
@@ -125,6 +128,7 @@ def test_a_file_without_a_dag_says_why(refused, written, text, says):
 
 def test_a_dag_that_is_not_valid_has_a_line_for_each_problem(refused, written, cli):
     assert "there is another module 'json'" in refused("run", written("json.py", "x = 1\n"))
+    assert "rename the file" in refused("run", written("flow.v2.py", "x = 1\n"))
     text = (
         "from dagprofiler import DAG, task\n"
         "@task(inputs=['x'], outputs=['y'])\ndef a(x):\n    return {}\n"
