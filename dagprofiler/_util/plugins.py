@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError, did_you_mean, explained
+from dagprofiler.errors import FormatError, did_you_mean, explained, short_repr
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -34,10 +34,12 @@ def load(group: str, name: str) -> Any:
         If there is none, or it cannot be imported.
     """
     points = _points(group)
-    if name not in points:
-        what, known = group.rpartition(".")[2], ", ".join(sorted(points))
-        hint = did_you_mean(name, sorted(points))
-        raise FormatError(f"there is no format {name!r} among the {what} (known: {known}){hint}")
+    if not isinstance(name, str) or name not in points:
+        what, known = group.rpartition(".")[2], sorted(points)
+        raise FormatError(
+            f"there is no format {short_repr(name)} among the {what} (known: "
+            f"{', '.join(known) or 'none'}){did_you_mean(name, known)}"
+        )
     words = f"format {name!r} cannot be loaded from {points[name].value!r}"
     with explained(FormatError, words):
         return points[name].load()
@@ -79,14 +81,19 @@ def format_of(path: str) -> str:
     FormatError
         If no format has this extension, or several have.
     """
+    ending = path.lower()
     extensions = {name: exporter.extension for name, exporter in loadable(EXPORTERS).items()}
-    fitting = [name for name in extensions if path.lower().endswith(extensions[name])]
+    fitting = [name for name, extension in extensions.items() if ending.endswith(extension)]
     longest = max((len(extensions[name]) for name in fitting), default=0)
     best = [name for name in fitting if len(extensions[name]) == longest]
     if len(best) != 1:
         what = f"could be any of {', '.join(best)}" if best else "has no known extension"
         endings = ", ".join(f"{extension} ({name})" for name, extension in extensions.items())
-        raise FormatError(f"{path!r} {what}; give the format, or one of the extensions {endings}")
+        hint = "" if best else did_you_mean(ending.rpartition(".")[2], list(extensions))
+        subject = repr(path) if path else "a stream without a name"
+        raise FormatError(
+            f"{subject} {what}; give format=, or one of the extensions {endings}{hint}"
+        )
     return best[0]
 
 

@@ -13,7 +13,7 @@ from dagprofiler.analysis.summary import PARTS, figures
 from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError, build_parser
 from dagprofiler.cli._targets import assignments, guessed, json_in
-from dagprofiler.errors import needs_extra
+from dagprofiler.errors import FormatError, ProfileError, needs_extra
 from dagprofiler.formats import exporter_names, import_profile, importer_names
 
 #: Metavars of arguments that are files.
@@ -53,8 +53,18 @@ def report(arguments: argparse.Namespace) -> int:
 
 def export(arguments: argparse.Namespace) -> int:
     """Write a profile in another tool's format."""
+    from dagprofiler._util.plugins import EXPORTERS, check_options, format_of, load
+
     output = arguments.output
     _output.check_outputs(output, read=[arguments.profile])
+    if output == "-" and arguments.json:
+        raise CommandError("export: --json prints what was written; give -o FILE as well")
+    if output == "-" and arguments.format is None:
+        raise CommandError("export: give --format, or -o FILE with the extension of a format")
+    try:
+        name = arguments.format or format_of(output)
+    except FormatError as error:
+        raise CommandError(str(error).replace("format=", "--format")) from error
     # A value that begins with @ names a JSON file.
     options = {
         option: json_in(value[1:], "--option") if value.startswith("@") else guessed(value)
@@ -62,9 +72,10 @@ def export(arguments: argparse.Namespace) -> int:
     }
     if arguments.cost is not None:
         options["cost"] = arguments.cost
+    check_options(name, load(EXPORTERS, name), options)
     profile = _output.load_profile(arguments.profile)
     with _output.writing_to(output) as place:
-        losses = profile.export(place, arguments.format, **options)
+        losses = profile.export(place, name, **options)
     _print_written(arguments, output, losses)
     return 0
 
@@ -83,7 +94,11 @@ def import_(arguments: argparse.Namespace) -> int:
     """Convert another tool's file to a profile."""
     _output.check_outputs(arguments.output, read=[arguments.file])
     source = sys.stdin.buffer if arguments.file == "-" else arguments.file
-    profile = import_profile(source, arguments.format)
+    try:
+        profile = import_profile(source, arguments.format)
+    except (FormatError, ProfileError) as error:
+        words = f"{_output.source_name(arguments.file)}: {error}"
+        raise CommandError(words.replace("format=", "--format")) from error
     with _output.writing_to(arguments.output) as place:
         profile.save(place)
     _print_written(arguments, arguments.output, ())

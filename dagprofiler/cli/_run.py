@@ -155,7 +155,7 @@ def save_each(
 def _save_run(arguments: argparse.Namespace, error: BaseException) -> tuple[str, JsonObject]:
     """Save a partial profile and its report; see :data:`Saving`."""
     message, results = save_each(lambda runs: [(run, arguments.output) for run in runs], error)
-    written = {"profile": results["written"][0]} if results["written"] else {}
+    written = {"profile": path for path in results["written"]}
     profile: Profile | None = getattr(error, "profile", None)
     if arguments.report is not None and profile is not None:
         with suppress(OSError, KeyboardInterrupt), ENDING.saving():

@@ -48,9 +48,10 @@ REFUSED = [
     ("show {folder}", "is a directory: "),
     ("show {profile} --top -5", "--top must be an integer of at least 0, got -5"),
     ("show {target}", "is a program: dagprofiler run"),
-    ("import {foreign}", "is in no format known; give format= (known: wfformat)"),
-    ("export {profile}", "give the format"),
-    ("export {profile} -o {folder}/p.txt", "give the format"),
+    ("import {foreign}", "is in no format known; give --format (known: wfformat)"),
+    ("export {profile}", "--format"),
+    ("export {profile} --format dot --json", "give -o FILE"),
+    ("export {profile} -o {folder}/p.txt", "give --format"),
     ("export {profile} --format dot --option cst=3", "'cst'; options: cost, statistic, fill"),
     ("export {profile} --format saga --option network=@none.json", "no such file or directory"),
     # Comparing.

@@ -53,7 +53,7 @@ def test_the_golden_files_are_what_is_written(name):
     ("path", "options", "message"),
     [
         ("x.unknown", {}, r"x\.unknown'"),
-        ("x.mermad", {}, r"give the format, .*\.dot \(dot\).*"),
+        ("x.mermad", {}, r"give format=, .*\.dot \(dot\).*; did you mean 'mermaid'"),
         ("x.dot", {"format": "dott"}, "'dott' among the exporters .*'dot'"),
         ("x.csv", {"tabel": 1}, "'tabel'; options: table, cost"),
         ("x.saga.json", {"fill_size": -1}, "fill_size .*-1"),
@@ -81,7 +81,7 @@ def test_a_named_format_counts_for_more_than_an_ending(profile, tmp_path):
         profile.export(file)
     expected = exporter("saga").render(profile).text
     assert [raw.getvalue().decode(), text.getvalue(), path.read_text()] == [expected] * 3
-    with pytest.raises(FormatError, match=r"^'' .*give the format"):
+    with pytest.raises(FormatError, match=r"^a stream without a name .*give"):
         profile.export(io.StringIO())
     path = tmp_path / "x.dot"
     profile.export(path, "saga")

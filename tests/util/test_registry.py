@@ -65,5 +65,5 @@ def test_the_longest_ending_decides_on_the_format(install):
     assert format_of("x.saga.json") == "saga"
     assert format_of("x.json") == "tasks"
     install("thirdparty_b", {"two": "thirdparty_b:EXPORTER"}, extension=".dot")
-    with pytest.raises(FormatError, match=r"'x\.dot' .* dot, two; give the format"):
+    with pytest.raises(FormatError, match=r"'x\.dot' .* dot, two; give format="):
         format_of("x.dot")
