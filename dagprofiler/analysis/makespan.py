@@ -343,6 +343,15 @@ class _Adviser:
         return f"{quantity(ms, 'ms')} ({self._share(ms):.1%})"
 
     def _tasks(self) -> Iterator[_Advice]:
+        simulated = self.profile.sections.get("prediction", {}).get("gains")
+        if simulated:
+            # The profile's times contain what its workers shared, which the simulation knew.
+            name = max(simulated, key=simulated.__getitem__)
+            gain_ms = simulated[name] * self.shown["makespan_ms"]
+            if gain_ms > 0:
+                why = f"the whole would be {self._in_words(gain_ms)} shorter, by simulation"
+                yield _Advice(gain_ms, "make {} twice as fast", why, name)
+            return
         for row in [row for row in self.shown["gains"] if row["tasks"] and row["gain_ms"]][:1]:
             gain, enough = self._in_words(row["gain_ms"]), quantity(row["gain_enough_ms"], "ms")
             shorter = f"without it the run {self.on} would be {gain} shorter"
@@ -366,9 +375,12 @@ class _Adviser:
     def _cores(self) -> Iterator[_Advice]:
         waited_ms, what = self.shown["parts"]["cores"], "end what else runs on the machine"
         if self._share(waited_ms) > _WORTH:
-            if self.cores is not None and self.workers > self.cores:
-                what = f"take {counted(self.cores, 'worker')}"
             why = f"tasks waited {self._in_words(waited_ms)} for a core when they computed"
+            if self.cores is not None:
+                why += f"; {counted(self.workers, 'worker')}, {counted(self.cores, 'core')}"
+                if self.workers > self.cores:
+                    what = f"take {counted(self.cores, 'worker')}"
+            why += "; waits while serializing are not measured, and count as serializing"
             yield _Advice(waited_ms, what, why)
 
     def _workers(self) -> Iterator[_Advice]:
@@ -376,19 +388,22 @@ class _Adviser:
         flags = sections.get("statistics", {}).get("flags", {}).values()
         waited = self._share(self.shown["parts"]["cores"]) > _WORTH
         fixed = "schedule" in sections or "prediction" in sections
-        if self.cores is None or fixed or waited or any("contended" in raised for raised in flags):
+        if fixed or waited or any("contended" in raised for raised in flags):
             return
         parallelism = max(1.0, analysis.average_parallelism or 1.0)
-        more = min(2 ** ceil(log2(parallelism)), 4 * self.workers, self.cores)
+        more = int(min(2 ** ceil(log2(parallelism)), 4 * self.workers, self.cores or inf))
         if more <= self.workers:
             return
         now_ms, then_ms = self.case.alone_ms(self.workers), self.case.alone_ms(more)
         if self._share(now_ms - then_ms) > _WORTH:
+            where = "if the machine has the cores"
+            if self.cores is not None:
+                cores = counted(self.cores, "core")
+                where = f"the machine has {cores}, and the run did not wait for them"
             why = (
                 f"tasks alone, without edges and what a pool costs, would take "
                 f"{quantity(then_ms, 'ms')} instead of {quantity(now_ms, 'ms')}, "
-                f"{self._in_words(now_ms - then_ms)} less; the machine has "
-                f"{counted(self.cores, 'core')}, and the run did not wait for them"
+                f"{self._in_words(now_ms - then_ms)} less; {where}"
             )
             yield _Advice(now_ms - then_ms, f"use {counted(more, 'worker')}", why)
 
