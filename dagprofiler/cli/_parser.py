@@ -188,7 +188,7 @@ def _results(parser: argparse.ArgumentParser) -> None:
 def _files(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     results = parser.add_argument_group("results")
     _add(results, "-o --output FILE", "write the profile; - for stdout", type=_profile_file)
-    _add(results, "--report FILE", "write the HTML report as well")
+    _add(results, "--report FILE", "write the HTML report as well", type=_page_file)
     return results
 
 
@@ -232,7 +232,7 @@ def _compare(parser: argparse.ArgumentParser) -> None:
     files = ("BASE.json", "NEW.json")
     text = "write both profiles"
     _add(runs, "-o --output", text, nargs=2, metavar=files, type=_profile_file)
-    _add(runs, "--report FILE", "write the HTML report of NEW against BASE")
+    _add(runs, "--report FILE", "write the HTML report of NEW against BASE", type=_page_file)
 
 
 def _sweep(parser: argparse.ArgumentParser) -> None:
@@ -350,6 +350,12 @@ def _rounds(text: str) -> int | str:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"expected a number of at least 1, or auto, got {text!r}")
     return int(text)
+
+
+def _page_file(text: str) -> str:
+    if text == "-":
+        raise argparse.ArgumentTypeError("the page needs a file, standard output has the summary")
+    return text
 
 
 def _profile_file(path: str) -> str:

@@ -99,9 +99,14 @@ def _models(command: str, paths: Sequence[str]) -> CostModels:
     files: list[str] = []
     for path in paths:
         if os.path.isdir(path):
-            found = sorted(Path(path).glob("*.json*"))
-            # Those of an earlier sweep that ended early.
-            files += [str(file) for file in found if ".partial.json" not in file.name]
+            # Partial ones are of an earlier sweep that ended early.
+            names = [str(file) for file in sorted(Path(path).glob("*.json*"))]
+            names = [name for name in names if ".partial.json" not in name]
+            if not names:
+                raise CommandError(
+                    f"{path}: there is no complete profile (*.json) in this directory"
+                )
+            files += names
         else:
             files.append(path)
     try:

@@ -36,9 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     if schedule and arguments.journal is not None:
         raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
     rounds = conditions(arguments, 1)
-    hooks = _progress(arguments)
-    if arguments.journal is not None:
-        hooks.append(Journal(arguments.journal))
+    hooks = [*_journal(arguments.journal), *_progress(arguments)]
     with measuring(arguments, partial(_save_run, arguments)):
         dag = load_dag(arguments.target, arguments.config)
         ask_git()
@@ -70,6 +68,18 @@ def resume(arguments: argparse.Namespace) -> int:
             )
     deliver(profile, arguments, quiet=arguments.quiet)
     return 0
+
+
+def _journal(directory: str | None) -> list[Hook]:
+    """Return the hook that writes a journal; none without ``--journal``."""
+    if directory is None:
+        return []
+    if not directory:
+        raise CommandError("--journal: expected a directory, got ''")
+    if holds_journal(directory):
+        how = f"dagprofiler resume {directory} TARGET resumes it; or give another directory"
+        raise CommandError(f"--journal: {directory!r} already holds the journal of a run: {how}")
+    return [Journal(directory)]
 
 
 def conditions(arguments: argparse.Namespace, default: int) -> Rounds:
@@ -123,8 +133,9 @@ def measuring(arguments: argparse.Namespace, save: Saving) -> Iterator[None]:
         if arguments.json:
             _output.print_json({"error": problem, **results})
         # The message is that of the first failure.
-        failures = [entry for entry in profile.run.tasks.values() if "error" in entry]
-        place = failure_block("", failures[0]).notes if failures else ()
+        first = next(iter(getattr(error, "failures", ())), "")
+        entry = profile.run.tasks.get(first)
+        place = () if entry is None else failure_block("", entry).notes
         words = render([Block(f"{problem}{where}", notes=place)])
         raise CommandError(words, _output.exit_code_of(error)) from error
 
@@ -155,7 +166,7 @@ def save_each(
 def _save_run(arguments: argparse.Namespace, error: BaseException) -> tuple[str, JsonObject]:
     """Save a partial profile and its report; see :data:`Saving`."""
     message, results = save_each(lambda runs: [(run, arguments.output) for run in runs], error)
-    written = {"profile": path for path in results["written"]}
+    written = {"profile": results["written"][0]} if results["written"] else {}
     profile: Profile | None = getattr(error, "profile", None)
     if arguments.report is not None and profile is not None:
         with suppress(OSError, KeyboardInterrupt), ENDING.saving():

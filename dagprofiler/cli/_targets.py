@@ -283,6 +283,8 @@ def _import_file(path: str, target: str) -> ModuleType:
 
 def _import(name: str, target: str, folder: str | None = None) -> ModuleType:
     """Import a module that is in this folder, by default the current one, or installed."""
+    if not name.strip("."):
+        raise CommandError(f"target {target!r}: expected module:dag or file.py:dag")
     _search_in(folder or os.getcwd())
     try:
         return import_module(name)

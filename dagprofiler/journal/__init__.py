@@ -403,7 +403,10 @@ class PastRun:
         try:
             header, *records = [json.loads(line) for line in lines]
         except ValueError as error:
-            problem = f"it is damaged, or its run ended before it began: {describe(error)}"
+            problem = (
+                "it is damaged, or its run ended before it began: run it again, in another "
+                f"directory ({describe(error)})"
+            )
             raise JournalError(directory, [problem]) from error
         if header["format"] != FORMAT:
             problem = f"its format is {header['format']!r}, this version reads {FORMAT}"
@@ -494,14 +497,22 @@ class PastRun:
         values = values_of(workflow)
         earlier, unknown = loaded(self._values, values)
         check_equal(self.directory, {**now, **values}, {**then, **earlier})
-        changed = self._changed_sources(sources_of(workflow))
+        changed = self._changed_sources(sources_of(workflow), unknown)
         if self.totals is None:
             self._resume({"compared": compared, "not_compared": unknown, "changed": changed})
 
-    def _changed_sources(self, sources: Mapping[str, str | None]) -> list[str]:
-        """Return the tasks whose source has changed; warn of those whose results are reused."""
+    def _changed_sources(
+        self, sources: Mapping[str, str | None], unknown: dict[str, str]
+    ) -> list[str]:
+        """Return the tasks whose source has changed; warn of those whose results are reused.
+
+        Adds the tasks whose source is not known to `unknown`.
+        """
         before, finished = self._header["sources"], {name for r in self.rounds for name in r.tasks}
-        changed = [name for name, source in sources.items() if source != before[name]]
+        compared = {name: source for name, source in sources.items() if source and before[name]}
+        for name in sources.keys() - compared.keys():
+            unknown[f"sources.{name}"] = "its source is not known"
+        changed = [name for name, source in compared.items() if source != before[name]]
         reused = [name for name in changed if name in finished]
         if reused:
             words = f"the source of {listed(reused, 10)} has changed; recorded results are reused"

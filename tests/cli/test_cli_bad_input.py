@@ -47,6 +47,8 @@ REFUSED = [
     ("show {new}", "upgrade dagprofiler"),
     ("show {folder}", "is a directory: "),
     ("show {profile} --top -5", "--top must be an integer of at least 0, got -5"),
+    ("run {target} --report -", "the page needs a file"),
+    ("run {target} --journal ''", "expected a directory, got ''"),
     ("show {target}", "is a program: dagprofiler run"),
     ("import {foreign}", "is in no format known; give --format (known: wfformat)"),
     ("export {profile}", "--format"),

@@ -219,8 +219,10 @@ def test_no_journal_is_written_over_and_another_run_is_refused(cli, refused, fol
     failing, journal = "pipeline_of_tests:failing", f"{folder}/journal"
     cli("run", shelf.target, "--journal", f"{folder}/full", "-q")
     line = refused("run", shelf.target, "--journal", f"{folder}/full")
-    assert "it holds a journal already" in line
-    assert f"; dagprofiler resume {folder}/full TARGET resumes it" in line
+    assert (
+        f"already holds the journal of a run: dagprofiler resume {folder}/full TARGET resumes it"
+        in line
+    )
     cli("run", "-q", shelf.target, "--journal", journal, "-c", "model=1", code=2)
     cli("run", "-q", failing, "--journal", journal, "--seed", "3", code=4)
     assert "TARGET" in refused("resume", journal)
@@ -232,3 +234,31 @@ def test_no_journal_is_written_over_and_another_run_is_refused(cli, refused, fol
     cli("resume", journal, failing, "-o", f"{folder}/p.json")
     os.unlink("go")
     assert (saved(folder).seed, len(saved(folder).run.resumed)) == (3, 2)
+
+
+LATER = """
+import time
+
+from dagprofiler import DAG, task
+
+
+@task(outputs=["x"])
+def a():
+    time.sleep(0.4)
+    raise ValueError("a later")
+
+
+@task(outputs=["x"])
+def z():
+    raise KeyError("z first")
+
+
+dag = DAG({"a": a, "z": z})
+"""
+
+
+def test_the_place_of_a_failure_is_that_of_the_task_that_failed_first(cli, written):
+    said = cli("run", written("later.py", LATER), "--executor", "threads:2", code=4).err
+    assert "task 'z' failed: KeyError: 'z first'" in said
+    assert "in z" in said
+    assert "in a" not in said
