@@ -57,14 +57,17 @@ class FreshRounds:
             If the process ended without a result, or could not create the DAG.
         """
         process, connection = spawned(_serve, self._order)
+        why = f"and cannot make the DAG; {_HINT}"
         try:
+            # Its first message: it has imported the program.
+            received(process, connection)
+            why = "before its round did: a task ended it, or the system for lack of memory"
             answer: RoundResult | BaseException = pickle.loads(received(process, connection))
             process.join()
         except (EOFError, OSError) as error:
             process.join()
-            ended = f"the new process ended with code {process.exitcode} before its round did"
-            why = f"a task or the system ended it, or it cannot make the DAG; {_HINT}"
-            raise DagProfilerError(f"{_WHERE}: {ended}: {why}") from error
+            ended = f"the new process ended with code {process.exitcode}"
+            raise DagProfilerError(f"{_WHERE}: {ended} {why}") from error
         finally:
             end_process(process, connection)
         if isinstance(answer, BaseException):
@@ -85,6 +88,7 @@ def _serve(connection: Connection, parent: int, order: bytes) -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
+    connection.send_bytes(b"")
     try:
         answer = _answer(order)
     except BaseException as error:  # noqa: BLE001  (the waiting process raises it)
