@@ -6,7 +6,6 @@ against the other. Arguments that are left at their defaults are not checked.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
@@ -390,16 +389,22 @@ def orders_of(
     Raises
     ------
     ValidationError
-        If it does not have each task once, or the orders contradict the edges.
+        If a name is unknown, a task is missing or stands twice, or the orders contradict the
+        edges.
     """
-    schedule = as_schedule(schedule)
     number_of = {name: i for i, name in enumerate(graph.names)}
-    placed = Counter(name for tasks in schedule.values() for name in tasks)
-    wrong = [name for name in {**number_of, **placed} if name not in number_of or placed[name] != 1]
-    if wrong:
-        raise refused(
-            f"schedule: each task of the DAG must be on one node, once; not: {listed(wrong)}"
-        )
+    schedule, node_of = as_schedule(schedule), dict[str, str]()
+    for node, tasks in schedule.items():
+        for name in tasks:
+            if name not in number_of:
+                hint = did_you_mean(name, graph.names)
+                raise refused(f"schedule: node {node!r}: there is no task {name!r}{hint}")
+            if name in node_of:
+                raise refused(f"schedule: task {name!r} is on {node_of[name]!r} and on {node!r}")
+            node_of[name] = node
+    missing = [name for name in graph.names if name not in node_of]
+    if missing:
+        raise refused(f"schedule: no node has {listed(missing, 5)}")
     orders = [[number_of[name] for name in tasks] for tasks in schedule.values()]
     try:
         check_orders(orders, graph.below)
@@ -459,7 +464,8 @@ def time_limit(
         return None
     timeout_s = number(which, timeout, unit="seconds")
     if executor is None or not executor.enforces_timeout:
-        where = "a serial run" if executor is None else f"executor {executor.name!r}"
+        name = "serial" if executor is None else executor.name
+        where = "a serial run" if name == "serial" else f"executor {name!r}"
         raise refused(
             f"{which}: {where} cannot end a task, since it runs in a thread of this process; "
             "use an executor whose workers are processes"

@@ -59,7 +59,7 @@ def test_a_node_that_gives_up_ends_the_run():
         (PLAN, {"edge": thread(), "cloud": ProcessPoolExecutor(1)}, {}, ["one kind"]),
         (PLAN, dict.fromkeys(PLAN, thread()), {}, ["'edge'", "'cloud'", "same"]),
         ({"edge": NAMES[:-1]}, {"edge": thread()}, {}, ["'last'"]),
-        ({"edge": [*NAMES, "q"]}, {"edge": thread()}, {}, ["'q'"]),
+        ({"edge": [*NAMES, "q"]}, {"edge": thread()}, {}, ["'edge'", "'q'"]),
         ({"edge": ["last", *NAMES[:-1]]}, {"edge": thread()}, {}, ["'last' -> 'draw'", "forever"]),
         (PLAN, {"edge": Here(), "cloud": thread()}, {}, ["'edge'"]),
         (PLAN, TWO, {"priorities": {"draw": 1}}, ["priorities"]),
