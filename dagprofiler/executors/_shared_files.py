@@ -23,6 +23,8 @@ _MEMORY = "/dev/shm"  # noqa: S108  (only this user can open the folders made th
 #: How much must be free there: containers have 64 MB by default.
 _ROOM_BYTES = 1 << 30
 _PREFIX = "dagprofiler-parcels-"
+#: End of the names of folders that other runs remove unless a process holds their lock.
+_SWEPT = "-run"
 
 #: Descriptors of the folders that this process keeps locked.
 _locks: set[int] = set()
@@ -140,6 +142,9 @@ class SharedFiles:
         self._lock = _locked(self.folder) if in_memory else None
         if self._lock is not None:
             _locks.add(self._lock)
+            # From here on other runs may sweep it, but find it locked while this process lives.
+            os.rename(self.folder, self.folder + _SWEPT)
+            self.folder += _SWEPT
             _sweep()
         self._finalizer = weakref.finalize(self, _discard, self.folder)
 
@@ -186,8 +191,7 @@ def _sweep() -> None:
     from glob import iglob
     from shutil import rmtree
 
-    # Without the folder of a run that has not locked it yet, values go through the pipe.
-    for folder in iglob(f"{_MEMORY}/{_PREFIX}*"):
+    for folder in iglob(f"{_MEMORY}/{_PREFIX}*{_SWEPT}*"):
         lock = _locked(folder)
         if lock is not None:
             rmtree(folder, ignore_errors=True)
