@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -215,6 +216,10 @@ def spawned(target: Callable[..., None], *arguments: object) -> tuple[SpawnProce
     occupy_standard_streams()
     connection, theirs = context.Pipe()
     process = context.Process(target=target, args=(theirs, os.getpid(), *arguments), daemon=True)
+    main, lost = vars(sys.modules["__main__"]), {}
+    if not os.path.exists(main.get("__file__") or os.curdir):
+        # A program that was read from a pipe, which cannot be read again.
+        lost["__file__"] = main.pop("__file__")
     # The process inherits the start method, and does not know that of loky.
     method = mp.get_start_method(allow_none=True)
     mp.set_start_method("spawn", force=True)
@@ -228,6 +233,7 @@ def spawned(target: Callable[..., None], *arguments: object) -> tuple[SpawnProce
         if _MASKS:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         mp.set_start_method(method, force=True)
+        main.update(lost)
         theirs.close()
     return process, connection
 
