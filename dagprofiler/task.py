@@ -389,6 +389,8 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
     if "gathers" in declared and ("inputs" in declared or task.inputs is Task.inputs):
         # A gathered field need not be repeated among the inputs.
         missing = [name for name in task.gathers if name not in task.inputs]
+        if missing and not is_class and isinstance(getattr(type(task), "inputs", None), property):
+            raise DeclarationError(f"{owner}: gathers holds {missing[0]!r}, which is not an input")
         if missing:
             task.inputs = [*task.inputs, *missing]
 

@@ -148,7 +148,9 @@ class Tracer(Hook):
 
         limit = integer("limit", limit, 1, error=TraceError)
         floor_ms = number("floor_ms", floor_ms, zero=True, unit="milliseconds", error=TraceError)
-        modules = tuple([module_name(module) for module in functions])
+        single = isinstance(functions, (str, ModuleType))
+        recorded: Iterable[Any] = [functions] if single else functions
+        modules = tuple([module_name(module) for module in recorded])
         self.tracing = Tracing(limit, modules, float(floor_ms))
 
 

@@ -374,7 +374,8 @@ def _times(priorities: Profile | Mapping[str, float]) -> Mapping[str, float]:
 
 def as_schedule(schedule: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Return a schedule with lists of names, or raise a ValidationError."""
-    instance("schedule", schedule or None, Mapping, "{node: [tasks]}")
+    if not (isinstance(schedule, Mapping) and schedule):
+        raise refused(f"schedule must be {{node: [tasks]}}, got {short_repr(schedule)}")
     return {
         node: names(f"schedule: node {node!r}", schedule[node], "names of tasks")
         for node in names("schedule", schedule)

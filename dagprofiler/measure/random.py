@@ -7,6 +7,7 @@ which tasks ran before it, or where. Only seeded runs and :func:`rng` import thi
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -65,6 +66,7 @@ class MT19937(np.random.MT19937):
         #: The key to seed it with; empty until it is known, None once the generator is seeded.
         self._key: bytes | None = None
         self._real: Any = _twister.lock.__get__(self)
+        self._seeding = threading.Lock()
 
     def stream(self, key: bytes) -> None:
         """Become numpy's legacy generator, which draws from the stream of this key."""
@@ -75,9 +77,18 @@ class MT19937(np.random.MT19937):
             _numpy_random.set_bit_generator(self)
         self._key = key
 
+    def is_seeded_by_a_draw(self) -> bool:
+        """Tell whether numpy takes the lock before it draws, without which this cannot work."""
+        self._key = bytes(32)
+        np.random.RandomState(self).random_sample()
+        return self._key is None
+
     def _seed(self) -> None:
-        if self._key:
-            self._legacy_seeding(_words(self._key))
+        # Of several threads that draw at once, one seeds it. Some versions of numpy take the real
+        # lock to seed: this thread must not hold it yet.
+        with self._seeding:
+            if self._key:
+                self._legacy_seeding(_words(self._key))
 
     @property
     def lock(self) -> Any:  # type: ignore[override]
@@ -85,7 +96,6 @@ class MT19937(np.random.MT19937):
         return self._real if self._key is None else self
 
     def __enter__(self) -> None:
-        # Some versions of numpy take the real lock to seed: this thread must not hold it yet.
         self._seed()
         self._real.acquire()
 
@@ -120,14 +130,14 @@ class MT19937(np.random.MT19937):
         return plain.__reduce__()
 
 
-#: numpy before 1.24 accepts no other bit generator.
-_SEEDS_WHEN_DRAWN = hasattr(np.random, "set_bit_generator")
-_legacy = MT19937()
-
-
 def _words(key: bytes) -> list[int]:
     # With 32 bits alone, two of 10,000 tasks would get the same seed in 1 % of runs.
     return [int.from_bytes(key[i : i + 4], "big") for i in range(0, len(key), 4)]
+
+
+_legacy = MT19937()
+#: numpy before 1.24 accepts no other bit generator; no known version draws without the lock.
+_SEEDS_WHEN_DRAWN = hasattr(np.random, "set_bit_generator") and _legacy.is_seeded_by_a_draw()
 
 
 def seed_at_once(key: bytes) -> None:

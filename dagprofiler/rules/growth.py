@@ -26,7 +26,7 @@ from dagprofiler.errors import (
 from dagprofiler.graph.edges import Matches, Route, check_parallel, edge_text
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.pipeline import Contract
-from dagprofiler.rules import Rules
+from dagprofiler.rules import Predicate, Rules
 from dagprofiler.rules.views import (
     ALL,
     FAILED,
@@ -312,11 +312,11 @@ class GrowingGraph:
     def _admit_rule(self, rule: Any) -> None:
         """Open a rule, and keep the outputs of existing tasks that it reads."""
         opened = self._rules.admit(rule)
-        for name in getattr(rule.when, "needs", ()):
-            if self._graph.state(name) == PENDING:
-                opened.words = {name: None}
-                self._rules.wait(opened)
-                break
+        needs = rule.when.needs if isinstance(rule.when, Predicate) else ()
+        first = next((name for name in needs if self._graph.state(name) != SUCCEEDED), None)
+        if first is not None and self._graph.state(first) == PENDING:
+            opened.words = {first: None}
+            self._rules.wait(opened)
         else:
             self._rules.queue(opened)
         self._hold(self._read_by(opened), 1)

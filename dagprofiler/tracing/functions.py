@@ -81,7 +81,9 @@ class Functions:
     def stop(self) -> None:
         """End recording; calls that have not returned are not recorded."""
         if sys.version_info < (3, 12):
-            sys.setprofile(None)
+            # A task may have set a profiler of its own.
+            if sys.getprofile() == self._profile:
+                sys.setprofile(None)
             return
         with self._lock:
             self._users -= 1

@@ -1,5 +1,7 @@
 import asyncio
 import random
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from hashlib import sha256
@@ -171,3 +173,26 @@ def test_hooks_of_a_seeded_run_have_no_stream(fails):
     with suppress(RunError):
         DAG(dict.fromkeys("ab", ends)).run(seed=1, hooks=[hook], on_error="finish")
     assert len({id(generator) for generator in generators}) == len(generators) == 12
+
+
+@task(outputs=["numbers"])
+def in_threads():
+    together = threading.Barrier(4)
+
+    def draws(_):
+        together.wait()
+        return np.random.random_sample(3).tolist()
+
+    with ThreadPoolExecutor(4) as pool:
+        return {"numbers": [number for some in pool.map(draws, range(4)) for number in some]}
+
+
+def test_threads_of_a_task_draw_each_number_once():
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for seed in range(40):
+            numbers = DAG({"draw": in_threads}).run(seed=seed).final_outputs["numbers"]
+            assert len({*numbers}) == len(numbers)
+    finally:
+        sys.setswitchinterval(interval_s)

@@ -12,7 +12,7 @@ from handmade import edge_bytes, failure
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler import DAG, GraphError, Profile, Rounds, Task, rng, task
+from dagprofiler import DAG, GraphError, Profile, Rounds, RunError, Task, rng, task
 from dagprofiler.rules import Rule, after, all_succeeded, complete, map_over, reduce
 
 
@@ -336,3 +336,16 @@ def test_values_go_when_nobody_needs_them_any_more():
     # Nothing takes the output of `a` any more; `b` is an exit task.
     assert kept == [[True, True], [False, True]]
     assert graphs[0]() is None, "the graph waits for the garbage collector"
+
+
+@task(outputs=["x"])
+def succeeds():
+    return {"x": 1}
+
+
+def test_a_name_that_does_not_exist_is_told_also_where_a_task_after_it_is_pending():
+    misspelt = Rule(after("frist", "first"), lambda graph: None, name="misspelt")
+    dag = DAG({"first": succeeds, "other": fails}, rules=[misspelt])
+    with pytest.raises(RunError) as caught:
+        dag.run(on_error="finish")
+    assert "no task 'frist'; did you mean 'first'?" in str(caught.value.failures["rule 'misspelt'"])
