@@ -26,7 +26,7 @@ GUARDS_AND_TRICKS = {
     "except BaseException": (r"except BaseException", 12),
     "map(": (r"(?<!\.)\bmap\(", 34),
     "noqa": (r"noqa", 44),
-    "short_repr(": (r"\bshort_repr\(", 98),
+    "short_repr(": (r"\bshort_repr\(", 100),
     "Any": (r"\bAny\b", 600),
 }
 
