@@ -128,41 +128,67 @@ class _Trace:
                     self._add("f", "edge", "edge", place, second.start, id=number, bp="e")
 
     def add_traced(self, rows: Iterable[SpanRow]) -> None:
-        """Add what tracing saw inside the tasks, and a track for each other thread."""
-        for row in sorted(rows, key=lambda row: (row.start_ms, -row.end_ms)):
-            start, end, args = moment_ns(row.start_ms), moment_ns(row.end_ms), {**(row.args or {})}
-            ran = self._ran.get(row.round, {}).get(row.task) if row.own else None
-            if ran is None:
-                place = self._thread_of(row)
-                args = {"task": row.task, "round": row.round, **args}
-            else:
-                place, first, last = ran.place, ran.span.start, ran.span.end
-                # Clocks are read one after the other: what is in a task must not stick out of it.
-                start, end = max(first, min(last, start)), max(first, min(last, end))
-            if row.own and row.task in self._critical:
-                args.setdefault("critical_path", True)
-            self._add_seen(row, place, start, end, args)
+        """Add what tracing saw inside the tasks, and a track for each other thread.
+
+        Spans of one thread that overlap without one being in the other, since they were closed
+        in the wrong order, become asynchronous: viewers would drop them.
+        """
+        numbers = count(1)
+        for place, seen in grouped((self._place_of(row), row) for row in rows).items():
+            ends: list[int] = []
+            for row in sorted(seen, key=lambda row: (row.start_ms, -row.end_ms)):
+                start, end = self._interval_of(row)
+                kind, number = row.kind, f"{row.task} {row.round} {row.id}"
+                if kind == "span":
+                    while ends and ends[-1] <= start:
+                        ends.pop()
+                    if ends and ends[-1] < end:
+                        kind, number = "async", f"overlapping {next(numbers)}"
+                    else:
+                        ends.append(end)
+                self._add_seen(row, kind, number, place, start, end)
 
     def _add_seen(
-        self, row: SpanRow, place: _Place, start: int, end: int, args: JsonObject
+        self, row: SpanRow, kind: str, number: str, place: _Place, start: int, end: int
     ) -> None:
-        what, number = (row.name, row.category, place), f"{row.task} {row.round} {row.id}"
-        if row.kind == "span":
-            self._add_span(*what, start, end, args)
-        elif row.kind == "counter":
+        what = row.name, row.category, place
+        args = {**(row.args or {})}
+        if kind == "counter":
             # Any other argument would be a counter too.
-            values = {n: v for n, v in (row.args or {}).items() if type(v) in (int, float)}
+            values = {n: v for n, v in args.items() if type(v) in (int, float)}
             self._add("C", *what, start, args=values)
-        elif row.kind == "instant":
+            return
+        if self._ran_around(row) is None:
+            args = {"task": row.task, "round": row.round, **args}
+        if row.own and row.task in self._critical:
+            args.setdefault("critical_path", True)
+        if kind == "span":
+            self._add_span(*what, start, end, args)
+        elif kind == "instant":
             self._add("i", *what, start, s="t", args=args)
-        elif row.kind == "async_instant":
+        elif kind == "async_instant":
             self._add("n", *what, start, id=number, args=args)
         else:
             self._add("b", *what, start, id=number, args=args)
             self._add("e", *what, end, id=number)
 
-    def _thread_of(self, row: SpanRow) -> _Place:
-        index = row.thread_index
+    def _ran_around(self, row: SpanRow) -> _Ran | None:
+        """Return the task whose thread a span was in; None if it was in another thread."""
+        return self._ran.get(row.round, {}).get(row.task) if row.own else None
+
+    def _interval_of(self, row: SpanRow) -> tuple[int, int]:
+        start, end = moment_ns(row.start_ms), moment_ns(row.end_ms)
+        ran = self._ran_around(row)
+        if ran is None:
+            return start, end
+        # Clocks are read one after the other: what is in a task must not stick out of it.
+        first, last = ran.span.start, ran.span.end
+        return max(first, min(last, start)), max(first, min(last, end))
+
+    def _place_of(self, row: SpanRow) -> _Place:
+        ran, index = self._ran_around(row), row.thread_index
+        if ran is not None:
+            return ran.place
         if index not in self._threads:
             info = {} if row.worker is None else self._workers[row.worker]
             process = self._process(info.get("host", "unknown worker"), info.get("pid"))
