@@ -63,7 +63,8 @@ def test_stochastic_costs_and_sizes_are_the_measured_samples():
     for one in document["tasks"]:
         assert one["cost"] == {"samples": samples["tasks"][one["name"]]["wall_ms"][-4:]}
     edge = samples["edges"]["source->sink"]
-    assert document["dependencies"][0]["size"] == {"samples": [8 * n for n in edge["wire_bytes"][-4:]]}
+    bits = [8 * n for n in edge["wire_bytes"][-4:]]
+    assert document["dependencies"][0]["size"] == {"samples": bits}
 
 
 def test_what_has_no_samples_has_its_one_value():
