@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from dagprofiler._document.rounds import MEASURED, counting, measured_of
-from dagprofiler._util import JsonObject, Values
+from dagprofiler._util import JsonObject, Values, grouped
 from dagprofiler._util.json import collector_paused
 from dagprofiler.config import Config
 from dagprofiler.metrics import DAGMetrics
@@ -189,6 +189,15 @@ class Timeline(NamedTuple):
         rows = [dict(zip(self.columns, record)) for record in records]
         # A newer version may write further columns.
         return [TimelineRow(**{key: row[key] for key in row.keys() & fields}) for row in rows]
+
+    def columns_by_round(self) -> dict[int, dict[str, Sequence[Any]]]:
+        """Return the values of the fields of :class:`TimelineRow`, of all rows of each round."""
+        fields = TimelineRow._fields
+        rows: Sequence[Sequence[Any]] = self.records
+        if tuple(self.columns) != fields:
+            rows = self.rows()
+        by_round = grouped([(row[1], row) for row in rows])
+        return {number: dict(zip(fields, zip(*several))) for number, several in by_round.items()}
 
 
 class SpanRow(NamedTuple):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import nlargest
+from itertools import chain, compress
 from math import ceil, inf, log2
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dagprofiler._document import ProfileData
+from dagprofiler._document.rounds import MOMENTS
 from dagprofiler._document.table import edges_of
 from dagprofiler._util import JsonObject, grouped
 from dagprofiler._util.text import BYTES, Block, classes_of, printable, quantity, table_of
@@ -49,37 +50,34 @@ _BAR = 24
 
 
 class _Moments(NamedTuple):
-    """Moments of a task that came to the end of ``compute()``, in ms."""
+    """Columns of the tasks whose moments up to the end of ``compute()`` are all known, in ms."""
 
-    round: int
-    worker: int | None
-    ready: float
-    begun: float
-    received: float
-    started: float
-    computed: float
-    sending: float
-    ended: float
+    workers: Sequence[int | None]
+    ready: Sequence[float]
+    begun: Sequence[float]
+    received: Sequence[float | None]
+    started: Sequence[float]
+    computed: Sequence[float]
+    sending: Sequence[float | None]
+    ended: Sequence[float]
 
-
-def _moments(profile: ProfileData) -> Iterator[_Moments]:
-    """Yield the tasks of all rounds; one that failed has serialized nothing."""
-    for row in profile.timeline.rows():
-        ready, begun, received, started, computed, sending, ended = row[3:]
-        if ready is None or begun is None or started is None or computed is None:
-            continue
-        received = started if received is None else received
-        sending = computed if sending is None else sending
-        ended = computed if ended is None else ended
-        moments = ready, begun, received, started, computed, sending, ended
-        yield _Moments(row.round, row.worker, *moments)
+    @classmethod
+    def of(cls, at: Mapping[str, Sequence[Any]]) -> _Moments:
+        """Return columns of a round, without tasks that did not come to the end of compute()."""
+        needed = "ready_ms", "deserialize_start_ms", "compute_start_ms", "compute_end_ms"
+        known = [None not in moments for moments in zip(*[at[name] for name in needed])]
+        # A task that failed has serialized nothing.
+        ends = zip(at["compute_end_ms"], at["serialize_end_ms"])
+        ended = [computed if sent is None else sent for computed, sent in ends]
+        columns = [at[name] for name in ("worker", *MOMENTS[:-1])]
+        return cls(*[[*compress(column, known)] for column in (*columns, ended)])
 
 
 class _Round(NamedTuple):
     """The measured round whose time is nearest to the median: its number and its tasks."""
 
     number: int
-    tasks: list[_Moments]
+    moments: _Moments
     #: Its sample, which leaves out hooks and, on a serial run, meters; these are on its timeline.
     total_ms: float | None
     #: How long its tasks waited for a core in ``compute()``.
@@ -110,48 +108,45 @@ def _adding_up(parts: dict[str, float], makespan_ms: float) -> dict[str, float]:
 
 def _median_round(profile: ProfileData) -> _Round | None:
     samples = profile.samples
-    rounds = grouped((task.round, task) for task in _moments(profile))
-    if samples.rounds:
-        rounds = {n: rounds[n] for n in samples.measured if n in rounds}
+    rounds = {n: _Moments.of(at) for n, at in profile.timeline.columns_by_round().items()}
+    measured = samples.measured if samples.rounds else rounds
+    rounds = {n: rounds[n] for n in measured if n in rounds and rounds[n].ended}
     if not rounds:
         return None
     totals = dict(enumerate(samples.total_ms))
-    times = {
-        n: totals.get(n) or max(task.ended for task in tasks) - min(task.ready for task in tasks)
-        for n, tasks in rounds.items()
-    }
+    times = {n: totals.get(n) or max(of.ended) - min(of.ready) for n, of in rounds.items()}
     middle = median([*times.values()])
     n = min(times, key=lambda n: abs(times[n] - middle))
     # Other programs may write one without the other.
     both = [row for row in samples.tasks.values() if {"wall_ms", "corrected_ms"} <= row.keys()]
     waits = [(row["wall_ms"][n], row["corrected_ms"][n]) for row in both]
     waited_ms = sum([wall_ms - alone_ms for wall_ms, alone_ms in waits if alone_ms is not None])
-    # Each resumption has workers of its own.
-    resumed_ms = [entry["at_ms"] for entry in profile.run.resumed]
-    used = grouped(
-        ((n, bisect_left(resumed_ms, task.ended)), task.worker)
-        for n, tasks in rounds.items()
-        for task in tasks
+    # A simulated task can end at 0; each resumption has workers of its own.
+    begun_ms = [-inf, *(entry["at_ms"] for entry in profile.run.resumed)]
+    workers = max(
+        len({worker for worker, end in zip(of.workers, of.ended) if begun < end <= until})
+        for of in rounds.values()
+        for begun, until in zip(begun_ms, [*begun_ms[1:], inf])
     )
-    workers = max(len({*numbers}) for numbers in used.values())
     return _Round(n, rounds[n], totals.get(n), waited_ms, workers)
 
 
 def _split(typical: _Round, workers: int) -> dict[str, float]:
     """Return the parts of one round: the time of all workers, divided by their number."""
-    tasks = typical.tasks
-    ready, begun, ended = (
-        sorted([getattr(task, moment) for task in tasks]) for moment in ("ready", "begun", "ended")
-    )
-    computing = sum([task.computed - task.started for task in tasks])
-    whole = sum([task.ended - task.begun for task in tasks])
+    at = typical.moments
+    computing = sum([end - start for start, end in zip(at.started, at.computed)])
+    whole = sum([end - start for start, end in zip(at.begun, at.ended)])
     # Time between the phases serializes nothing.
-    between = sum([t.started - t.received + t.sending - t.computed for t in tasks])
+    phases = chain(zip(at.received, at.started), zip(at.computed, at.sending))
+    between = sum([b - a for a, b in phases if a is not None and b is not None])
     # The k-th task could have begun when k tasks were ready, and a worker was free for it.
-    free = [-inf] * workers + ended
-    delays = [start - max(arrival, freed) for start, arrival, freed in zip(begun, ready, free)]
+    free = [-inf] * workers + sorted(at.ended)
+    delays = [
+        start - (arrival if arrival > freed else freed)  # noqa: FURB136  (a call takes longer)
+        for start, arrival, freed in zip(sorted(at.begun), sorted(at.ready), free)
+    ]
     engine = sum([delay for delay in delays if delay > 0])
-    idle = workers * (ended[-1] - ready[0]) - whole
+    idle = workers * (max(at.ended) - min(at.ready)) - whole
     parts = {
         "tasks": computing - typical.waited_ms,
         "cores": typical.waited_ms,
