@@ -352,10 +352,11 @@ def _rounds(text: str) -> int | str:
     return int(text)
 
 
-def _page_file(text: str) -> str:
-    if text == "-":
-        raise argparse.ArgumentTypeError("the page needs a file, standard output has the summary")
-    return text
+def _page_file(path: str) -> str:
+    """Return the name of a file for a page."""
+    if path == "-":
+        raise argparse.ArgumentTypeError("the page needs a file: standard output has the summary")
+    return path
 
 
 def _profile_file(path: str) -> str:

@@ -340,7 +340,7 @@ def _check_versions(client: Any) -> None:
     version = "dagprofiler:__version__"
     ours = resolve_name(version)
     answers = client.run(resolve_name, version, on_error="return")
-    # It raises its own error if it has none.
+    # A scheduler without the library raises its own error.
     answers["the scheduler"] = client.run_on_scheduler(resolve_name, version)
     for where, answer in answers.items():
         # A worker that has just died cannot be reached.

@@ -510,7 +510,7 @@ class PastRun:
         """
         before, finished = self._header["sources"], {name for r in self.rounds for name in r.tasks}
         compared = {name: source for name, source in sources.items() if source and before[name]}
-        for name in sources.keys() - compared.keys():
+        for name in sorted(sources.keys() - compared.keys()):
             unknown[f"sources.{name}"] = "its source is not known"
         changed = [name for name, source in compared.items() if source != before[name]]
         reused = [name for name in changed if name in finished]

@@ -115,7 +115,8 @@ class _Source:
             self.notes.append("it is not closed: the process was killed, or still runs")
         self.about = mapping_in(document, "otherData")
         #: Readings of two clocks at the start of the process; empty in files of other programs.
-        self.clock = mapping_in(self.about, "clock")
+        clock = mapping_in(self.about, "clock")
+        self.clock = clock if {"boot", "zero_s", "epoch_s"} <= clock.keys() else {}
 
     def _read(self) -> Any:
         text = Path(self.path).read_text("utf-8", errors="replace")
@@ -129,14 +130,16 @@ class _Source:
             return json.loads(closed)
 
 
-def merge(paths: Iterable[PathLike], output: PathLike | IO[Any] = "merged.pfw") -> Merged:
+def merge(
+    paths: PathLike | Iterable[PathLike], output: PathLike | IO[Any] = "merged.pfw"
+) -> Merged:
     """Join the traces of several processes into one that viewers load.
 
     Parameters
     ----------
     paths
-        The files, which may be those of killed processes, of PerfFlowAspect and of other
-        tools.
+        One file or several, which may be those of killed processes, of PerfFlowAspect and of
+        other tools.
     output
         File to write, or an open stream.
 
@@ -160,6 +163,8 @@ def merge(paths: Iterable[PathLike], output: PathLike | IO[Any] = "merged.pfw") 
     as far as their clocks agree, and traces without it are left unchanged;
     a note says so. Processes with the same id get new ids. Files are read whole.
     """
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        paths = [paths]
     sources = [_Source(os.fsdecode(path)) for path in paths]
     if not sources:
         raise TraceError("merge() of no traces: expected at least one file")
