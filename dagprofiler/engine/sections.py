@@ -322,11 +322,8 @@ class Tables:
         costs, rounds = self.log.costs, self.log.rounds
         in_tasks_s = sum([_in_tasks_s(round_log) for round_log in rounds])
         # Where tasks run elsewhere, measuring them delays no loop.
-        measuring_s = sum(
-            round_log.spent_s("meters_s", "garbage_s", "store_s")
-            for round_log in rounds
-            if round_log.waited_s is None
-        )
+        here = [round_log for round_log in rounds if round_log.waited_s is None]
+        measuring_s = sum(log.spent_s("meters_s", "garbage_s", "store_s") for log in here)
         growths = [round_log.growth for round_log in rounds if round_log.growth is not None]
         rules_s = sum(growth.rules_s for growth in growths)
         # Tasks, measuring them and waiting for them are not overhead of the loop.
@@ -467,13 +464,19 @@ def samples_of(log: RunLog) -> JsonObject | None:
         return None
     rounds, names = log.rounds, log.wiring.names
     phases = {
-        column: [_phase_samples(round_log, start) for round_log in rounds]
+        column: [_phase_ms(round_log, start) for round_log in rounds]
         for column, start in _PHASE_STARTS.items()
     }
+    meters = dict.fromkeys(column for round_log in rounds for column in round_log.columns)
     tasks = {}
     for i in log.wiring.order:
         columns = {column: [times[i] for times in by_round] for column, by_round in phases.items()}
-        columns.update(_meter_samples(rounds, i))
+        readings = [
+            round_log.meters_of(i) if round_log.succeeded(i) else {} for round_log in rounds
+        ]
+        for column in meters:
+            values = [read.get(column) for read in readings]
+            columns[column] = [rounded(v) for v in values] if column.endswith("_ms") else values
         if "delay_ms" in columns:
             cpu_ms = columns.get("cpu_ms", [None] * len(rounds))
             columns["corrected_ms"] = [
@@ -484,9 +487,7 @@ def samples_of(log: RunLog) -> JsonObject | None:
     return {
         "rounds": [round_log.kind for round_log in rounds],
         "total_ms": [
-            rounded(round_log.total_s * 1e3)
-            if _is_timed(round_log) and round_log.complete
-            else None
+            duration_ms(round_log.total_s) if _is_timed(round_log) and round_log.complete else None
             for round_log in rounds
         ],
         "tasks": tasks,
@@ -499,24 +500,10 @@ def _is_timed(round_log: RoundLog) -> bool:
     return round_log.kind != ALLOCATION
 
 
-def _phase_samples(round_log: RoundLog, start: int) -> list[float | None]:
-    """Return the time of a phase of each task, in milliseconds, as :func:`phase_s`."""
-    times = phase_s(round_log, start)
-    if not _is_timed(round_log):
-        return [None] * len(times)
-    return [None if s is None else rounded(s * 1e3) for s in times]
-
-
-def _meter_samples(rounds: Sequence[RoundLog], i: int) -> dict[str, list[float | None]]:
-    """Return the columns of the meters for task number `i`, with one entry a round."""
-    names = dict.fromkeys(column for round_log in rounds for column in round_log.columns)
-    columns: dict[str, list[float | None]] = {name: [] for name in names}
-    for round_log in rounds:
-        readings = round_log.meters_of(i) if round_log.succeeded(i) else {}
-        for name, column in columns.items():
-            value = readings.get(name)
-            column.append(rounded(value) if name.endswith("_ms") else value)
-    return columns
+def _phase_ms(round_log: RoundLog, start: int) -> list[float | None]:
+    """Return the time of a phase of each task in milliseconds, as :func:`phase_s`."""
+    times_ms = since_ms(phase_s(round_log, start))
+    return times_ms if _is_timed(round_log) else [None] * len(times_ms)
 
 
 _EDGE_COLUMNS = ("serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes")
@@ -540,18 +527,17 @@ def _edge_samples(log: RunLog) -> JsonObject:
         places = places_of.get((source, target), [])
         rows: list[Sequence[object]] = []
         for round_log, decode_s, payload in zip(log.rounds, decode_s_of, payloads):
-            if not _is_timed(round_log) or not round_log.succeeded(source):
-                rows.append([None] * len(_EDGE_COLUMNS))
-                continue
-            row = [
-                _sum_ms(round_log.encode_s(source), positions),
-                _sum_ms(decode_s[target], places) if round_log.succeeded(target) else None,
-                sum(payload[slot] for slot in slots),
-                sum(round_log.wire_bytes[slot] for slot in slots),
-            ]
+            row: list[object] = [None] * len(_EDGE_COLUMNS)
+            if _is_timed(round_log) and round_log.succeeded(source):
+                row = [
+                    _sum_ms(round_log.encode_s(source), positions),
+                    _sum_ms(decode_s[target], places) if round_log.succeeded(target) else None,
+                    sum(payload[slot] for slot in slots),
+                    sum(round_log.wire_bytes[slot] for slot in slots),
+                ]
             rows.append(row)
         edges[f"{names[source]}->{names[target]}"] = {
-            column: [row[k] for row in rows] for k, column in enumerate(_EDGE_COLUMNS)
+            column: [*values] for column, values in zip(_EDGE_COLUMNS, zip(*rows))
         }
     return edges
 
@@ -559,7 +545,7 @@ def _edge_samples(log: RunLog) -> JsonObject:
 def _sum_ms(seconds: Sequence[float | None], places: Sequence[int]) -> float | None:
     """Return the sum of some times; None if one of them was not taken."""
     taken = [seconds[place] if place < len(seconds) else None for place in places]
-    return None if None in taken else rounded(sum(taken) * 1e3)  # type: ignore[arg-type]
+    return None if None in taken else duration_ms(sum(taken))  # type: ignore[arg-type]
 
 
 def differing_outputs(log: RunLog) -> list[str]:
