@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from dagprofiler._util import JsonObject
@@ -38,51 +39,52 @@ def check_references(document: JsonObject) -> None:
     dagprofiler.errors.ProfileError: $.dag_structure.execution_order: there is no task 'b'
     """
     structure = document["dag_structure"]
-    order = structure["execution_order"]
+    nodes, order = structure["nodes"], structure["execution_order"]
     ends = [(edge["source"], edge["target"]) for edge in structure["edges"]]
     # The key tells an edge, unless names hold ``->``.
     keys = [f"{source}->{target}" for source, target in ends]
-    tasks, edges = set(structure["nodes"]), set(keys)
-    for name in structure["nodes"]:
+    tasks, edges = set(nodes), set(keys)
+    metrics = [entry["task"] for entry in document.get("execution_metrics", ())]
+    for name in nodes:
         if not name.isprintable():
             # It could break lines of tables and files, or change the state of a terminal.
             what = f"the name {name!r} holds characters that cannot be printed"
             raise _error(what, "dag_structure", "nodes")
-    _check_distinct("task", structure["nodes"], "dag_structure", "nodes")
+    _check_distinct("task", nodes, "dag_structure", "nodes")
     _check_distinct("task", order, "dag_structure", "execution_order")
     _check_distinct("edge", keys, "dag_structure", "edges")
-    for path, names in _names_of_tasks(document):
-        _check_known("task", names, tasks, *path)
-    _check_known("edge", document["edge_weights"], edges, "edge_weights")
-    for section in ("samples", "statistics"):
-        _check_known("edge", document.get(section, {}).get("edges", ()), edges, section, "edges")
+    _check_distinct("task", metrics, "execution_metrics")
+    _check_known("task", chain.from_iterable(ends), tasks, "dag_structure", "edges")
+    _check_known("task", metrics, tasks, "execution_metrics")
+    for node, names in document.get("schedule", {}).items():
+        _check_known("task", names, tasks, "schedule", node)
+    for path in _PATHS_OF_TASKS:
+        _check_known("task", _part(document, *path), tasks, *path)
+    for path in _PATHS_OF_EDGES:
+        _check_known("edge", _part(document, *path), edges, *path)
     _check_order(order, ends)
-    _check_tables(document, len(keys))
+    _check_tables(document, tasks, len(keys))
     _check_samples(document.get("samples", {}))
 
 
-def _names_of_tasks(document: JsonObject) -> Iterator[tuple[tuple[str, ...], Iterable[Any]]]:
-    """Yield the path of each part that names tasks, and the names."""
-    structure = document["dag_structure"]
-    yield ("dag_structure", "edges"), [edge["source"] for edge in structure["edges"]]
-    yield ("dag_structure", "edges"), [edge["target"] for edge in structure["edges"]]
-    yield ("dag_structure", "execution_order"), structure["execution_order"]
-    yield ("node_weights",), document["node_weights"]
-    metrics = [entry["task"] for entry in document.get("execution_metrics", ())]
-    _check_distinct("task", metrics, "execution_metrics")
-    yield ("execution_metrics",), metrics
-    yield ("weight_sources",), document.get("weight_sources", ())
-    for section, part in (
-        *(("run", "tasks"), ("run", "bound"), ("samples", "tasks"), ("spans", "dropped")),
-        *(("statistics", part) for part in ("tasks", "cold_ms", "flags")),
-        *(("prediction", f"{part}intervals_ms") for part in ("", "serialize_", "deserialize_")),
-    ):
-        yield (section, part), document.get(section, {}).get(part, ())
-    for section in ("timeline", "spans", "origins"):
-        records = document.get(section, {}).get("records", ())
-        yield (section, "records"), [record[0] for record in records]
-    for node, names in document.get("schedule", {}).items():
-        yield ("schedule", node), names
+#: Lists of tasks, and objects whose keys are tasks.
+_PATHS_OF_TASKS = (
+    *(("dag_structure", "execution_order"), ("node_weights",), ("weight_sources",)),
+    *(("run", "tasks"), ("run", "bound"), ("samples", "tasks"), ("spans", "dropped")),
+    *(("statistics", part) for part in ("tasks", "cold_ms", "flags")),
+    *(("prediction", f"{part}intervals_ms") for part in ("", "serialize_", "deserialize_")),
+)
+
+#: Objects whose keys are edges.
+_PATHS_OF_EDGES = (("edge_weights",), ("samples", "edges"), ("statistics", "edges"))
+
+
+def _part(document: JsonObject, *path: str) -> Any:
+    """Return a part of a document; an empty one if the document lacks it."""
+    part: Any = document
+    for key in path:
+        part = part.get(key, {})
+    return part
 
 
 def _check_known(what: str, names: Iterable[Any], known: Container[str], *path: str) -> None:
@@ -102,30 +104,30 @@ def _check_order(order: Sequence[str], ends: Iterable[tuple[str, str]]) -> None:
             raise _error(what, "dag_structure", "execution_order")
 
 
-def _check_tables(document: JsonObject, edge_count: int) -> None:
-    for section in ("timeline", "spans", "origins", "edge_metrics"):
-        table = document.get(section, {"columns": (), "records": ()})
-        width = len(table["columns"])
-        for i, record in enumerate(table["records"]):
+def _check_tables(document: JsonObject, tasks: Container[str], edge_count: int) -> None:
+    tables = ("timeline", "spans", "origins", "edge_metrics")
+    rows = {section: _part(document, section, "records") for section in tables}
+    for section, records in rows.items():
+        width = len(_part(document, section, "columns"))
+        for i, record in enumerate(records):
             # An edge that carried nothing has null.
             if record is not None and len(record) != width:
                 raise _error(f"{len(record)} entries for {width} columns", section, "records", i)
+    for section in ("timeline", "spans", "origins"):
+        _check_known("task", [row[0] for row in rows[section]], tasks, section, "records")
     for section in ("timeline", "origins"):
-        rows = [(row[0], row[1]) for row in document.get(section, {}).get("records", ())]
-        _check_distinct("task and round", rows, section, "records")
-    if "edge_metrics" in document:
-        records = len(document["edge_metrics"]["records"])
-        if records != edge_count:
-            raise _error(f"{records} records for {edge_count} edges", "edge_metrics", "records")
-    spans, workers = document.get("spans", {}), document.get("timeline", {}).get("workers", ())
-    threads, labels = spans.get("threads", ()), spans.get("labels", ())
-    on_timeline = [row[2] for row in document.get("timeline", {}).get("records", ())]
+        keys = [(row[0], row[1]) for row in rows[section]]
+        _check_distinct("task and round", keys, section, "records")
+    if "edge_metrics" in document and len(rows["edge_metrics"]) != edge_count:
+        what = f"{len(rows['edge_metrics'])} records for {edge_count} edges"
+        raise _error(what, "edge_metrics", "records")
+    workers = len(_part(document, "timeline", "workers"))
+    threads, labels = _part(document, "spans", "threads"), _part(document, "spans", "labels")
     of_threads = [thread.get("worker") for thread in threads]
-    records = spans.get("records", ())
-    _check_indices("worker", on_timeline, len(workers), "timeline", "records")
-    _check_indices("worker", of_threads, len(workers), "spans", "threads")
-    _check_indices("thread", [row[2] for row in records], len(threads), "spans", "records")
-    _check_indices("label", [row[3] for row in records], len(labels), "spans", "records")
+    _check_indices("worker", [row[2] for row in rows["timeline"]], workers, "timeline", "records")
+    _check_indices("worker", of_threads, workers, "spans", "threads")
+    _check_indices("thread", [row[2] for row in rows["spans"]], len(threads), "spans", "records")
+    _check_indices("label", [row[3] for row in rows["spans"]], len(labels), "spans", "records")
 
 
 def _check_indices(what: str, indices: Iterable[Any], count: int, *path: str) -> None:
@@ -137,13 +139,13 @@ def _check_indices(what: str, indices: Iterable[Any], count: int, *path: str) ->
 
 def _check_samples(samples: JsonObject) -> None:
     rounds = len(samples.get("rounds", ()))
-    columns: list[tuple[tuple[str, ...], Any]] = []
+    columns: dict[tuple[str, ...], Any] = {}
     if "total_ms" in samples:
-        columns.append((("total_ms",), samples["total_ms"]))
+        columns["total_ms",] = samples["total_ms"]
     for part in ("tasks", "edges"):
         for name, row in samples.get(part, {}).items():
-            columns += [((part, name, column), values) for column, values in row.items()]
-    for path, values in columns:
+            columns.update({(part, name, column): values for column, values in row.items()})
+    for path, values in columns.items():
         if len(values) != rounds:
             raise _error(f"{len(values)} entries for {rounds} rounds", "samples", *path)
 
