@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 from dagprofiler._document import SpanRow
 from dagprofiler._document.table import TaskSpan, edges_of, moment_ns, task_spans
@@ -62,11 +62,8 @@ class ChromeTrace:
         return Export(trace_json(document) + "\n", losses)
 
 
-class _Ran(NamedTuple):
-    """A task in the trace: its span, and where that is."""
-
-    span: TaskSpan
-    place: _Place
+#: The phase, in Chrome's format, of each kind of span; others are asynchronous, as ``"b"``.
+_PHASES = {"span": "X", "instant": "i", "async_instant": "n", "counter": "C"}
 
 
 class _Trace:
@@ -79,14 +76,17 @@ class _Trace:
         self._workers = profile.timeline.workers
         self._thread_ids = [thread["id"] for thread in profile.spans.threads]
         self._numbers = count(1)
+        #: By host and number of the process.
         self._processes: dict[tuple[Any, Any], int] = {}
-        self._threads: dict[int, _Place] = {}
+        #: By number of the worker, and by number of another thread.
+        self._of_workers: dict[int | None, _Place] = {}
+        self._of_threads: dict[int, _Place] = {}
         #: By round and task.
-        self._ran: dict[int, dict[str, _Ran]] = {}
+        self._ran: dict[int, dict[str, TaskSpan]] = {}
 
     def add_rounds(self, spans: Iterable[TaskSpan]) -> None:
         """Add a track with a span for each round."""
-        place = self._thread(self._process("run", None), "rounds")
+        place = self._track("run", None, "rounds")
         for number, group in sorted(grouped((span.round, span) for span in spans).items()):
             kind = f" ({self._kinds[number]})" if number < len(self._kinds) else ""
             start, end = min(span.start for span in group), max(span.end for span in group)
@@ -95,11 +95,12 @@ class _Trace:
     def add_tasks(self, worker: int | None, spans: Iterable[TaskSpan]) -> None:
         """Add a track with the tasks of one worker, and their phases."""
         if worker is None:
-            place = self._thread(self._process("unknown worker", None), "unknown thread")
+            place = self._track("unknown worker", None, "unknown thread")
         else:
             info = self._workers[worker]
-            process = self._process(info.get("host"), info.get("pid"))
-            place = self._thread(process, f"thread {info.get('thread', 'unknown')}")
+            thread = f"thread {info.get('thread', 'unknown')}"
+            place = self._track(info.get("host"), info.get("pid"), thread)
+        self._of_workers[worker] = place
         for span in sorted(spans):
             failure = span.failure or {}
             args = {
@@ -113,7 +114,7 @@ class _Trace:
             self._add_span(span.task, "task", place, span.start, span.end, args)
             for phase, start, end in span.phases:
                 self._add_span(phase, "phase", place, start, end)
-            self._ran.setdefault(span.round, {})[span.task] = _Ran(span, place)
+            self._ran.setdefault(span.round, {})[span.task] = span
 
     def add_flows(self, edges: Sequence[tuple[str, str]]) -> None:
         """Add an arrow for each edge and round in which both its tasks began."""
@@ -121,10 +122,11 @@ class _Trace:
         for ran in self._ran.values():
             for source, target in edges:
                 if source in ran and target in ran:
-                    (first, place), number = ran[source], next(numbers)
+                    first, second, number = ran[source], ran[target], next(numbers)
+                    place = self._of_workers[first.worker]
                     start = first.phases[-1][1] if first.phases else first.start
                     self._add("s", "edge", "edge", place, start, id=number)
-                    second, place = ran[target]
+                    place = self._of_workers[second.worker]
                     self._add("f", "edge", "edge", place, second.start, id=number, bp="e")
 
     def add_traced(self, rows: Iterable[SpanRow]) -> None:
@@ -151,65 +153,62 @@ class _Trace:
     def _add_seen(
         self, row: SpanRow, kind: str, number: str, place: _Place, start: int, end: int
     ) -> None:
-        what = row.name, row.category, place
+        phase, what = _PHASES.get(kind, "b"), (row.name, row.category, place)
         args = {**(row.args or {})}
-        if kind == "counter":
+        if phase == "C":
             # Any other argument would be a counter too.
             values = {n: v for n, v in args.items() if type(v) in (int, float)}
-            self._add("C", *what, start, args=values)
+            self._add(phase, *what, start, args=values)
             return
         if self._ran_around(row) is None:
             args = {"task": row.task, "round": row.round, **args}
         if row.own and row.task in self._critical:
             args.setdefault("critical_path", True)
-        if kind == "span":
+        if phase == "X":
             self._add_span(*what, start, end, args)
-        elif kind == "instant":
-            self._add("i", *what, start, s="t", args=args)
-        elif kind == "async_instant":
-            self._add("n", *what, start, id=number, args=args)
-        else:
-            self._add("b", *what, start, id=number, args=args)
+            return
+        more: JsonObject = {"s": "t"} if phase == "i" else {"id": number}
+        self._add(phase, *what, start, **more, args=args)
+        if phase == "b":
             self._add("e", *what, end, id=number)
 
-    def _ran_around(self, row: SpanRow) -> _Ran | None:
+    def _ran_around(self, row: SpanRow) -> TaskSpan | None:
         """Return the task whose thread a span was in; None if it was in another thread."""
         return self._ran.get(row.round, {}).get(row.task) if row.own else None
 
     def _interval_of(self, row: SpanRow) -> tuple[int, int]:
         start, end = moment_ns(row.start_ms), moment_ns(row.end_ms)
-        ran = self._ran_around(row)
-        if ran is None:
+        task = self._ran_around(row)
+        if task is None:
             return start, end
         # Clocks are read one after the other: what is in a task must not stick out of it.
-        first, last = ran.span.start, ran.span.end
+        first, last = task.start, task.end
         return max(first, min(last, start)), max(first, min(last, end))
 
     def _place_of(self, row: SpanRow) -> _Place:
-        ran, index = self._ran_around(row), row.thread_index
-        if ran is not None:
-            return ran.place
-        if index not in self._threads:
+        task, index = self._ran_around(row), row.thread_index
+        if task is not None:
+            return self._of_workers[task.worker]
+        if index not in self._of_threads:
             info = {} if row.worker is None else self._workers[row.worker]
-            process = self._process(info.get("host", "unknown worker"), info.get("pid"))
             name = f"{row.thread} ({self._thread_ids[index]})"
-            self._threads[index] = self._thread(process, name)
-        return self._threads[index]
+            place = self._track(info.get("host", "unknown worker"), info.get("pid"), name)
+            self._of_threads[index] = place
+        return self._of_threads[index]
 
-    def _process(self, host: Any, pid: Any) -> int:
-        number = self._processes.get((host, pid))
-        if number is None:
-            number = self._processes[host, pid] = next(self._numbers)
+    def _track(self, host: Any, pid: Any, thread: str) -> _Place:
+        """Add a thread, and its process if that is new; return their numbers."""
+        process = self._processes.get((host, pid))
+        if process is None:
+            process = self._processes[host, pid] = next(self._numbers)
             name = f"{host or 'unknown host'}{'' if pid is None else f', pid {pid}'}"
-            what = {"name": "process_name", "pid": number, "args": {"name": name}}
-            self.events.append({"ph": "M", **what})
-        return number
+            self._name({"name": "process_name", "pid": process}, name)
+        number = next(self._numbers)
+        self._name({"name": "thread_name", "pid": process, "tid": number}, thread)
+        return process, number
 
-    def _thread(self, process: int, name: str) -> _Place:
-        place = process, next(self._numbers)
-        what = {"name": "thread_name", "pid": place[0], "tid": place[1], "args": {"name": name}}
-        self.events.append({"ph": "M", **what})
-        return place
+    def _name(self, what: JsonObject, name: str) -> None:
+        self.events.append({"ph": "M", **what, "args": {"name": name}})
 
     def _add(
         self, phase: str, name: str, category: str, place: _Place, start: int, **more: Any
