@@ -4,7 +4,7 @@ from math import isclose
 from statistics import median
 
 from dagprofiler._document.references import check_references
-from dagprofiler._document.rounds import MEASURED, MOMENTS, counting, measured_of
+from dagprofiler._document.rounds import MEASURED, MOMENTS, measured_of
 from dagprofiler.schema import validate_profile
 
 #: Times of ``execution_metrics``, and the columns of samples whose medians they are.
@@ -52,7 +52,7 @@ def check_medians(document, columns, summaries):
     for path, values in columns.items():
         if path in summaries:
             column = path if isinstance(path, str) else path[-1]
-            measured = measured_of(counting(kinds, column), values)
+            measured = measured_of(kinds, values, column)
             assert summaries[path]["n"] == len(measured), path
             assert close(summaries[path]["median"], median(measured)), path
     for entry in document.get("execution_metrics", ()):

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
-from dagprofiler._document.rounds import MEASURED, counting, measured_of
+from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._util import JsonObject, Values, grouped
 from dagprofiler._util.json import collector_paused
 from dagprofiler.config import Config
@@ -117,14 +117,11 @@ class Samples(NamedTuple):
         >>> samples.of("a", "wall_ms"), samples.of("a", "cpu_ms")
         ([1.5], [])
         """
-        return self._measured(self.tasks.get(task, {}), quantity)
+        return measured_of(self.rounds, self.tasks.get(task, {}).get(quantity, ()), quantity)
 
     def of_edge(self, edge: str, quantity: str) -> list[Any]:
         """Return the values of an edge, ``"source->target"``, as :meth:`of` those of a task."""
-        return self._measured(self.edges.get(edge, {}), quantity)
-
-    def _measured(self, columns: Mapping[str, Sequence[Any]], quantity: str) -> list[Any]:
-        return measured_of(counting(self.rounds, quantity), columns.get(quantity, ()))
+        return measured_of(self.rounds, self.edges.get(edge, {}).get(quantity, ()), quantity)
 
 
 class TimelineRow(NamedTuple):

@@ -156,24 +156,28 @@ def statistics_of(samples: JsonObject, differing: Iterable[str] = ()) -> JsonObj
     return section
 
 
-def measured_of(kinds: Sequence[str], column: Column) -> list[Any]:
-    """Return the measured values of a column, without warm-up and nulls."""
-    return [v for kind, v in zip(kinds, column) if kind == MEASURED and v is not None]
+def measured_of(kinds: Sequence[str], values: Column, column: str = "") -> list[Any]:
+    """Return the measured values of a column, without nulls and those of warm-up.
+
+    Parameters
+    ----------
+    kinds
+        Kind of each round.
+    values
+        Its value.
+    column
+        Name of the column: those of allocations are measured in a round of their own.
+    """
+    counts = {MEASURED, ALLOCATION} if column == "allocation_bytes" else {MEASURED}
+    return [value for kind, value in zip(kinds, values) if kind in counts and value is not None]
 
 
 def _summaries(kinds: Sequence[str], rows: Mapping[str, Mapping[str, Column]]) -> JsonObject:
     summaries = {}
     for name, columns in rows.items():
-        measured = {key: measured_of(counting(kinds, key), of) for key, of in columns.items()}
+        measured = {key: measured_of(kinds, values, key) for key, values in columns.items()}
         summaries[name] = {column: _summary(column, v) for column, v in measured.items() if v}
     return summaries
-
-
-def counting(kinds: Sequence[str], column: str) -> Sequence[str]:
-    """Return the kinds of rounds, with those that count for a column as measured."""
-    if column != "allocation_bytes":
-        return kinds
-    return [MEASURED if kind == ALLOCATION else kind for kind in kinds]
 
 
 def _summary(column: str, values: Sequence[float]) -> JsonObject:
