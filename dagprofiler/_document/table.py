@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from dagprofiler._document import ProfileData, Samples, SpanRow, TimelineRow
 from dagprofiler._util import JsonObject, Values
 from dagprofiler._util.html import ShownInBlocks
-from dagprofiler._util.text import MOST_ROWS, Block, number, printable
+from dagprofiler._util.text import MOST_ROWS, Block, cell
 from dagprofiler.errors import FormatError, counted, did_you_mean, needs_extra, short_repr
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.stats import median
@@ -154,15 +154,10 @@ class ProfileTable(ShownInBlocks):
     def blocks(self) -> list[Block]:
         """Return the table as text, without the columns that are unknown throughout."""
         known = [c for c in self.columns.values() if any(v is not None for v in c.values)]
-        cells = [[_cell(value) for value in column.values[:MOST_ROWS]] for column in known]
+        cells = [[cell(value) for value in column.values[:MOST_ROWS]] for column in known]
         left = [i for i, c in enumerate(known) if any(isinstance(v, (str, list)) for v in c.values)]
         head = [column.key.replace("_", " ") for column in known]
         return [Block(rows=[head, *zip(*cells)], left=left, more=max(0, len(self) - MOST_ROWS))]
-
-
-def _cell(value: Any) -> str:
-    value = ", ".join(value) if isinstance(value, list) else value
-    return printable(value) if isinstance(value, str) else number(value)
 
 
 def entries_of_tasks(profile: ProfileData) -> dict[str, TaskMetrics]:

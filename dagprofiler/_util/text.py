@@ -110,15 +110,21 @@ def number(value: float | None) -> str:
 
 
 def table_of(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> list[Sequence[str]]:
-    """Return a head, and rows of text and numbers as text; see :func:`number`.
+    """Return a head, and rows of text and numbers as text; see :func:`cell`.
 
     Examples
     --------
     >>> table_of(["task", "ms"], [("a", 1.5), ("b", None)])
     [['task', 'ms'], ['a', '1.500'], ['b', '-']]
     """
-    cells = [[printable(v) if isinstance(v, str) else number(v) for v in row] for row in rows]
-    return [head, *cells]
+    return [head, *([cell(value) for value in row] for row in rows)]
+
+
+def cell(value: Any) -> str:
+    """Return a text, a list of texts or a number as it stands in a table."""
+    if isinstance(value, list):
+        return printable(", ".join(value))
+    return printable(value) if isinstance(value, str) else number(value)
 
 
 def some(names: Sequence[object], most: int = 5) -> str:
