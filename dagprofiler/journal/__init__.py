@@ -132,9 +132,7 @@ class Journal(Hook):
             run.options, inputs=inputs, executor=None, priorities=None, timeout=None, schedule=None
         )
         # A meter's own __reduce__ may raise anything.
-        with explained(
-            lambda words: JournalError(self.directory, [words]), "the meters cannot be recorded"
-        ):
+        with _refusing(self.directory, "the meters cannot be recorded"):
             stored = {"options": pickle.dumps(options, 5), "values": pickled(values_of(workflow))}
         return {
             "format": FORMAT,
@@ -214,6 +212,11 @@ class Journal(Hook):
             self._file.close()
 
 
+def _refusing(path: str, words: str, of: type[Exception] = Exception) -> explained:
+    """Raise a JournalError that begins with `words` for what is raised in the block."""
+    return explained(lambda problem: JournalError(path, [problem]), words, of=of)
+
+
 def holds_journal(directory: str) -> bool:
     """Tell whether a directory holds a journal; one with an empty file does not yet."""
     path = os.path.join(directory, LINES)
@@ -245,7 +248,7 @@ class LineFile:
         self.path = os.path.realpath(path)
         if self.path in _in_use:
             raise JournalError(path, ["another run in this process is writing to it"])
-        with explained(lambda words: JournalError(path, [words]), "cannot be written", of=OSError):
+        with _refusing(path, "cannot be written", OSError):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             self._file = FileIO(path, "a+")
         self._lock()
@@ -400,14 +403,11 @@ class PastRun:
     """
 
     def __init__(self, directory: str, lines: Sequence[bytes], torn_bytes: int) -> None:
-        try:
+        words = (
+            "it is damaged, or its run ended before it began: run it again, in another directory"
+        )
+        with _refusing(directory, words, ValueError):
             header, *records = [json.loads(line) for line in lines]
-        except ValueError as error:
-            problem = (
-                "it is damaged, or its run ended before it began: run it again, in another "
-                f"directory ({describe(error)})"
-            )
-            raise JournalError(directory, [problem]) from error
         if header["format"] != FORMAT:
             problem = f"its format is {header['format']!r}, this version reads {FORMAT}"
             raise JournalError(directory, [problem])
@@ -494,9 +494,7 @@ class PastRun:
                 if task in contracts
             }
             now["inputs"], then["inputs"] = {**inputs, **serialized}, self.options.inputs or {}
-        values = values_of(workflow)
-        earlier, unknown = loaded(self._values, values)
-        check_equal(self.directory, {**now, **values}, {**then, **earlier})
+        unknown = check_same(self.directory, now, then, values_of(workflow), self._values)
         changed = self._changed_sources(sources_of(workflow), unknown)
         if self.totals is None:
             self._resume({"compared": compared, "not_compared": unknown, "changed": changed})
@@ -665,11 +663,9 @@ class Replayed:
         """Raise a JournalError if a task that a rule added differs from the one in the journal."""
         contract, name = self._current.contracts[i], self.wiring.names[i]
         stored = {} if line["bound"] is None else read_stored(self._directory, line["bound"])
-        bound = bound_of(name, contract)
-        before, _ = loaded(stored, bound)
-        what = f"task {name!r}"
-        now = {what: declaration(i, contract, self.wiring), **bound}
-        check_equal(self._directory, now, {what: line["declared"], **before})
+        now = {f"task {name!r}": declaration(i, contract, self.wiring)}
+        then = {f"task {name!r}": line["declared"]}
+        check_same(self._directory, now, then, bound_of(name, contract), stored)
 
     def _added_s(self, tasks: Iterable[str]) -> float | None:
         """Return when tasks were added, if any of them has finished before; else None."""
@@ -712,8 +708,8 @@ class Replayed:
 def read_stored(directory: str, place: Sequence[Any]) -> Any:
     """Return what is stored at a place: the serialized outputs of a task, or other values."""
     name, begin, _ = place
-    unread = explained(lambda words: JournalError(directory, [words]), f"{name} cannot be read")
-    with unread, open(os.path.join(directory, name), "rb") as file:
+    path = os.path.join(directory, name)
+    with _refusing(directory, f"{name} cannot be read"), open(path, "rb") as file:
         file.seek(begin)
         return pickle.load(file)
 
@@ -733,11 +729,49 @@ def declaration(i: int, contract: Contract, wiring: Wiring) -> JsonObject:
     }
 
 
-def check_equal(directory: str, now: Values, then: Values) -> None:
-    """Raise a JournalError that lists the differences between values and those in the journal."""
-    problems = [*_differences(now, then)]
+def check_same(
+    directory: str,
+    facts: Values,
+    facts_before: Values,
+    values: Values,
+    pickles: Mapping[str, bytes | None],
+) -> dict[str, str]:
+    """Compare what identifies a run, or a task, with what the journal says of it.
+
+    Parameters
+    ----------
+    facts, facts_before
+        What is compared as JSON, by names for messages.
+    values
+        What is compared by its value, by names for messages. Objects without an ``__eq__`` are
+        equal if their pickles are.
+    pickles
+        Those values in the journal, as :func:`pickled` returned them.
+
+    Returns
+    -------
+    dict
+        Name of each value that cannot be compared, and why.
+
+    Raises
+    ------
+    JournalError
+        If anything differs; it lists all differences.
+    """
+    before, now, unknown = dict(facts_before), pickled(values), {}
+    for name, data in pickles.items():
+        before[name] = values.get(name)
+        if data is None:
+            unknown[name] = "it could not be pickled"
+        elif data != now.get(name):
+            try:
+                before[name] = pickle.loads(data)
+            except Exception as error:  # noqa: BLE001  (code of users)
+                unknown[name] = describe(error)
+    problems = [*_differences({**facts, **values}, before)]
     if problems:
         raise JournalError(directory, problems)
+    return unknown
 
 
 def _differences(now: Values, then: Values) -> Iterator[str]:
@@ -774,25 +808,6 @@ def pickled(values: Values) -> dict[str, bytes | None]:
         with suppress(Exception):
             pickles[name] = pickle.dumps(value)
     return pickles
-
-
-def loaded(then: Mapping[str, bytes | None], now: Values) -> tuple[Values, dict[str, str]]:
-    """Return the values that :func:`pickled` stored, and why others cannot be compared.
-
-    A value that cannot be compared, or whose pickle is that of `now`, is the one of `now`: objects
-    without an ``__eq__`` are equal if their pickles are.
-    """
-    values, unknown = {name: now.get(name) for name in then}, {}
-    pickles = pickled(values)
-    for name, data in then.items():
-        if data is None:
-            unknown[name] = "it could not be pickled"
-        elif data != pickles[name]:
-            try:
-                values[name] = pickle.loads(data)
-            except Exception as error:  # noqa: BLE001  (code of users)
-                unknown[name] = describe(error)
-    return values, unknown
 
 
 def facts_of(workflow: Workflow) -> JsonObject:
