@@ -236,6 +236,9 @@ _STRICT: Any = {"allow_nan": False, "default": plain_number, "check_circular": F
 _encode = json.JSONEncoder(**_STRICT, separators=(",", ":")).encode
 _encode_lines = json.JSONEncoder(**_STRICT, separators=(",\n", ":")).encode
 
+#: Returns a value as JSON on one line, with numbers of numpy as plain ones; a ValueError for NaN.
+to_json = json.JSONEncoder(**_STRICT).encode
+
 #: Types of values that hold no others.
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 

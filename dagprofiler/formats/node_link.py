@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from dagprofiler._util import Values
-from dagprofiler._util.json import plain_number
+from dagprofiler._util.json import to_json
 from dagprofiler.errors import needs_extra
 from dagprofiler.formats._graph import Graph, GraphExporter, graph_of
 from dagprofiler.profile import Profile
@@ -80,8 +80,7 @@ class NodeLink(GraphExporter):
             "edges": rows,
             "links": rows,
         }
-        text = json.dumps(document, allow_nan=False, default=plain_number, check_circular=False)
-        return text + "\n"
+        return to_json(document) + "\n"
 
 
 _HEAD = """\

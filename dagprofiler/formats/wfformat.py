@@ -19,7 +19,7 @@ from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import edges_of
 from dagprofiler._util import JsonObject, Values, grouped
 from dagprofiler._util.checks import choice, number
-from dagprofiler._util.json import mapping_in, plain_number, text_in, utc_text
+from dagprofiler._util.json import mapping_in, text_in, to_json, utc_text
 from dagprofiler._util.text import distinct
 from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.analysis.weights import known_weights
@@ -184,9 +184,8 @@ class WfFormat:
         _execute(document, profile, weights.values)
         if version not in NESTED:
             document = _flat(document, profile)
-        text = json.dumps(document, allow_nan=False, default=plain_number)
         losses = *predicted(profile), _LOST, _ABSENT, *left_out(profile, _HELD)
-        return Export(text + "\n", losses)
+        return Export(to_json(document) + "\n", losses)
 
 
 def _imported(profile: Profile) -> JsonObject | None:
