@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from dagprofiler._document.table import default_times, edge_table, task_table
+from dagprofiler._document.table import default_times, edge_table, edges_of, task_table
 from dagprofiler._util import JsonObject, Values
+from dagprofiler._util.checks import choice
 from dagprofiler.analysis.weights import NAMED, STATISTICS, Weights, known_weights
-from dagprofiler.errors import WeightError, counted
+from dagprofiler.errors import FormatError, WeightError, counted
 from dagprofiler.formats import Export
+from dagprofiler.metrics import TASK_FIELDS
 from dagprofiler.profile import Profile
 
 
@@ -126,6 +128,28 @@ def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
     return replace(weights, provenance=f"{weights.provenance}; {lacking}")
 
 
+def edge_bits(profile: Profile, size: str) -> dict[tuple[str, str], int]:
+    """Return the size in bits of each edge that has one.
+
+    Parameters
+    ----------
+    size
+        ``"spec"``: payload by the standard's counting rule. ``"wire"``: as serialized.
+
+    Raises
+    ------
+    FormatError
+        If `size` is neither.
+    """
+    choice("size", size, ["spec", "wire"], error=FormatError)
+    if size == "spec":
+        keys = {"->".join(pair): pair for pair in edges_of(profile)}
+        weights = profile.metrics.edge_weights.items()
+        return {keys[key]: bits for key, bits in weights if key in keys}
+    edges = profile.metrics.edge_metrics
+    return {(e.source, e.target): 8 * e.wire_bytes for e in edges if e.wire_bytes is not None}
+
+
 def graph_of(profile: Profile, cost: str | None, statistic: str, fill: float | None) -> Graph:
     """Return a profile as a graph with attributes; arguments as :func:`costs_of`."""
     costs = costs_of(profile, cost, statistic, fill)
@@ -152,10 +176,7 @@ def graph_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
 
 
 #: Columns of the table of tasks that are attributes.
-_TASK = (
-    *("execution_order", "state", "compute_time_ms", "serialize_time_ms"),
-    *("deserialize_time_ms", "bytes_in", "bytes_out"),
-)
+_TASK = ("execution_order", "state", *TASK_FIELDS[1:])
 
 #: The same of the table of edges.
 _EDGE = ("size_bytes", "wire_bytes", "data_fields")

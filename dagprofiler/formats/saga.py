@@ -15,12 +15,12 @@ from typing import Any
 
 from dagprofiler._document.table import edges_of
 from dagprofiler._util import JsonObject
-from dagprofiler._util.checks import choice, number
-from dagprofiler._util.json import plain_number
+from dagprofiler._util.checks import number
+from dagprofiler._util.json import to_json
 from dagprofiler.analysis.weights import Number, Weights, samples_behind, weights_of
 from dagprofiler.errors import FormatError, listed, needs_extra, short_repr
 from dagprofiler.formats import Export
-from dagprofiler.formats._graph import left_out, predicted
+from dagprofiler.formats._graph import edge_bits, left_out, predicted
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.profile import Profile
 
@@ -197,9 +197,8 @@ class Saga:
             network = network_of(network)
             name = profile.name or "profile"
             document = {"name": name, "task_graph": document, "network": network}
-        text = json.dumps(document, allow_nan=False, default=plain_number)
         losses = *predicted(profile), units, _LOST, *left_out(profile, ())
-        return Export(text + "\n", losses)
+        return Export(to_json(document) + "\n", losses)
 
 
 def _costs(profile: Profile, weights: Weights, *, stochastic: bool) -> dict[str, list[Number]]:
@@ -215,28 +214,22 @@ def _sizes(
     profile: Profile, size: str, fill: float | None, *, stochastic: bool
 ) -> dict[Pair, list[Number]]:
     """Return the size of each edge in bits, for a stochastic graph the samples of it."""
-    choice("size", size, ["spec", "wire"], error=FormatError)
+    bits, column = edge_bits(profile, size), "wire_bytes" if size == "wire" else "size_bytes"
     if fill is not None:
         fill = number("fill_size", fill, zero=True, error=FormatError)
-    metrics, column = profile.metrics, "wire_bytes" if size == "wire" else "size_bytes"
-    known = metrics.edge_weights
-    if size == "wire":
-        known = {
-            f"{edge.source}->{edge.target}": 8 * edge.wire_bytes
-            for edge in metrics.edge_metrics
-            if edge.wire_bytes is not None
-        }
-    sizes, missing = {}, []
-    for source, target in edges_of(profile):
-        key = f"{source}->{target}"
-        samples = profile.samples.of_edge(key, column) if stochastic else []
-        bits = [8 * value for value in samples]
-        if not bits and key in known:
-            bits = [known[key]]
-        if not bits:
-            missing.append((source, target))
-        sizes[source, target] = bits or [fill or 0]
-    if missing and fill is None:
+    sizes: dict[Pair, list[Number]] = {}
+    missing = []
+    for pair in edges_of(profile):
+        samples = profile.samples.of_edge("->".join(pair), column) if stochastic else ()
+        if samples:
+            sizes[pair] = [8 * value for value in samples]
+        elif pair in bits:
+            sizes[pair] = [bits[pair]]
+        elif fill is not None:
+            sizes[pair] = [fill]
+        else:
+            missing.append(pair)
+    if missing:
         edges = listed(missing, show=_link)
         raise FormatError(f"no {size} size of {edges}: give fill_size= a number of bits")
     return sizes

@@ -25,7 +25,7 @@ from dagprofiler._version import SCHEMA_VERSION, __version__
 from dagprofiler.analysis.weights import known_weights
 from dagprofiler.errors import CycleError, FormatError, counted, explained
 from dagprofiler.formats import Export
-from dagprofiler.formats._graph import left_out, predicted
+from dagprofiler.formats._graph import edge_bits, left_out, predicted
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import EDGE_COLUMNS
 from dagprofiler.profile import Profile
@@ -171,13 +171,13 @@ class WfFormat:
         """
         choice("version", version, VERSIONS[1:], error=FormatError)
         choice("cost", cost, COSTS, error=FormatError)
-        choice("size", size, ["spec", "wire"], error=FormatError)
+        bits = edge_bits(profile, size)
         if fill is not None:
             fill = number("fill, in milliseconds,", fill, zero=True, error=FormatError)
         if not profile.dag_structure["nodes"]:
             raise FormatError("WfFormat has no workflows without tasks, and this profile has none")
         weights = known_weights(profile, cost, statistic, fill)
-        document = _imported(profile) or _specified(profile, size)
+        document = _imported(profile) or _specified(profile, bits)
         document["schemaVersion"] = version
         if predicted(profile):
             document["description"] = "".join(predicted(profile))
@@ -211,20 +211,16 @@ def _link(tasks: Sequence[JsonObject], profile: Profile) -> dict[str, JsonObject
     return by_name
 
 
-def _specified(profile: Profile, size: str) -> JsonObject:
-    """Return an instance of the tasks and edges of a profile, without what was executed."""
-    metrics = profile.metrics
+def _specified(profile: Profile, bits: Mapping[tuple[str, str], int]) -> JsonObject:
+    """Return an instance of tasks, and of edges of some bits, without any runtimes."""
     ids = identifiers(profile.dag_structure["nodes"])
     tasks = _link([{"name": name, "id": ids[name]} for name in ids], profile)
-    wire = {(edge.source, edge.target): edge.wire_bytes for edge in metrics.edge_metrics}
     files = []
     for source, target in edges_of(profile):
-        bits = metrics.edge_weights.get(f"{source}->{target}")
-        # Other programs may write bits that are not whole bytes.
-        payload = None if bits is None else -(-bits // 8)
-        size_bytes = payload if size == "spec" else wire.get((source, target))
-        if size_bytes is None:
+        if (source, target) not in bits:
             continue
+        # Other programs may write bits that are not whole bytes.
+        size_bytes = -(-bits[source, target] // 8)
         file = f"{ids[source]}/{ids[target]}"
         files.append({"id": file, "sizeInBytes": size_bytes})
         tasks[source].setdefault("outputFiles", []).append(file)
