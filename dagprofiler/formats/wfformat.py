@@ -231,11 +231,18 @@ def _specified(profile: Profile, bits: Mapping[tuple[str, str], int]) -> JsonObj
             if not task[others]:
                 task[key] = []
     software = str(profile.metadata.get("dagprofiler_version") or "unknown")
+    machines = _machines(profile)
+    # WRENCH fails on an empty list of machines.
+    used = _known({"machines": [machine["nodeName"] for machine in machines]})
+    executed = [{"id": task["id"], **used} for task in tasks.values()]
     return {
         "name": "dagprofiler",
         "schemaVersion": "",
         "runtimeSystem": {"name": "dagprofiler", "version": software},
-        "workflow": {"specification": {"tasks": list(tasks.values()), "files": files}},
+        "workflow": {
+            "specification": {"tasks": list(tasks.values()), "files": files},
+            "execution": {"tasks": executed, "machines": machines},
+        },
     }
 
 
@@ -243,17 +250,12 @@ def _execute(document: JsonObject, profile: Profile, runtimes_ms: Mapping[str, f
     """Put runtimes, and what else was measured, into an instance."""
     workflow = document["workflow"]
     specified = workflow["specification"]["tasks"]
-    old = workflow.pop("execution", None)
+    old = workflow.pop("execution", None) or {"tasks": ()}
     if not runtimes_ms:
         return
     total_ms = profile.metrics.total_time_ms
     if total_ms is None:
         total_ms = sum(runtimes_ms.values())
-    if old is None:
-        machines = _machines(profile)
-        # WRENCH fails on an empty list of machines.
-        used = _known({"machines": [machine["nodeName"] for machine in machines]})
-        old = {"tasks": [{"id": task["id"], **used} for task in specified], "machines": machines}
     executed = {task["id"]: task for task in old["tasks"]}
     tasks = []
     for name, entry in zip(profile.dag_structure["nodes"], specified):
@@ -632,7 +634,7 @@ def _add_sizes(document: JsonObject, tasks: Values, edges: _Edges, sizes: dict[s
 
 def _edges(tasks: Values, by_id: Mapping[str, str]) -> tuple[_Edges, list[str]]:
     """Return the edges with the files that travel on each, and notes on where they come from."""
-    pairs: dict[tuple[str, str], None] = {}
+    edges: _Edges = {}
     for key in ("parents", "children"):
         for name, task in tasks.items():
             for reference in task.get(key) or ():
@@ -640,25 +642,19 @@ def _edges(tasks: Values, by_id: Mapping[str, str]) -> tuple[_Edges, list[str]]:
                     what = f"no task {reference!r}, one of the {key} of {task['id']!r}"
                     raise FormatError(f"$.workflow: there is {what}")
                 other = by_id[reference]
-                pairs[(other, name) if key == "parents" else (name, other)] = None
-    outputs = {name: set(task.get("outputFiles") or ()) for name, task in tasks.items()}
-    #: Each task to its files, each to its place among them.
-    inputs = {
-        name: {file: place for place, file in enumerate(task.get("inputFiles") or ())}
-        for name, task in tasks.items()
-    }
-    notes = []
-    if not pairs:
-        writers = grouped((file, name) for name, files in outputs.items() for file in files)
-        for name, files in inputs.items():
-            sources = [writer for file in files for writer in writers.get(file, ())]
-            pairs.update(((source, name), None) for source in sources if source != name)
-        if pairs:
-            notes = ["no task names parents or children: the edges follow from the files"]
-    edges = {
-        (a, b): sorted(inputs[b].keys() & outputs[a], key=inputs[b].__getitem__) for a, b in pairs
-    }
-    return edges, notes
+                edges[(other, name) if key == "parents" else (name, other)] = []
+    are_named = bool(edges)
+    writers = grouped(
+        (file, name) for name, task in tasks.items() for file in {*(task.get("outputFiles") or ())}
+    )
+    for name, task in tasks.items():
+        for file in dict.fromkeys(task.get("inputFiles") or ()):
+            for writer in writers.get(file, ()):
+                if (writer, name) in edges or not (are_named or writer == name):
+                    edges.setdefault((writer, name), []).append(file)
+    if are_named or not edges:
+        return edges, []
+    return edges, ["no task names parents or children: the edges follow from the files"]
 
 
 def _names(tasks: Sequence[JsonObject]) -> list[str]:
