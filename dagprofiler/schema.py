@@ -17,7 +17,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._document.quick import first_problem, inlined
+from dagprofiler._document.quick import first_problem, load_schema
 from dagprofiler._util import JsonObject
 from dagprofiler._util.json import mapping_in
 from dagprofiler._version import SCHEMA_VERSION
@@ -47,10 +47,9 @@ def _schema() -> JsonObject:
     return schema
 
 
-@cache
 def inlined_schema() -> JsonObject:
     """Return ``PROFILE_SCHEMA`` without references, for :func:`quick_valid`."""
-    return inlined(_schema(), _schema()["$defs"])
+    return load_schema("dagprofiler", "profile.schema.json")
 
 
 def validate_profile(data: Any) -> bool:

@@ -8,8 +8,9 @@ or "unknown".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+import json
+from functools import cache, partial
+from importlib.resources import files
 from itertools import chain
 from math import inf, isfinite
 from operator import itemgetter
@@ -37,20 +38,23 @@ _PYTHON_TYPES: dict[str, set[type]] = {
 }
 
 
-def inlined(schema: JsonObject, definitions: JsonObject) -> JsonObject:
-    """Return a schema with the definitions that it refers to in place of the references."""
-    definition = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
-    whole = {**definition, **schema}
-    whole.pop("$ref", None)
-    for key in ("items", "additionalProperties"):
-        if isinstance(whole.get(key), Mapping):
-            whole[key] = inlined(whole[key], definitions)
-    if "prefixItems" in whole:
-        whole["prefixItems"] = [inlined(item, definitions) for item in whole["prefixItems"]]
-    if "properties" in whole:
-        fields = whole["properties"].items()
-        whole["properties"] = {name: inlined(field, definitions) for name, field in fields}
+@cache
+def load_schema(package: str, name: str) -> JsonObject:
+    """Return the JSON Schema in a file of a package, with definitions in place of references."""
+    schema = json.loads((files(package) / name).read_text("utf-8"))
+    whole: JsonObject = _inlined(schema, schema["$defs"])
     return whole
+
+
+def _inlined(part: Any, definitions: JsonObject) -> Any:
+    """Return a part of a schema with the definitions that it refers to in their places."""
+    if isinstance(part, list):
+        return [_inlined(item, definitions) for item in part]
+    if not isinstance(part, dict):
+        return part
+    definition = definitions[part["$ref"].rpartition("/")[2]] if "$ref" in part else {}
+    whole = {**definition, **part}
+    return {key: _inlined(value, definitions) for key, value in whole.items() if key != "$ref"}
 
 
 def quick_valid(data: object, schema: JsonObject) -> bool:

@@ -7,14 +7,11 @@ what was specified: :func:`_modern` and :func:`_flat` are the ways from and to 1
 from __future__ import annotations
 
 import copy
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from importlib import resources
 from typing import Any
 
-from dagprofiler._document.quick import first_problem, inlined
+from dagprofiler._document.quick import first_problem, load_schema
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import edges_of
 from dagprofiler._util import JsonObject, Values, grouped
@@ -350,12 +347,9 @@ def _flat(document: JsonObject, profile: Profile) -> JsonObject:
 # Reading
 
 
-@cache
 def _schema() -> JsonObject:
     """Return what is read of instances in the words of 1.5, as a JSON Schema."""
-    text = (resources.files("dagprofiler.formats") / "wfformat.schema.json").read_text("utf-8")
-    schema = json.loads(text)
-    return inlined(schema, schema["$defs"])
+    return load_schema("dagprofiler.formats", "wfformat.schema.json")
 
 
 _ISO_8601 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
