@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from struct import pack, unpack
+from struct import Struct, pack
 from weakref import finalize
 
 #: An event as ``perf_event_open(2)`` numbers it: type and config.
@@ -22,7 +22,8 @@ _FLAGS = 1 << 1 | 1 << 35 | 1 << 5 | 1 << 6
 #: A reading also has the time enabled and the time running.
 _TIMES = 1 << 0 | 1 << 1
 _CLOSE_ON_EXEC = 1 << 3
-_ATTRIBUTES_BYTES, _READING_BYTES = 64, 24
+_ATTRIBUTES_BYTES = 64
+_READING = Struct("=QQQ")
 
 
 class UnavailableError(Exception):
@@ -30,7 +31,7 @@ class UnavailableError(Exception):
 
 
 class KernelFiles:
-    """Files of the kernel that one thread reads again and again.
+    """Files and counters of the kernel that one thread reads again and again.
 
     Parameters
     ----------
@@ -45,11 +46,11 @@ class KernelFiles:
         Closes them; called at the latest when no reference to this object is left.
     """
 
-    def __init__(self, proc: str) -> None:
+    def __init__(self, proc: str = "/proc") -> None:
         self.read_bytes = 0
         self._proc = proc
         self._opened: list[int] = []
-        self.close = finalize(self, _close_all, os.close, self._opened)
+        self.close = finalize(self, _close_all, self._opened)
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> int:
         """Open a file below ``/proc``, or raise UnavailableError."""
@@ -77,60 +78,46 @@ class KernelFiles:
         read = self.reader(name)
         return lambda: int(read().split(None, place)[place - 1])
 
-    def next(self, fd: int, size: int) -> bytes:
-        """Return up to `size` further bytes of a file without positions."""
-        data = os.read(fd, size)
-        self.read_bytes += len(data)
-        return data
-
-
-def _close_all(close: Callable[[int], None], opened: list[int]) -> None:
-    while opened:
-        close(opened.pop())
-
-
-class SystemCalls:
-    """The system calls of an :class:`EventCounter`.
-
-    Parameters
-    ----------
-    read
-        Reads a number of bytes from a file descriptor.
-
-    Raises
-    ------
-    UnavailableError
-        If counters cannot be read on such a machine.
-    """
-
-    def __init__(self, read: Callable[[int, int], bytes] = os.read) -> None:
+    def threads(self) -> list[int]:
+        """Return the threads of this process, as the kernel numbers them."""
         if sys.platform != "linux":
             raise UnavailableError("counters are read on Linux only")
-        machine = os.uname().machine
-        # A program of 32 bits has other numbers, and the machine's name does not tell.
-        if machine not in _SYSCALL_NUMBERS or sys.maxsize < 2**32:
-            raise UnavailableError(f"how to read counters is not known for machine {machine!r}")
-        import ctypes
+        return [int(name) for name in os.listdir("/proc/self/task")]
 
-        #: Reads a number of bytes of a counter.
-        self.read = read
-        self.close = os.close
-        self._errno = ctypes.get_errno
-        self._number = _SYSCALL_NUMBERS[machine]
-        self._syscall = ctypes.CDLL(None, use_errno=True).syscall
-        self._syscall.restype = long = ctypes.c_long
-        self._syscall.argtypes = [long, ctypes.c_char_p, long, long, long, ctypes.c_ulong]
-
-    def threads(self) -> set[int]:
-        """Return the threads of this process, as the kernel numbers them."""
-        return {int(name) for name in os.listdir("/proc/self/task")}
-
-    def open(self, attributes: bytes, thread: int) -> int:
+    def open_counter(self, attributes: bytes, thread: int) -> int:
         """Open a counter of `thread` on every processor; return its file descriptor."""
-        fd: int = self._syscall(self._number, attributes, thread, -1, -1, _CLOSE_ON_EXEC)
-        if fd < 0:
-            raise OSError(self._errno(), os.strerror(self._errno()))
+        fd = _perf_event_open(attributes, thread)
+        self._opened.append(fd)
         return fd
+
+    def read_counter(self, fd: int) -> tuple[int, int, int]:
+        """Return a counter's count, time enabled and time running."""
+        data = os.read(fd, _READING.size)
+        self.read_bytes += len(data)
+        count, enabled, running = _READING.unpack(data)
+        return count, enabled, running
+
+
+def _close_all(opened: list[int]) -> None:
+    while opened:
+        os.close(opened.pop())
+
+
+def _perf_event_open(attributes: bytes, thread: int) -> int:
+    """Make the system call; raise UnavailableError if it is not known on this machine."""
+    machine = os.uname().machine
+    # A program of 32 bits has other numbers, and the machine's name does not tell.
+    if machine not in _SYSCALL_NUMBERS or sys.maxsize < 2**32:
+        raise UnavailableError(f"how to read counters is not known for machine {machine!r}")
+    import ctypes
+
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    syscall.restype = long = ctypes.c_long
+    syscall.argtypes = [long, ctypes.c_char_p, long, long, long, ctypes.c_ulong]
+    fd: int = syscall(_SYSCALL_NUMBERS[machine], attributes, thread, -1, -1, _CLOSE_ON_EXEC)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return fd
 
 
 class EventCounter:
@@ -142,15 +129,10 @@ class EventCounter:
 
     Parameters
     ----------
+    files
+        Opens and reads the counters, and closes them.
     event
         Type and config, as ``perf_event_open(2)`` numbers them.
-    calls
-        The system calls; None: the real ones.
-
-    Attributes
-    ----------
-    close
-        Closes it; called at the latest when no reference to this object is left.
 
     Raises
     ------
@@ -164,11 +146,10 @@ class EventCounter:
     as it is for a thread on a core with another kind of counters.
     """
 
-    def __init__(self, event: tuple[int, int], calls: SystemCalls | None = None) -> None:
+    def __init__(self, files: KernelFiles, event: tuple[int, int] = INSTRUCTIONS) -> None:
         self.reason: str | None = None
-        self._calls = SystemCalls() if calls is None else calls
-        self._opened: list[int] = []
-        self.close = finalize(self, _close_all, self._calls.close, self._opened)
+        self._files = files
+        self._counters: list[int] = []
         self._before = (0, 0, 0)
         #: All code takes instructions, so a count of 0 is wrong: where all counters of a processor
         #: are taken, some machines report it, and that the counter ran all the time.
@@ -176,7 +157,14 @@ class EventCounter:
         # ``struct perf_event_attr`` in its first version.
         type_, config = event
         fields = (type_, _ATTRIBUTES_BYTES, config, 0, 0, _TIMES, _FLAGS)
-        self._open(pack("=IIQQQQQ", *fields).ljust(_ATTRIBUTES_BYTES, b"\0"))
+        attributes = pack("=IIQQQQQ", *fields).ljust(_ATTRIBUTES_BYTES, b"\0")
+        try:
+            for thread in sorted(files.threads()):
+                # It may have ended since it was listed.
+                with suppress(ProcessLookupError):
+                    self._counters.append(files.open_counter(attributes, thread))
+        except OSError as error:
+            raise UnavailableError(_why(error)) from error
 
     def start(self) -> None:
         """Take the reading before the task."""
@@ -193,26 +181,10 @@ class EventCounter:
         )
         return None
 
-    def _open(self, attributes: bytes) -> None:
-        """Open a counter for each thread; those that it starts later inherit it."""
-        try:
-            for thread in sorted(self._calls.threads()):
-                # It may have ended since it was listed.
-                with suppress(ProcessLookupError):
-                    self._opened.append(self._calls.open(attributes, thread))
-        except OSError as error:
-            self.close()
-            raise UnavailableError(_why(error)) from error
-
     def _read(self) -> tuple[int, int, int]:
         """Return count, time enabled and time running, summed over all threads, since opened."""
-        data = [unpack("=QQQ", self._calls.read(fd, _READING_BYTES)) for fd in self._opened]
+        data = [self._files.read_counter(fd) for fd in self._counters]
         return sum(d[0] for d in data), sum(d[1] for d in data), sum(d[2] for d in data)
-
-
-def open_instructions(files: KernelFiles) -> EventCounter:
-    """Return a meter of instructions, whose own readings `files` counts."""
-    return EventCounter(INSTRUCTIONS, SystemCalls(files.next))
 
 
 def _why(error: OSError) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Callable, NamedTuple, Protocol, Union
 from dagprofiler._util.checks import plain_number
 from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, short_repr
 from dagprofiler.measure.calibrate import interpret, kernel_clock_ns
-from dagprofiler.measure.kernel import KernelFiles, UnavailableError, open_instructions
+from dagprofiler.measure.kernel import EventCounter, KernelFiles, UnavailableError
 from dagprofiler.stats import median
 
 Number = Union[int, float]
@@ -367,7 +367,7 @@ class BuiltIn(NamedTuple):
 BUILT_IN = {
     "delay": BuiltIn("ms", _open_delay),
     "cpu": BuiltIn("ms", lambda _: ReadingGrowth(time.thread_time_ns, MILLISECOND_NS)),
-    "instructions": BuiltIn("1", open_instructions),
+    "instructions": BuiltIn("1", EventCounter),
     "process_cpu": BuiltIn("ms", lambda _: ReadingGrowth(time.process_time_ns, MILLISECOND_NS)),
     "children_cpu": BuiltIn(
         "ms", lambda _: _open_usage("CHILDREN", "ru_utime", "ru_stime", divisor=1e-3)

@@ -1,6 +1,6 @@
 import errno
 import mmap
-import struct
+import os
 import subprocess
 import sys
 import threading
@@ -8,50 +8,50 @@ import threading
 import pytest
 
 from dagprofiler.measure import kernel as counters
-from dagprofiler.measure.kernel import INSTRUCTIONS, EventCounter, UnavailableError
+from dagprofiler.measure.kernel import (
+    INSTRUCTIONS,
+    EventCounter,
+    KernelFiles,
+    UnavailableError,
+)
 
 #: Every machine counts them.
 PAGE_FAULTS = (1, 2)
 PAGES = 500
 
 
-class FakeSystem:
+class FakeFiles(KernelFiles):
     """Threads that open counters or fail to."""
 
     def __init__(self, threads, *, fails=None, readings=()):
-        self.listed, self.fails, self.readings = {*threads}, fails, iter(readings)
-        self.opened, self.still_open = [], set()
+        super().__init__()
+        self.listed, self.fails, self.readings = threads, fails, iter(readings)
+        self.opened = []
 
     def threads(self):
         return self.listed
 
-    def open(self, attributes, thread):
+    def open_counter(self, attributes, thread):
         if self.fails is not None:
             raise OSError(self.fails, "as the test has it")
         self.opened.append(thread)
-        fd = 100 + len(self.opened)
-        self.still_open.add(fd)
-        return fd
+        return len(self.opened)
 
-    def read(self, fd, size):
-        assert fd in self.still_open
-        data = struct.pack("=QQQ", *next(self.readings))
-        assert size == len(data)
-        return data
-
-    def close(self, fd):
-        self.still_open.remove(fd)
+    def read_counter(self, fd):
+        assert 1 <= fd <= len(self.opened)
+        return next(self.readings)
 
 
 @pytest.fixture
 def page_faults():
     """Counts page faults, which every machine can, unless that is forbidden."""
+    files = KernelFiles()
     try:
-        counter = EventCounter(PAGE_FAULTS)
+        yield EventCounter(files, PAGE_FAULTS)
     except UnavailableError as reason:
         pytest.skip(str(reason))
-    yield counter
-    counter.close()
+    finally:
+        files.close()
 
 
 def touch():
@@ -75,17 +75,25 @@ def test_a_counter_that_cannot_be_opened_says_why(number, reason, tmp_path, monk
     (tmp_path / "paranoid").write_text("3\n")
     monkeypatch.setattr(counters, "_PARANOID", str(tmp_path / "paranoid"))
     with pytest.raises(UnavailableError) as raised:
-        EventCounter(INSTRUCTIONS, FakeSystem((10,), fails=number))
+        EventCounter(FakeFiles([10], fails=number))
     assert reason in str(raised.value)
 
 
-def test_each_thread_has_a_counter_until_it_is_closed():
-    system = FakeSystem((11, 10))
-    counter = EventCounter(INSTRUCTIONS, system)
-    assert system.opened == [10, 11]
-    assert len(system.still_open) == 2
-    counter.close()
-    assert not system.still_open
+def test_each_thread_has_a_counter():
+    files = FakeFiles([11, 10])
+    EventCounter(files)
+    assert files.opened == [10, 11]
+
+
+@pytest.mark.usefixtures("page_faults")
+def test_counters_and_files_are_closed_together():
+    before = {*os.listdir("/proc/self/fd")}
+    files = KernelFiles()
+    EventCounter(files, PAGE_FAULTS)
+    files.open("self/io")
+    assert len({*os.listdir("/proc/self/fd")} - before) >= 2
+    files.close()
+    assert {*os.listdir("/proc/self/fd")} <= before
 
 
 #: No code runs without instructions, whatever the machine says of the time.
@@ -104,7 +112,7 @@ NOTHING = [(0, 100, 100), (0, 200, 200)]
     ],
 )
 def test_a_count_is_the_sum_over_threads_that_ran_all_the_time(event, threads, readings, count):
-    counter = EventCounter(event, FakeSystem(range(threads), readings=readings))
+    counter = EventCounter(FakeFiles(range(threads), readings=readings), event)
     counter.start()
     assert counter.stop() == count
     assert ("did not run all the time" in (counter.reason or "")) == (count is None)
@@ -132,7 +140,8 @@ def test_threads_that_ran_before_are_counted():
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
         thread.start()
-    counter = EventCounter(PAGE_FAULTS)
+    files = KernelFiles()
+    counter = EventCounter(files, PAGE_FAULTS)
     counter.start()
     meet.wait()
     meet.wait()
@@ -141,21 +150,21 @@ def test_threads_that_ran_before_are_counted():
     for thread in threads:
         thread.join()
     assert 2 * PAGES <= counter.stop() < 3 * PAGES
-    counter.close()
+    files.close()
 
 
 def test_instructions_follow_the_work():
     # In a process of its own: threads that others left here would count, too.
     code = """
 from itertools import repeat
-from dagprofiler.measure.kernel import INSTRUCTIONS, EventCounter, UnavailableError
+from dagprofiler.measure.kernel import EventCounter, KernelFiles, UnavailableError
 def instructions(count):
     counter.start()
     for _ in repeat(None, count):
         pass
     return counter.stop()
 try:
-    counter = EventCounter(INSTRUCTIONS)
+    counter = EventCounter(KernelFiles())
     print(*(min(instructions(count) for _ in range(20)) for count in (0, 50_000, 100_000)))
 except (UnavailableError, TypeError) as reason:
     print("none:", reason)
