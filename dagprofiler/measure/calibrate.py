@@ -11,6 +11,7 @@ from math import inf, prod
 from dagprofiler._document import Calibration
 from dagprofiler._util.interpreter import asked_for
 from dagprofiler._util.json import utc_text
+from dagprofiler.stats import median
 
 #: Scores are comparable only within one version: it changes with the kernels and times below.
 KERNEL_VERSION = 1
@@ -81,34 +82,23 @@ def calibration_of_process(*, again: bool = False, oldest_s: float = inf) -> Cal
         The age from which on to measure again, in seconds: a machine's speed changes.
     """
     if again or not _latest or time.monotonic() - _latest[0][0] >= oldest_s:
-        calibration = _measured()
-        _latest[:] = [(time.monotonic(), calibration)]
+        works = kernels()
+        rounds = [{name: _time_ms(works[name]) for name in works} for _ in range(_REPEATS + 1)]
+        # The first round finds caches and page tables empty.
+        _latest[:] = [(time.monotonic(), _judged(rounds[1:]))]
     return _latest[0][1]
-
-
-def _measured() -> Calibration:
-    works = kernels()
-    rounds = [{name: _time_ms(work) for name, work in works.items()} for _ in range(_REPEATS + 1)]
-    # The first round finds caches and page tables empty.
-    return _judged(rounds[1:])
 
 
 def _judged(rounds: list[dict[str, float]]) -> Calibration:
     """Return the calibration for the time of each kernel in each round, in milliseconds."""
-    speeds = {
-        name: sorted(reference_ms / times_ms[name] for times_ms in rounds)
-        for name, reference_ms in REFERENCE_MS.items()
-    }
-    parts = {name: ordered[len(ordered) // 2] for name, ordered in speeds.items()}
+    speeds = [{name: REFERENCE_MS[name] / ms for name, ms in times.items()} for times in rounds]
+    parts = {name: median([speed[name] for speed in speeds]) for name in REFERENCE_MS}
     score = _geometric_mean(parts)
-    of_rounds = sorted(
-        _geometric_mean({name: REFERENCE_MS[name] / time_ms for name, time_ms in times_ms.items()})
-        for times_ms in rounds
-    )
+    scores = sorted(_geometric_mean(speed) for speed in speeds)
     return Calibration(
         score=score,
         parts=parts,
-        spread=(of_rounds[-2] - of_rounds[1]) / 2 / score,
+        spread=(scores[-2] - scores[1]) / 2 / score,
         kernel_version=KERNEL_VERSION,
         taken_at=utc_text(),
     )
