@@ -39,14 +39,12 @@ class SharedFile:
     path
         The file.
     parts
-        The length of each frame in bytes, and whether it was a bytes object and not another buffer.
-    is_list
-        Whether the value is a list of frames.
+        Of a list of frames, the length of each in bytes, and whether it was a bytes object and
+        not another buffer; None for a value that is one bytes object.
     """
 
     path: str
-    parts: list[tuple[int, bool]]
-    is_list: bool
+    parts: list[tuple[int, bool]] | None
 
     @classmethod
     def of(cls, frames: Frames, folder: str) -> SharedFile:
@@ -59,7 +57,6 @@ class SharedFile:
         """
         from tempfile import mkstemp
 
-        is_list = isinstance(frames, list)
         views = [memoryview(frame) for frame in (frames if isinstance(frames, list) else [frames])]
         descriptor, path = mkstemp(dir=folder)
         try:
@@ -68,7 +65,8 @@ class SharedFile:
         except OSError:
             _remove(path)
             raise
-        return cls(path, [(view.nbytes, isinstance(view.obj, bytes)) for view in views], is_list)
+        parts = [(view.nbytes, isinstance(view.obj, bytes)) for view in views]
+        return cls(path, parts if isinstance(frames, list) else None)
 
     def frames(self, decode: Codec) -> Any:
         """Return the frames for `decode`: views of the file, but bytes for bytes objects.
@@ -77,7 +75,7 @@ class SharedFile:
         """
         with open(self.path, "rb") as file:
             view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        if not self.is_list:
+        if self.parts is None:
             return view if decode is pickle.loads else bytes(view)
         frames, start = FrameList(), 0
         for length, is_bytes in self.parts:
