@@ -18,6 +18,7 @@ from dagprofiler._util.checks import integer
 from dagprofiler.errors import needs_extra, refused
 from dagprofiler.executors import Executor, running_future, settle
 from dagprofiler.executors.jobs import Job, JobResult
+from dagprofiler.executors.worker import interrupted_later
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import frames_bytes
 
@@ -142,11 +143,8 @@ class DaskExecutor(Executor):
 
     def open(self) -> None:
         """Connect to the cluster, or start one."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        # Ctrl-C in the middle of it would leave a cluster that can be neither used nor ended.
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(self._connect).result()
+        with interrupted_later():
+            self._connect()
         client = self._client
         # By default it collects messages for 10 ms, to send many at once; here there are few.
         client.scheduler_comm.interval = 0

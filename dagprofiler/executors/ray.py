@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from dagprofiler._util.checks import integer
 from dagprofiler.errors import needs_extra, refused, short_repr
 from dagprofiler.executors import Executor, running_future, settle
 from dagprofiler.executors.jobs import Job, JobResult
+from dagprofiler.executors.worker import interrupted_later
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import FrameList, frames_bytes
 
@@ -111,7 +110,7 @@ class RayExecutor(Executor):
             if address:
                 ray.init(address, logging_level="error")
             else:
-                with _uninterrupted(), _path_for_workers():
+                with interrupted_later(), _path_for_workers():
                     ray.init("local", include_dashboard=False, logging_level="error")
                 if not _slots(self._options):
                     raise refused(
@@ -174,7 +173,7 @@ class RayExecutor(Executor):
 
         if self._is_ours:
             self._is_ours = False
-            with _uninterrupted():
+            with interrupted_later():
                 ray.shutdown()
         elif ray.is_initialized():
             if self._actor is not None:
@@ -240,22 +239,6 @@ def _slots(options: Values) -> int:
     available = ray.cluster_resources()
     fits = [int(available.get(kind, 0) / amount) for kind, amount in needed.items() if amount]
     return min(fits) if fits else int(available.get("CPU", 0))
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C in the body, where it would leave a cluster that nobody can use or end."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    pressed: list[Any] = []
-    before = signal.signal(signal.SIGINT, lambda *what: pressed.append(what))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if pressed and callable(before):
-        before(*pressed[0])
 
 
 @contextmanager

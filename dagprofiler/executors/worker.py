@@ -10,8 +10,8 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -243,6 +243,25 @@ def at_interrupt(handler: signal.Handlers) -> None:
     signal.signal(signal.SIGINT, handler)
     if _MASKS:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+@contextmanager
+def interrupted_later() -> Iterator[None]:
+    """Delay Ctrl-C until the body has started or ended a cluster.
+
+    In the middle of it, Ctrl-C would leave a cluster that can be neither used nor ended.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[Any] = []
+    before = signal.signal(signal.SIGINT, lambda *what: pressed.append(what))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed and callable(before):
+        before(*pressed[0])
 
 
 def received(process: SpawnProcess, connection: Connection) -> bytes:
