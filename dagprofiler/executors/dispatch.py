@@ -82,7 +82,8 @@ class Workers:
     ----------
     rows
         The workers in the form of the profile's ``timeline.workers``; a worker's number is its
-        position here.
+        position here. A journal adds those of earlier attempts, whose times are by this
+        process's clock.
     all_alone
         Whether no worker has another task in its process.
     """
@@ -91,9 +92,9 @@ class Workers:
         self.rows: list[JsonObject] = []
         self.all_alone = True
         self._numbers: dict[Worker, int] = {}
-        #: The clock of each domain, and of each worker; None for this process's own clock.
-        self._clocks: dict[str, Clock | None] = {clock_domain(): None}
-        self._clock_of: list[Clock | None] = []
+        #: The clocks of other hosts, by their domain and by the numbers of their workers.
+        self._clocks: dict[str, Clock] = {}
+        self._clock_of: dict[int, Clock] = {}
 
     def number_of(self, worker: Worker) -> int:
         """Return the number of a worker, which may be new."""
@@ -104,38 +105,29 @@ class Workers:
             if worker.allocator != allocator_settings():
                 row["allocator_settings"] = dict(worker.allocator)
             self.rows.append(row)
-            self._clock_of.append(self._clocks.setdefault(worker.clock, Clock()))
+            if worker.clock != clock_domain():
+                self._clock_of[number] = self._clocks.setdefault(worker.clock, Clock())
             self.all_alone = self.all_alone and worker.alone
         return number
 
-    def recall(self, row: JsonObject) -> int:
-        """Return the number of a worker of an earlier attempt at this run.
-
-        Its times are already converted to this process's clock.
-        """
-        if row not in self.rows:
-            self.rows.append(row)
-            self._clock_of.append(None)
-        return self.rows.index(row)
-
     def add_job(self, number: int, sent_s: float, records: list[Record], arrived_s: float) -> None:
         """Learn about a worker's clock from the tasks of a job that it ran."""
-        clock = self._clock_of[number]
+        clock = self._clock_of.get(number)
         if clock is not None:
             times = [moment for record in records for moment in record.times]
             clock.add_job(sent_s, times, arrived_s)
 
     def ahead_s(self, number: int) -> float:
         """Return by how many seconds a worker's clock is ahead of this process's."""
-        clock = self._clock_of[number] if number >= 0 else None
+        clock = self._clock_of.get(number)
         return 0.0 if clock is None else clock.ahead_s
 
     def report(self) -> list[float]:
         """Enter the estimates of the clocks into the rows; return how far each is ahead."""
-        for row, clock in zip(self.rows, self._clock_of):
-            if clock is not None and clock.error_s is not None:
-                row["clock_ahead_ms"] = round(clock.ahead_s * 1e3, 6)
-                row["clock_error_ms"] = round(clock.error_s * 1e3, 6)
+        for number, clock in self._clock_of.items():
+            if clock.error_s is not None:
+                self.rows[number]["clock_ahead_ms"] = round(clock.ahead_s * 1e3, 6)
+                self.rows[number]["clock_error_ms"] = round(clock.error_s * 1e3, 6)
         return [self.ahead_s(number) for number in range(len(self.rows))]
 
 
@@ -536,10 +528,6 @@ class Dispatcher:
         if self._session.seed is not None and not self._workers.all_alone:
             self._report.legacy_generators = False
         return self._report
-
-    def recall(self, worker: JsonObject) -> int:
-        """Return the number of a worker of an earlier attempt at this run."""
-        return self._workers.recall(worker)
 
     def put(self, frames: object) -> Handle:
         """Return a handle of a value that this process has serialized."""

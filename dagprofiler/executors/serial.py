@@ -44,6 +44,7 @@ class SerialExecutor:
         Whether it runs one task after the other, so that Kahn's order is enough.
     workers
         The workers, in the form of the profile's ``timeline.workers``; the first is this thread.
+        A journal adds those of earlier attempts at the run.
     """
 
     config: Config
@@ -85,12 +86,6 @@ class SerialExecutor:
     def ahead_s(_: int) -> float:
         """Return 0: there is one clock."""
         return 0.0
-
-    def recall(self, worker: JsonObject) -> int:
-        """Return the number of a worker of an earlier attempt at this run."""
-        if worker not in self.workers:
-            self.workers.append(worker)
-        return self.workers.index(worker)
 
     @staticmethod
     def put(frames: Frames) -> Handle:

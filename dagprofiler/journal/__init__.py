@@ -639,7 +639,10 @@ class Replayed:
         """Enter a task into the log of the round, and release its inputs."""
         current, wiring, log = self._current, self.wiring, self._current.log
         zero_s = current.run_log.started
-        log.ran_on[i] = current.executor.recall(line["worker"])
+        workers = current.run_log.workers
+        if line["worker"] not in workers:
+            workers.append(line["worker"])
+        log.ran_on[i] = workers.index(line["worker"])
         log.set_times(i, [zero_s + ms / 1e3 for ms in line["times_ms"]])
         for slot, (wire, payload) in enumerate(line["bytes"], wiring.first_slot[i]):
             log.wire_bytes[slot] = wire
