@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from dagprofiler._util import JsonObject
 from dagprofiler.errors import describe, needs_extra, refused
@@ -38,13 +38,6 @@ _POLL_S = 0.02
 
 #: Pools that leave a worker's main thread free to answer while tasks run.
 _ANSWERING = {"prefork", "thread"}
-
-
-class _Worker(NamedTuple):
-    """A worker of Celery: its last answer, and when that came."""
-
-    answer: JsonObject
-    heard_s: float
 
 
 @dataclass
@@ -128,7 +121,7 @@ class CeleryExecutor(Executor):
         """Two jobs for each process of the workers."""
         # A copy, since another thread changes it.
         workers = [*self._workers.values()]
-        return JOBS_PER_WORKER * sum(int(worker.answer["processes"]) for worker in workers)
+        return JOBS_PER_WORKER * sum(int(worker["processes"]) for worker in workers)
 
     def open(self) -> None:
         """Find the workers.
@@ -141,7 +134,8 @@ class CeleryExecutor(Executor):
         """
         from celery.backends.base import DisabledBackend
 
-        self._workers: dict[str, _Worker] = {}
+        #: The last answer of each worker, and when that came, as ``heard_s``.
+        self._workers: dict[str, JsonObject] = {}
         self._pending: dict[str, _CeleryJob] = {}
         #: When a worker was last found missing, and why.
         self._missed = 0.0, ""
@@ -164,7 +158,7 @@ class CeleryExecutor(Executor):
                 f"{self._queue()!r}: start one, of an app with "
                 "include=['dagprofiler.executors.celery_worker']"
             )
-        if all(worker.answer["reaches"] for worker in self._workers.values()):
+        if all(worker["reaches"] for worker in self._workers.values()):
             self.folder = self._shared_files.folder
         elif self._shared_folder is not None:
             raise refused(
@@ -205,13 +199,12 @@ class CeleryExecutor(Executor):
         """Update the workers by their answers, and remove those that stopped answering."""
         now = monotonic()
         for name, answer in roll.items():
-            before = self._workers.get(name)
-            if before is not None and before.answer["pid"] != answer["pid"]:
+            if self._workers.get(name, answer)["pid"] != answer["pid"]:
                 self._missed = now, f"worker {name!r} was restarted"
-            self._workers[name] = _Worker(answer, now)
+            self._workers[name] = {**answer, "heard_s": now}
         for name, worker in [*self._workers.items()]:
-            silent_s = now - worker.heard_s
-            if worker.answer["pool"] in _ANSWERING and silent_s > self._patience_s:
+            silent_s = now - worker["heard_s"]
+            if worker["pool"] in _ANSWERING and silent_s > self._patience_s:
                 del self._workers[name]
                 self._missed = now, f"worker {name!r} has not answered for {silent_s:.0f} s"
 

@@ -16,7 +16,7 @@ from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
 from dagprofiler.executors import Executor, RoundReport
 from dagprofiler.executors._shared_files import SharedFile, removed_when_unused
-from dagprofiler.executors.jobs import Job, JobMaker, JobResult, JobTask, Session, not_started
+from dagprofiler.executors.jobs import Job, JobMaker, JobResult, JobTask, Session, failed
 from dagprofiler.executors.worker import Worker
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.machine import allocator_settings, clock_domain
@@ -256,12 +256,12 @@ class Batcher:
             Whether to send all jobs, even more than the executor accepts.
         """
         short = [task for task in self.waiting if task.share < 1]
-        alone = [[task] for task in self.waiting if task.share == 1]
-        most = max(1, self.free - len(alone))
+        singles = [[task] for task in self.waiting if task.share == 1]
+        most = max(1, self.free - len(singles))
         # Dealt in turns, so that the tasks of the highest priority come first in their jobs.
         batches = [short[k::most] for k in range(min(most, len(short)))]
         place = {task.number: k for k, task in enumerate(self.waiting)}
-        jobs = sorted(batches + alone, key=lambda tasks: place[tasks[0].number])
+        jobs = sorted(batches + singles, key=lambda tasks: place[tasks[0].number])
         count = len(jobs) if at_once else max(0, self.free)
         self.waiting = [task for tasks in jobs[count:] for task in tasks]
         self._load = sum(task.share for task in self.waiting)
@@ -371,13 +371,13 @@ class Dispatcher:
         try:
             job_task = self._maker.task(work, self._wiring.wanted(number))
         except SerializationError as error:
-            self._landed.append((number, -1, not_started(error)))
+            self._landed.append((number, -1, failed(error)))
             return
         executor = self._executor
         limit_s = self._timeout_s if task.timeout is None else task.timeout
         limit_s = None if limit_s is None or executor.shares_memory else float(limit_s)
-        alone = limit_s is not None or executor.keeps_order
-        share = 1.0 if alone else self._batcher.share_of(name, type(task))
+        travels_alone = limit_s is not None or executor.keeps_order
+        share = 1.0 if travels_alone else self._batcher.share_of(name, type(task))
         decode = contract.decode if returns_outputs and not executor.shares_memory else None
         self._batcher.add(
             SubmittedTask(number, type(task), job_task, handles, decode, share, limit_s)
@@ -404,7 +404,7 @@ class Dispatcher:
         in_flight = [tasks, *(pending.tasks for pending in self._pending.values())]
         for task in tasks:
             lost = self._lost(task, in_flight, error)
-            self._landed.append((task.number, -1, not_started(lost)))
+            self._landed.append((task.number, -1, failed(lost)))
 
     def _lost(
         self, task: SubmittedTask, in_flight: list[list[SubmittedTask]], error: Exception

@@ -17,7 +17,7 @@ from dagprofiler.config import Config
 from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
 from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile, in_file_if_large
 from dagprofiler.executors.worker import Worker, end_with, this_worker, time_limit_process
-from dagprofiler.measure.pipeline import Record, RecordFields, Work, perform, unserialized
+from dagprofiler.measure.pipeline import Record, RecordFields, Times, Work, perform, unserialized
 from dagprofiler.serializers import Handle, PickleSerializer
 
 if TYPE_CHECKING:
@@ -121,9 +121,9 @@ def _result_of(worker: Worker, records: list[RecordFields], attempts: tuple[str,
     return JobResult(worker, [Record(*fields) for fields in records], attempts)
 
 
-def not_started(error: BaseException | PackedError) -> Record:
-    """Return the record of a task that failed before its first phase, without times."""
-    return Record((None,) * 6, {}, {}, {}, None, error, None, None)  # type: ignore[arg-type]
+def failed(error: BaseException | PackedError, times: Times = (None,) * 6) -> Record:
+    """Return the record of a task that failed; without `times`, before its first phase."""
+    return Record(times, {}, {}, {}, None, error, None, None)  # type: ignore[arg-type]
 
 
 @dataclass
@@ -170,7 +170,7 @@ class Job:
             _session_of(self.key, inputs[0])
         worker, outcome = time_limit_process.call(self.perform, inputs, self.limit_s, self.name)
         if isinstance(outcome, Exception):
-            return JobResult(worker, [not_started(PackedError(outcome))])
+            return JobResult(worker, [failed(PackedError(outcome))])
         return outcome
 
     def perform(self, inputs: list[Any]) -> JobResult:
@@ -217,7 +217,7 @@ def _record_of(
     except Exception as error:  # noqa: BLE001  (modules of users are imported here)
         what = f"task {task.name!r} and its inputs cannot be read by a worker"
         hint = "; its modules must be importable, and files of large inputs readable there"
-        return not_started(PackedError(unserialized(error, what, hint)))
+        return failed(PackedError(unserialized(error, what, hint)))
     finally:
         _thread_state.reads = False
     instruments = _thread_state.enter(session, alone=alone)
@@ -230,11 +230,11 @@ def _record_of(
         if alone:
             restored = generators_restored()
     with restored:
-        done = perform(call, frames, session.config, streams, instruments, beside=True)
+        fields = perform(call, frames, session.config, streams, instruments, beside=True)
     if instruments is not None:
         instruments.rest()
     # Threads of the process that drives the run hand it over as it is.
-    return Record(*done) if session is packed else _sent(done, task, session)
+    return Record(*fields) if session is packed else _sent(fields, task, session)
 
 
 def _call_of(task: JobTask, session: Session) -> Work:
@@ -249,12 +249,11 @@ def _call_of(task: JobTask, session: Session) -> Work:
     return call
 
 
-def _sent(done: RecordFields, task: JobTask, session: Session) -> Record:
+def _sent(fields: RecordFields, task: JobTask, session: Session) -> Record:
     """Return the record of a task as it is sent to another process."""
-    times, payload_bytes, wire_bytes, encoded, _, error, readings, spans = done
+    times, payload_bytes, wire_bytes, encoded, _, error, readings, spans = fields
     if error is not None:
-        # It has times up to its failure, and no outputs.
-        return not_started(PackedError(error))._replace(times=times, spans=spans)
+        return failed(PackedError(error), times)._replace(spans=spans)
     frames = {
         field: in_file_if_large(encoded[field], session.folder, SHARED_FILE_BYTES)
         for field in (encoded if task.returns_outputs else task.outputs)

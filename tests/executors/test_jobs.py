@@ -413,7 +413,7 @@ def test_times_of_another_host_are_brought_to_this_clock(batches_of):
 
 def test_a_clock_that_no_job_has_read_has_no_figures():
     def unread(job, handles):
-        return JobResult(FAR, [jobs.not_started(ImportError("gone"))])
+        return JobResult(FAR, [jobs.failed(ImportError("gone"))])
 
     error = failure(independent("a"), Here(answer=unread))
     (worker,) = error.profile.sections["timeline"]["workers"]
