@@ -69,11 +69,14 @@ def busy(cores: int) -> Iterator[None]:
             f"busy_cores={cores}: this process may use {counted(len(usable), 'core')}, and one "
             "must be left to measure on"
         )
-    burnt = usable[-cores:]
+    burners: dict[int, Popen[bytes]] = {}
     with ExitStack() as ends:
         # Start all before waiting for the first.
-        burners = [ends.enter_context(_burner(core)) for core in burnt]
-        for core, burner in zip(burnt, burners):
+        for core in usable[-cores:]:
+            burners[core] = ends.enter_context(_started_burner(core))
+            # Its input does not end it as long as a forked child keeps that open.
+            ends.callback(burners[core].kill)
+        for core, burner in burners.items():
             if burner.stdout is None or burner.stdout.readline() != b"burning\n":
                 raise DagProfilerError(f"busy_cores: core {core} cannot be kept busy")
         if _PINS:
@@ -87,17 +90,11 @@ def usable_cores() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if _PINS else [*range(os.cpu_count() or 1)]
 
 
-@contextmanager
-def _burner(core: int) -> Iterator[Popen[bytes]]:
+def _started_burner(core: int) -> Popen[bytes]:
     from subprocess import PIPE, Popen
 
     command = [sys.executable, "-I", "-S", "-c", _BURN, str(core)]
-    with Popen(command, stdin=PIPE, stdout=PIPE) as burner:  # noqa: S603  (our own)
-        try:
-            yield burner
-        finally:
-            # A forked child may keep the input open.
-            burner.kill()
+    return Popen(command, stdin=PIPE, stdout=PIPE)  # noqa: S603  (our own)
 
 
 def _pin(cores: Sequence[int]) -> None:
