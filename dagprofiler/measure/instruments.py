@@ -109,7 +109,6 @@ class Instruments:
         #: What is traced of the task that runs.
         self._traced: Collection | None = None
         self._meters = MeterSet(instrumentation.meters, alone=alone)
-        self._metering = False
         self._instrumentation = instrumentation
         self._decode_s: list[float] = []
         self._encode_s: list[float] = []
@@ -135,13 +134,11 @@ class Instruments:
             self._traced = self._tracing.start()
         # Without meters, the cost of the call would count nowhere.
         if self._meters.columns:
-            self._metering = True
             self._meters.start()
 
     def stop(self, task: str) -> None:
         """Stop the meters and tracing, if they are running."""
-        if self._metering:
-            self._metering = False
+        if self._meters.running:
             self._read = self._meters.stop(task)
         if self._tracing is not None and self._traced is not None:
             self._tracing.stop(self._traced)

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from math import inf
@@ -119,12 +119,10 @@ class _CollectorTime:
             self._took_ns += now_ns - self._begun_ns
 
     def stop(self) -> float:
-        self.close()
-        return self._took_ns / MILLISECOND_NS
-
-    def close(self) -> None:
+        # An interrupted stop() is repeated.
         if self._note in gc.callbacks:
             gc.callbacks.remove(self._note)
+        return self._took_ns / MILLISECOND_NS
 
 
 class _ResidentBefore(ReadingGrowth):
@@ -210,14 +208,11 @@ class _Allocation(_PeakGrowth):
 
     def stop(self) -> Number | None:
         peak = super().stop()
-        self.close()
-        return peak
-
-    def close(self) -> None:
         # What a user started stays on.
         if self._started:
             self._tracing.stop()
             self._started = False
+        return peak
 
 
 #: Steps of the kernel: some 20 us.
@@ -327,7 +322,7 @@ class _HeldLock:
     def stop(self) -> float | None:
         ended_ns, looks = time.perf_counter_ns(), self._looks or _Looks()
         delay_ns = _delay_ns(self._thread) - self._delay_ns
-        self.close()
+        self._looks = None
         if looks.asleep_ns and ended_ns - looks.asleep_ns > self._held_from_ns:
             # The thread still waits in its last look.
             looks.add(ended_ns - looks.asleep_ns, self._held_from_ns)
@@ -338,9 +333,6 @@ class _HeldLock:
             self.reason = "the task ended before a look at the interpreter's lock had the core"
             return None
         return held_ns / seen_ns * (ended_ns - self._begun_ns) / MILLISECOND_NS
-
-    def close(self) -> None:
-        self._looks = None
 
 
 def _delay_ns(thread: int) -> int:
@@ -473,6 +465,8 @@ class MeterSet:
     reasons
         Column to the first reason for a null in it; columns without nulls are
         absent. A reason that concerns only one task names it.
+    running
+        Whether :meth:`start` has been called and :meth:`stop` has not returned.
     cost_s
         Total time of :meth:`start` and :meth:`stop`, in seconds.
 
@@ -486,9 +480,7 @@ class MeterSet:
         self.columns = selection.columns
         self.reasons: dict[str, str] = {}
         self.cost_s = 0.0
-        self._closes = ExitStack()
         self._files = KernelFiles(proc)
-        self._closes.callback(self._files.close)
         #: From the inside out.
         self._open: list[_OpenMeter] = []
         for name, column in zip(selection.names, self.columns):
@@ -497,6 +489,7 @@ class MeterSet:
             else:
                 self.reasons[column] = _BESIDE_OTHERS
         self._discount_meters()
+        self.running = False
         self.cost_s = 0.0
         for column, meter in selection.own:
             if alone:
@@ -507,8 +500,6 @@ class MeterSet:
     def _opened(self, name: str) -> Any:
         """Return a built-in meter that works here."""
         meter = BUILT_IN[name].open(self._files)
-        if hasattr(meter, "close"):
-            self._closes.callback(meter.close)
         # A file that can be opened can still refuse to be read.
         meter.start()
         meter.stop()
@@ -538,6 +529,7 @@ class MeterSet:
     def start(self) -> None:
         """Start all meters, from the outside in."""
         begun = perf_counter()
+        self.running = True
         for meter in reversed(self._open):
             meter.begin()
         self.cost_s += perf_counter() - begun
@@ -556,12 +548,15 @@ class MeterSet:
             value = values[meter.column] = meter.end(task)
             if value is None:
                 self.reasons.setdefault(meter.column, meter.reason)
+        self.running = False
         self.cost_s += perf_counter() - begun
         return [*values.values()]
 
     def close(self) -> None:
-        """Close all files and meters; no values can be read any more."""
-        self._closes.close()
+        """Stop the meters if an error has left them running, and close all files."""
+        if self.running:
+            self.stop("")
+        self._files.close()
 
 
 #: Columns that the pipeline fills itself.
