@@ -84,11 +84,19 @@ class KernelFiles:
             raise UnavailableError("counters are read on Linux only")
         return [int(name) for name in os.listdir("/proc/self/task")]
 
-    def open_counter(self, attributes: bytes, thread: int) -> int:
-        """Open a counter of `thread` on every processor; return its file descriptor."""
-        fd = _perf_event_open(attributes, thread)
-        self._opened.append(fd)
-        return fd
+    def open_counters(self, attributes: bytes) -> list[int]:
+        """Open a counter for each thread, or raise UnavailableError; return file descriptors."""
+        counters: list[int] = []
+        try:
+            for thread in sorted(self.threads()):
+                # It may have ended since it was listed.
+                with suppress(ProcessLookupError):
+                    counters.append(_perf_event_open(attributes, thread))
+        except OSError as error:
+            _close_all(counters)
+            raise UnavailableError(_why(error)) from error
+        self._opened += counters
+        return counters
 
     def read_counter(self, fd: int) -> tuple[int, int, int]:
         """Return a counter's count, time enabled and time running."""
@@ -104,7 +112,15 @@ def _close_all(opened: list[int]) -> None:
 
 
 def _perf_event_open(attributes: bytes, thread: int) -> int:
-    """Make the system call; raise UnavailableError if it is not known on this machine."""
+    """Open a counter of `thread` on every processor; return its file descriptor.
+
+    Raises
+    ------
+    UnavailableError
+        If the system call is not known on this machine.
+    OSError
+        If the kernel refuses the counter.
+    """
     machine = os.uname().machine
     # A program of 32 bits has other numbers, and the machine's name does not tell.
     if machine not in _SYSCALL_NUMBERS or sys.maxsize < 2**32:
@@ -149,7 +165,6 @@ class EventCounter:
     def __init__(self, files: KernelFiles, event: tuple[int, int] = INSTRUCTIONS) -> None:
         self.reason: str | None = None
         self._files = files
-        self._counters: list[int] = []
         self._before = (0, 0, 0)
         #: All code takes instructions, so a count of 0 is wrong: where all counters of a processor
         #: are taken, some machines report it, and that the counter ran all the time.
@@ -158,13 +173,7 @@ class EventCounter:
         type_, config = event
         fields = (type_, _ATTRIBUTES_BYTES, config, 0, 0, _TIMES, _FLAGS)
         attributes = pack("=IIQQQQQ", *fields).ljust(_ATTRIBUTES_BYTES, b"\0")
-        try:
-            for thread in sorted(files.threads()):
-                # It may have ended since it was listed.
-                with suppress(ProcessLookupError):
-                    self._counters.append(files.open_counter(attributes, thread))
-        except OSError as error:
-            raise UnavailableError(_why(error)) from error
+        self._counters = files.open_counters(attributes)
 
     def start(self) -> None:
         """Take the reading before the task."""

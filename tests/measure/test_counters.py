@@ -6,6 +6,7 @@ import sys
 import threading
 
 import pytest
+from platforms import posix
 
 from dagprofiler.measure import kernel as counters
 from dagprofiler.measure.kernel import (
@@ -21,25 +22,39 @@ PAGES = 500
 
 
 class FakeFiles(KernelFiles):
-    """Threads that open counters or fail to."""
+    """Threads with these numbers, and readings of their counters."""
 
-    def __init__(self, threads, *, fails=None, readings=()):
+    def __init__(self, threads, readings=()):
         super().__init__()
-        self.listed, self.fails, self.readings = threads, fails, iter(readings)
-        self.opened = []
+        self.listed, self.readings = threads, iter(readings)
 
     def threads(self):
         return self.listed
 
-    def open_counter(self, attributes, thread):
-        if self.fails is not None:
-            raise OSError(self.fails, "as the test has it")
-        self.opened.append(thread)
-        return len(self.opened)
-
     def read_counter(self, fd):
-        assert 1 <= fd <= len(self.opened)
         return next(self.readings)
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Return the threads for which a counter was opened: a descriptor of a file, not of a counter.
+
+    A thread whose number is negative cannot have one: the kernel's error has that number.
+    """
+    threads = []
+
+    def opens(_, thread):
+        if thread < 0:
+            raise OSError(-thread, "as the test has it")
+        threads.append(thread)
+        return os.open(os.devnull, os.O_RDONLY)
+
+    monkeypatch.setattr(counters, "_perf_event_open", opens)
+    return threads
+
+
+def descriptors():
+    return {*os.listdir("/dev/fd")}
 
 
 @pytest.fixture
@@ -71,29 +86,29 @@ def touch():
     ],
     ids=lambda value: errno.errorcode[value] if isinstance(value, int) else "",
 )
+@pytest.mark.usefixtures("opened")
 def test_a_counter_that_cannot_be_opened_says_why(number, reason, tmp_path, monkeypatch):
     (tmp_path / "paranoid").write_text("3\n")
     monkeypatch.setattr(counters, "_PARANOID", str(tmp_path / "paranoid"))
     with pytest.raises(UnavailableError) as raised:
-        EventCounter(FakeFiles([10], fails=number))
+        EventCounter(FakeFiles([-number]))
     assert reason in str(raised.value)
 
 
-def test_each_thread_has_a_counter():
-    files = FakeFiles([11, 10])
+@posix
+def test_each_thread_has_a_counter_until_all_are_closed(opened, monkeypatch):
+    before, files = descriptors(), FakeFiles([11, 10])
     EventCounter(files)
-    assert files.opened == [10, 11]
-
-
-@pytest.mark.usefixtures("page_faults")
-def test_counters_and_files_are_closed_together():
-    before = {*os.listdir("/proc/self/fd")}
-    files = KernelFiles()
-    EventCounter(files, PAGE_FAULTS)
-    files.open("self/io")
-    assert len({*os.listdir("/proc/self/fd")} - before) >= 2
+    assert opened == [10, 11]
+    assert len(descriptors() - before) == 2
     files.close()
-    assert {*os.listdir("/proc/self/fd")} <= before
+    assert descriptors() <= before
+    # If one thread cannot have a counter, the others keep none.
+    monkeypatch.setattr(counters, "sorted", list, raising=False)
+    with pytest.raises(UnavailableError):
+        EventCounter(FakeFiles([12, -errno.EMFILE]))
+    assert opened == [10, 11, 12]
+    assert descriptors() <= before
 
 
 #: No code runs without instructions, whatever the machine says of the time.
@@ -111,8 +126,9 @@ NOTHING = [(0, 100, 100), (0, 200, 200)]
         (PAGE_FAULTS, 1, NOTHING, 0),
     ],
 )
+@pytest.mark.usefixtures("opened")
 def test_a_count_is_the_sum_over_threads_that_ran_all_the_time(event, threads, readings, count):
-    counter = EventCounter(FakeFiles(range(threads), readings=readings), event)
+    counter = EventCounter(FakeFiles(range(threads), readings), event)
     counter.start()
     assert counter.stop() == count
     assert ("did not run all the time" in (counter.reason or "")) == (count is None)
