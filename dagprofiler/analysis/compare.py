@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dagprofiler._document import ProfileData
-from dagprofiler._document.table import TaskTime, default_times, entries_of_tasks
+from dagprofiler._document.table import default_times, entries_of_tasks
 from dagprofiler._util import JsonObject
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import jsonable
@@ -20,13 +20,15 @@ from dagprofiler.analysis.makespan import PARTS, parts_of
 from dagprofiler.config import same_value
 from dagprofiler.errors import counted, short_repr
 from dagprofiler.stats import DIFFERENCE, FEWEST_ROUNDS, Column, median, ranktests
-from dagprofiler.stats.ranktests import FASTER, INCONCLUSIVE, SLOWER, RankResult, Verdict
+from dagprofiler.stats.ranktests import FASTER, INCONCLUSIVE, SLOWER, RankResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    #: The values of one quantity in the measured rounds; NaN where it was not measured.
+    #: The values of one quantity in the measured rounds; NaN where it was not measured. And those
+    #: of several quantities.
     Array = NDArray[np.float64]
+    Columns = Mapping[str, Array]
 
 #: Task or edge to its entry in a comparison; and a list of names with their entries.
 Entries = Mapping[str, JsonObject]
@@ -119,23 +121,12 @@ def compare_profiles(
     share of them differs by over 5 % between profiles that were taken apart.
     ``ratio`` is present in any case. Ratio and interval are None if a sample is 0.
     """
-    sides = of_new, of_base = _Side(new), _Side(base)
-    obstacles = _obstacles(*sides, paired=paired)
-    judge = _Judge("; ".join(obstacles.values()), difference, paired=paired)
-    unjudged = judge.obstacles or _NO_SAMPLES
-    tasks = {
-        name: _entry(time, of_base.times[name], unjudged)
-        for name, time in of_new.times.items()
-        if name in of_base.times
-    }
-    tasks.update(judge.judged(dict(_task_pairs(*sides))))
-    edges = judge.judged(dict(_edge_pairs(*sides)))
-    new_ms, base_ms = new.metrics.total_time_ms, base.metrics.total_time_ms
-    total = _row(new_ms, base_ms, "total_ms", unjudged)
-    total = judge.judged({"": _whole(*sides)}).get("", total)
+    judge = _Judge(_Side(new), _Side(base), difference, paired=paired)
+    tasks, edges, total = judge.tasks(), judge.edges(), judge.whole()
     rows = [*tasks.values(), *edges.values()]
     if total["verdict"] in CHANGED and rows and all(row["verdict"] == INCONCLUSIVE for row in rows):
         total.update(verdict=INCONCLUSIVE, comparable=False, reason=_UNEXPLAINED)
+    new_ms, base_ms = new.metrics.total_time_ms, base.metrics.total_time_ms
     new_tasks, base_tasks = new.dag_structure["nodes"], base.dag_structure["nodes"]
     common = {*new_tasks} & {*base_tasks}
     alone = {
@@ -157,7 +148,7 @@ def compare_profiles(
         total_time=total,
         task_times={name: tasks[name] for name in new_tasks if name in tasks},
         edge_times=edges,
-        obstacles=obstacles,
+        obstacles=judge.obstacles,
         **{key: missing for key, missing in alone.items() if missing},
         **_prediction(new, base, tasks),
     )
@@ -213,16 +204,66 @@ def _weight_diff(new: Mapping[str, int], base: Mapping[str, int]) -> dict[str, J
     return differences
 
 
-class _Pair(NamedTuple):
-    """The samples of one task, of one edge or of the whole DAG in two profiles."""
+#: The quantities that are compared: the first that both sides measured.
+_QUANTITIES = ("corrected_ms", "wall_ms", "transfer_ms", "total_ms")
 
-    quantity: str
-    new: Array
-    base: Array
-    #: Times of the kernels next to the samples, of the new profile and of the base.
-    kernels: tuple[Array, Array]
-    #: Why a difference cannot be relied on, or "".
-    doubt: str = ""
+
+class _Side:
+    """One of two profiles, and the samples that are compared.
+
+    Attributes
+    ----------
+    tasks, edges, whole
+        The columns of each task, of each edge, and of the DAG. ``kernel_ms`` is the times of the
+        kernels next to a task; next to edges and the DAG the mean of those, weighted by time.
+    """
+
+    def __init__(self, profile: ProfileData) -> None:
+        samples, environment = profile.samples, profile.environment
+        self.profile, self.conditions = profile, profile.run.conditions
+        self.machine = profile.hostname, environment.cpu, environment.machine, environment.cores
+        self.rounds = samples.measured
+        self.tasks = {
+            name: {key: self._column(row, key) for key in ("wall_ms", "corrected_ms", "kernel_ms")}
+            for name, row in samples.tasks.items()
+        }
+        total_ms = self._column({"total_ms": samples.total_ms}, "total_ms")
+        kernel_ms = self._mean_kernel_ms()
+        self.edges: dict[str, Columns] = {}
+        for edge, row in samples.edges.items():
+            times_ms = self._column(row, "serialize_ms") + self._column(row, "deserialize_ms")
+            self.edges[edge] = {"transfer_ms": times_ms, "kernel_ms": kernel_ms}
+        self.whole = {"total_ms": total_ms, "kernel_ms": kernel_ms}
+        if profile.run.executor == "serial":
+            # Delays of tasks that ran concurrently do not add up.
+            self.whole["corrected_ms"] = total_ms - sum(
+                _delays_ms(columns) for columns in self.tasks.values()
+            )
+
+    def _column(self, row: Mapping[str, Column], quantity: str) -> Array:
+        values = row.get(quantity)
+        return np.array([values[i] if values else None for i in self.rounds], float)
+
+    def _mean_kernel_ms(self) -> Array:
+        """Return for each round the mean of the kernels next to its tasks, weighted by time."""
+        weights, weighted_ms = np.zeros(len(self.rounds)), np.zeros(len(self.rounds))
+        for columns in self.tasks.values():
+            times, kernels = columns["corrected_ms"], columns["kernel_ms"]
+            times = times if _is_known(times) else columns["wall_ms"]
+            known = (times > 0) & (kernels > 0)
+            weights[known] += times[known]
+            weighted_ms[known] += (times * kernels)[known]
+        with np.errstate(invalid="ignore"):
+            return weighted_ms / weights
+
+    def waited(self) -> float | None:
+        """Return the share of the tasks' wall time that they waited for a core, if it is known."""
+        whole_ms = delay_ms = 0.0
+        for columns in self.tasks.values():
+            delays_ms = _delays_ms(columns)
+            whole_ms += columns["wall_ms"][np.isfinite(delays_ms)].sum()
+            delay_ms += np.nansum(delays_ms)
+        return float(delay_ms / whole_ms) if whole_ms else None
 
 
 def _is_known(column: Array) -> bool:
@@ -234,99 +275,9 @@ def _median(column: Array) -> float:
     return median(column[np.isfinite(column)].tolist())
 
 
-class _Side:
-    """One of two profiles, and columns of its samples in the measured rounds; NaN is unknown."""
-
-    def __init__(self, profile: ProfileData) -> None:
-        samples = profile.samples
-        self.profile, self.conditions = profile, profile.run.conditions
-        self.times = default_times(profile)
-        self.tasks, self.edges, self.rounds = samples.tasks, samples.edges, samples.measured
-        self.total_ms = self.column({"total_ms": samples.total_ms}, "total_ms")
-        environment = profile.environment
-        self.machine = profile.hostname, environment.cpu, environment.machine, environment.cores
-
-    def column(self, row: Mapping[str, Column], quantity: str) -> Array:
-        """Return a quantity of a task or an edge."""
-        values = row.get(quantity)
-        return np.array([values[i] if values else None for i in self.rounds], float)
-
-    def delays_ms(self, row: Mapping[str, Column]) -> Array:
-        """Return how long a task waited for a core."""
-        return self.column(row, "wall_ms") - self.column(row, "corrected_ms")
-
-    def corrected_total_ms(self) -> Array:
-        """Return the times of the rounds without the run-queue delays of the tasks.
-
-        Unknown if tasks ran concurrently, where not all delays add up.
-        """
-        if self.profile.run.executor != "serial":
-            return self.total_ms * np.nan
-        return self.total_ms - sum([self.delays_ms(row) for row in self.tasks.values()])
-
-    def transfer_ms(self, edge: str) -> Array:
-        """Return the times to serialize and deserialize what an edge carries."""
-        row = self.edges.get(edge, {})
-        return self.column(row, "serialize_ms") + self.column(row, "deserialize_ms")
-
-    @cached_property
-    def kernel_ms(self) -> Array:
-        """For each round the mean of the kernels next to its tasks, weighted by time."""
-        weights, weighted_ms = np.zeros(len(self.rounds)), np.zeros(len(self.rounds))
-        for row in self.tasks.values():
-            times, kernels = self.column(row, "corrected_ms"), self.column(row, "kernel_ms")
-            times = times if _is_known(times) else self.column(row, "wall_ms")
-            known = (times > 0) & (kernels > 0)
-            weights[known] += times[known]
-            weighted_ms[known] += (times * kernels)[known]
-        with np.errstate(invalid="ignore"):
-            return weighted_ms / weights
-
-    @cached_property
-    def waited(self) -> float | None:
-        """Share of the tasks' wall time that they waited for a core; None if it is not known."""
-        whole_ms = delay_ms = 0.0
-        for row in self.tasks.values():
-            delays = self.delays_ms(row)
-            whole_ms += self.column(row, "wall_ms")[np.isfinite(delays)].sum()
-            delay_ms += np.nansum(delays)
-        return float(delay_ms / whole_ms) if whole_ms else None
-
-
-def _whole(new: _Side, base: _Side) -> _Pair:
-    quantity, times = "corrected_ms", (new.corrected_total_ms(), base.corrected_total_ms())
-    if not (_is_known(times[0]) and _is_known(times[1])):
-        quantity, times = "total_ms", (new.total_ms, base.total_ms)
-    return _Pair(quantity, *times, (new.kernel_ms, base.kernel_ms), _waits_differ(new, base))
-
-
-def _waits_differ(new: _Side, base: _Side) -> str:
-    """Return why waits may account for a difference of what lies between the tasks, or ""."""
-    now, before = new.waited, base.waited
-    if now is None or before is None or abs(now - before) <= ranktests.GATE_APART:
-        return ""
-    return (
-        f"tasks waited for a core in {before:.0%} of their time in the base and in {now:.0%} now, "
-        "and such waits are not measured between the tasks"
-    )
-
-
-def _task_pairs(new: _Side, base: _Side) -> Iterator[tuple[str, _Pair]]:
-    for name, row in new.tasks.items():
-        base_row = base.tasks.get(name, {})
-        kernels = new.column(row, "kernel_ms"), base.column(base_row, "kernel_ms")
-        for quantity in ("corrected_ms", "wall_ms"):
-            times = new.column(row, quantity), base.column(base_row, quantity)
-            if _is_known(times[0]) and _is_known(times[1]):
-                yield name, _Pair(quantity, *times, kernels)
-                break
-
-
-def _edge_pairs(new: _Side, base: _Side) -> Iterator[tuple[str, _Pair]]:
-    doubt, kernels = _waits_differ(new, base), (new.kernel_ms, base.kernel_ms)
-    for edge in new.edges:
-        times = new.transfer_ms(edge), base.transfer_ms(edge)
-        yield edge, _Pair("transfer_ms", *times, kernels, doubt)
+def _delays_ms(columns: Columns) -> Array:
+    """Return how long a task waited for a core."""
+    return columns["wall_ms"] - columns["corrected_ms"]
 
 
 def _obstacles(new: _Side, base: _Side, *, paired: bool) -> dict[str, str]:
@@ -360,67 +311,105 @@ def _obstacles(new: _Side, base: _Side, *, paired: bool) -> dict[str, str]:
     return obstacles
 
 
-class _Judge(NamedTuple):
-    """Compares pairs of samples, and says what the comparisons mean."""
+class _Judge:
+    """Compares the samples of two profiles, and says what the comparisons mean."""
 
-    obstacles: str
-    difference: float
-    paired: bool
+    def __init__(self, new: _Side, base: _Side, difference: float, *, paired: bool) -> None:
+        self._new, self._base, self._difference, self._paired = new, base, difference, paired
+        #: Why there can be no verdict: code to words.
+        self.obstacles = _obstacles(new, base, paired=paired)
 
-    def judged(self, pairs: Mapping[str, _Pair]) -> dict[str, JsonObject]:
-        """Return an entry for each pair that has samples on both sides."""
-        pairs = {n: p for n, p in pairs.items() if _is_known(p.new) and _is_known(p.base)}
-        results = {name: self._compared(pair) for name, pair in pairs.items()}
-        judged = dict.fromkeys(pairs, Verdict(INCONCLUSIVE, self.obstacles, comparable=False))
+    def tasks(self) -> dict[str, JsonObject]:
+        """Return a row for each task that has a time in both profiles."""
+        times, base_times = (default_times(side.profile) for side in (self._new, self._base))
+        rows = {}
+        for name, time in times.items():
+            if name in base_times:
+                base_time = base_times[name]
+                is_wall = "wall_ms" in (time.column, base_time.column)
+                quantity = "wall_ms" if is_wall else "corrected_ms"
+                rows[name] = self._row(time.median_ms, base_time.median_ms, quantity)
+        return {**rows, **self._judged(self._new.tasks, self._base.tasks)}
+
+    def edges(self) -> dict[str, JsonObject]:
+        """Return a row for each edge that has samples in both profiles."""
+        return self._judged(self._new.edges, self._base.edges, self._doubt)
+
+    def whole(self) -> JsonObject:
+        """Return the row of the whole DAG."""
+        judged = self._judged({"": self._new.whole}, {"": self._base.whole}, self._doubt)
+        new, base = self._new.profile.metrics, self._base.profile.metrics
+        return judged.get("") or self._row(new.total_time_ms, base.total_time_ms, "total_ms")
+
+    @cached_property
+    def _doubt(self) -> str:
+        """Why waits may account for a difference of what lies between the tasks, or ""."""
+        now, before = self._new.waited(), self._base.waited()
+        if now is None or before is None or abs(now - before) <= ranktests.GATE_APART:
+            return ""
+        return (
+            f"tasks waited for a core in {before:.0%} of their time in the base and in {now:.0%} "
+            "now, and such waits are not measured between the tasks"
+        )
+
+    def _row(self, new_ms: float | None, base_ms: float | None, quantity: str) -> JsonObject:
+        """Return a row without a verdict."""
+        return {
+            "quantity": quantity,
+            "base_ms": base_ms,
+            "new_ms": new_ms,
+            "ratio": new_ms / base_ms if base_ms and new_ms is not None else None,
+            **dict.fromkeys(("low", "high", "coverage")),
+            "rounds": 0,
+            "verdict": INCONCLUSIVE,
+            "comparable": False,
+            "reason": "; ".join(self.obstacles.values()) or _NO_SAMPLES,
+        }
+
+    def _judged(
+        self, new: Mapping[str, Columns], base: Mapping[str, Columns], doubt: str = ""
+    ) -> dict[str, JsonObject]:
+        """Return a row for each name with samples of one quantity on both sides.
+
+        A `doubt` is why a difference cannot be relied on, or "".
+        """
+        rows, results = {}, {}
+        for name, columns in new.items():
+            quantity = _common_quantity(columns, base.get(name, {}))
+            if quantity is not None:
+                result = self._compared(columns, base[name], quantity, doubt)
+                base_ms = _median(base[name][quantity])
+                row = self._row(_median(columns[quantity]), base_ms, quantity)
+                row.update(ratio=result.ratio, rounds=min(result.n))
+                if min(result.n) > 1:
+                    row.update(low=result.low, high=result.high, coverage=result.coverage)
+                rows[name], results[name] = row, result
         if not self.obstacles:
-            judged = ranktests.verdicts(results, difference=self.difference)
-        return {n: _judged_row(pair, results[n], judged[n]) for n, pair in pairs.items()}
+            for name, verdict in ranktests.verdicts(results, self._difference).items():
+                rows[name].update(verdict._asdict())
+        return rows
 
-    def _compared(self, pair: _Pair) -> RankResult:
-        """Compare the samples of a pair; without kernels if one is not known."""
-        rounds, base_rounds = (np.flatnonzero(np.isfinite(side)) for side in (pair.new, pair.base))
-        if self.paired:
+    def _compared(self, new: Columns, base: Columns, quantity: str, doubt: str) -> RankResult:
+        """Compare samples; without kernels if one is not known."""
+        rounds, base_rounds = (np.flatnonzero(np.isfinite(side[quantity])) for side in (new, base))
+        if self._paired:
             rounds = base_rounds = np.intersect1d(rounds, base_rounds)
-        new, base = pair.new[rounds].tolist(), pair.base[base_rounds].tolist()
-        kernels = pair.kernels[0][rounds].tolist(), pair.kernels[1][base_rounds].tolist()
+        samples = new[quantity][rounds].tolist(), base[quantity][base_rounds].tolist()
+        kernels = new["kernel_ms"][rounds].tolist(), base["kernel_ms"][base_rounds].tolist()
         is_metered = all(kernel_ms > 0 for kernel_ms in kernels[0] + kernels[1])
-        compare = ranktests.compare_interleaved if self.paired else ranktests.compare_apart
-        result = compare(new, base, kernels if is_metered else None)
-        if pair.doubt and not self.paired:
+        compare = ranktests.compare_interleaved if self._paired else ranktests.compare_apart
+        result = compare(*samples, kernels if is_metered else None)
+        if doubt and not self._paired:
             # In rounds that were taken in turns, both sides wait alike.
-            return result._replace(p=1.0, doubt=pair.doubt)
+            return result._replace(p=1.0, doubt=doubt)
         return result
 
 
-def _row(new_ms: float | None, base_ms: float | None, quantity: str, reason: str) -> JsonObject:
-    """Return what is said of times without samples; `reason` may be empty."""
-    return {
-        "quantity": quantity,
-        "base_ms": base_ms,
-        "new_ms": new_ms,
-        "ratio": new_ms / base_ms if base_ms and new_ms is not None else None,
-        **dict.fromkeys(("low", "high", "coverage")),
-        "rounds": 0,
-        "verdict": INCONCLUSIVE,
-        "comparable": False,
-        **({"reason": reason} if reason else {}),
-    }
-
-
-def _entry(new: TaskTime, base: TaskTime, reason: str) -> JsonObject:
-    """Return what is said of a task without samples."""
-    quantity = "wall_ms" if "wall_ms" in (new.column, base.column) else "corrected_ms"
-    return _row(new.median_ms, base.median_ms, quantity, reason)
-
-
-def _judged_row(pair: _Pair, result: RankResult, verdict: Verdict) -> JsonObject:
-    """Return what is said of samples."""
-    row = _row(_median(pair.new), _median(pair.base), pair.quantity, verdict.reason)
-    row.update(ratio=result.ratio, rounds=min(result.n))
-    row.update(verdict=verdict.verdict, comparable=verdict.comparable)
-    if min(result.n) > 1:
-        row.update(low=result.low, high=result.high, coverage=result.coverage)
-    return row
+def _common_quantity(new: Columns, base: Columns) -> str | None:
+    for quantity in _QUANTITIES:
+        if all(quantity in side and _is_known(side[quantity]) for side in (new, base)):
+            return quantity
+    return None
 
 
 class ProfileComparison(ShownInBlocks, JsonObject):
