@@ -6,12 +6,14 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
-from operator import mul
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dagprofiler.errors import counted
 from dagprofiler.stats import CONFIDENCE, DIFFERENCE, median, middle_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: Ratios between 1 / (1 + GATE) and 1 + GATE count as no difference.
 GATE = 0.02
@@ -46,7 +48,7 @@ class RankResult(NamedTuple):
         Whether sample i of one set belongs to sample i of the other.
     ratio
         Typical ratio of a sample to one of the other set, by Hodges and Lehmann;
-        above 1 is slower. None, like all that follow, if there is nothing to test.
+        above 1 is slower. None, like its interval, if a sample is 0 or there are none.
     low, high
         Confidence interval of `ratio`; always contains it.
     coverage
@@ -55,7 +57,7 @@ class RankResult(NamedTuple):
     p
         Two-sided p-value of "the ratio is within 1 / (1 + gate) and 1 + gate".
     smallest_p
-        The smallest possible `p` for this number of samples.
+        The smallest possible `p` for this number of samples; both are 1 without a test.
     reason
         Why there is nothing to test, or "".
     doubt
@@ -68,8 +70,8 @@ class RankResult(NamedTuple):
     low: float | None = None
     high: float | None = None
     coverage: float | None = None
-    p: float | None = None
-    smallest_p: float | None = None
+    p: float = 1.0
+    smallest_p: float = 1.0
     reason: str = ""
     doubt: str = ""
 
@@ -166,7 +168,7 @@ def compare_apart(times: Times, other: Times, kernels: Sets | None = None) -> Ra
     then the difference must hold for the exponents 0 and 1 too, or `doubt` says why it is none.
     """
     raw = compare_ranks(times, other, GATE_APART, paired=False)
-    if raw.p is None or kernels is None:
+    if raw.reason or kernels is None:
         return raw
     kernel_ms, other_ms = median(kernels[0]), median(kernels[1])
     changed = not 1 / (1 + GATE_APART) <= kernel_ms / other_ms <= 1 + GATE_APART
@@ -174,7 +176,7 @@ def compare_apart(times: Times, other: Times, kernels: Sets | None = None) -> Ra
     for exponent in (None, 1.0) if changed else (None,):
         samples = without_speed((times, other), kernels, exponent)
         results.append(compare_ranks(*samples, GATE_APART, paired=False))
-    ps = [result.p or 0.0 for result in results]
+    ps = [result.p for result in results]
     agree = len({(result.ratio or 1.0) > 1 for result in results}) == 1
     doubt = ""
     if changed and min(ps) <= ALPHA:
@@ -209,14 +211,14 @@ def compare_interleaved(times: Times, other: Times, kernels: Sets | None = None)
         return trivial
     samples = (times, other) if kernels is None else without_speed((times, other), kernels)
     pairs, sums = (compare_ranks(*samples, paired=paired) for paired in (True, False))
-    best = pairs if (pairs.p or 0.0) <= (sums.p or 0.0) else sums
-    p, low, high = best.p or 0.0, best.low or 0.0, best.high or 0.0
+    best = pairs if pairs.p <= sums.p else sums
+    p, low, high = best.p, best.low or 0.0, best.high or 0.0
     if low > 1:
         p = min(p, fastest_p(times, other))
     elif high < 1:
         p = min(p, fastest_p(other, times))
     # Rank sums have the smallest p-value.
-    smallest_p = min(1.0, 3 * (sums.smallest_p or 0.0))
+    smallest_p = min(1.0, 3 * sums.smallest_p)
     return best._replace(paired=True, p=min(1.0, 3 * p), smallest_p=smallest_p)
 
 
@@ -292,29 +294,6 @@ def fastest_p(times: Times, other: Times) -> float:
     return min(1.0, 2 * _depth_tails(n, total, fastest)[depth])
 
 
-@lru_cache(maxsize=128)
-def _depth_tails(n: int, total: int, fastest: int) -> list[float]:
-    """Return P(depth <= k) for all k, of `n` samples among `total`.
-
-    A sample of rank r, from 0, adds `fastest` - r to the depth if that is above 0.
-    """
-    most = fastest * (fastest + 1) // 2
-    if total > _EXACT_FASTEST:
-        squares = most * (2 * fastest + 1) / 3
-        variance = n * (total - n) * (squares - most * most / total) / (total * (total - 1))
-        return _normal_tails(most, n * most / total, variance)
-    #: For each number of samples among the fastest, how many ways there are to each depth.
-    ways = [[1] + [0] * most] + [[0] * (most + 1) for _ in range(min(n, fastest))]
-    for place in range(1, fastest + 1):
-        for count in range(len(ways) - 1, 0, -1):
-            fewer, here = ways[count - 1], ways[count]
-            for depth in range(most, place - 1, -1):
-                here[depth] += fewer[depth - place]
-    others = [math.comb(total - fastest, n - count) for count in range(len(ways))]
-    by_depth = [sum(map(mul, others, column)) for column in zip(*ways)]
-    return [below / math.comb(total, n) for below in accumulate(by_depth)]
-
-
 def _trivial(times: Times, other: Times, *, paired: bool) -> RankResult | None:
     """Return the comparison of samples without logarithms; None if all have one."""
     size = len(times), len(other)
@@ -330,17 +309,29 @@ def _trivial(times: Times, other: Times, *, paired: bool) -> RankResult | None:
 @lru_cache(maxsize=128)
 def _rank_sum_tails(n: int, m: int) -> list[float]:
     """Return P(U <= k) of the Mann-Whitney statistic for k from 0 to n m."""
-    pairs = n * m
-    if pairs > _EXACT_UNPAIRED:
-        return _normal_tails(pairs, pairs / 2, pairs * (n + m + 1) / 12)
-    # The coefficients of the Gaussian binomial, product of (1 - q^(m+i)) / (1 - q^i).
-    ways = [1] + [0] * pairs
-    for i in range(1, n + 1):
-        for k in range(pairs, m + i - 1, -1):
-            ways[k] -= ways[k - m - i]
-        for k in range(i, pairs + 1):
-            ways[k] += ways[k - i]
-    return [below / math.comb(n + m, n) for below in accumulate(ways)]
+    sums = _sum_tails(n, range(n + m), is_exact=n * m <= _EXACT_UNPAIRED)
+    return sums[n * (n - 1) // 2 :]
+
+
+@lru_cache(maxsize=128)
+def _depth_tails(n: int, total: int, fastest: int) -> list[float]:
+    """Return P(depth <= k) for all k, of `n` samples among `total`.
+
+    A sample of rank r, from 0, adds `fastest` - r to the depth if that is above 0.
+    """
+    scores = [max(fastest - rank, 0) for rank in range(total)]
+    return _sum_tails(n, scores, is_exact=total <= _EXACT_FASTEST)
+
+
+def _sum_tails(n: int, scores: Sequence[int], *, is_exact: bool) -> list[float]:
+    """Return P(sum <= k) for all k, of `n` scores that are chosen at random."""
+    if is_exact:
+        return _tails(_subset_sums(scores, n)[n])
+    total = len(scores)
+    mean = sum(scores) / total
+    deviations = sum([(score - mean) ** 2 for score in scores])
+    variance = n * (total - n) * deviations / (total * (total - 1))
+    return _normal_tails(sum(sorted(scores)[-n:]), n * mean, variance)
 
 
 @lru_cache(maxsize=128)
@@ -349,11 +340,26 @@ def _signed_rank_tails(n: int) -> list[float]:
     most = n * (n + 1) // 2
     if n > _EXACT_PAIRED:
         return _normal_tails(most, most / 2, most * (2 * n + 1) / 12)
-    ways = [1] + [0] * most
-    for rank in range(1, n + 1):
-        for k in range(most, rank - 1, -1):
-            ways[k] += ways[k - rank]
-    return [below / 2**n for below in accumulate(ways)]
+    return _tails(_subset_sums(range(1, n + 1), n).sum(axis=0))
+
+
+def _subset_sums(scores: Sequence[int], most: int) -> NDArray[np.float64]:
+    """Return how many subsets of up to `most` scores there are, by their size and their sum."""
+    import numpy as np
+
+    largest = sum(sorted(scores)[-most:])
+    ways = np.zeros((most + 1, largest + 1))
+    ways[0, 0] = 1
+    for score in scores:
+        ways[1:, score:] += ways[:-1, : largest + 1 - score]
+    return ways
+
+
+def _tails(ways: NDArray[np.float64]) -> list[float]:
+    """Return the share of ways up to each place."""
+    below = ways.cumsum()
+    tails: list[float] = (below / below[-1]).tolist()
+    return tails
 
 
 def _normal_tails(most: int, mean: float, variance: float) -> list[float]:
@@ -422,7 +428,7 @@ def verdicts(
         found while the interval has ratios outside ``1 / (1 + difference)`` to
         ``1 + difference``: a difference that matters might not have been seen.
     """
-    p_values = {name: c.p for name, c in comparisons.items() if c.p is not None}
+    p_values = {name: c.p for name, c in comparisons.items() if not c.reason}
     adjusted = dict(zip(p_values, holm([*p_values.values()])))
     return {
         name: _verdict(comparison, adjusted.get(name, 1.0), len(adjusted), difference)
@@ -431,25 +437,26 @@ def verdicts(
 
 
 def _verdict(comparison: RankResult, adjusted: float, count: int, difference: float) -> Verdict:
-    ratio, smallest_p = comparison.ratio, comparison.smallest_p
-    low, high, most = comparison.low, comparison.high, 1 + difference
+    ratio, low, high, most = comparison.ratio, comparison.low, comparison.high, 1 + difference
     if ratio is None:
         return Verdict(INCONCLUSIVE, comparison.reason, comparable=False)
-    if smallest_p is None:
+    if comparison.reason:
         return Verdict(NO_DIFFERENCE, comparison.reason)
     among = counted(count, "comparison")
-    if adjusted > ALPHA and smallest_p * count > ALPHA:
+    tested = f"p = {adjusted:.2g} after Holm's correction for {among}"
+    if adjusted <= ALPHA:
+        return Verdict(FASTER if ratio < 1 else SLOWER, tested)
+    if comparison.smallest_p * count > ALPHA:
         needed = rounds_needed(count, paired=comparison.paired)
         n = min(comparison.n)
         reason = f"rounds of each: {n}, and {needed} are needed for a verdict on {among}"
         return Verdict(INCONCLUSIVE, reason, comparable=False)
-    if adjusted > ALPHA and comparison.doubt:
+    if comparison.doubt:
         return Verdict(INCONCLUSIVE, comparison.doubt, comparable=False)
-    if adjusted > ALPHA and not (low and high and low * most >= 1 and high <= most):
-        reason = (
-            f"a difference of {100 * difference:.3g} % might not have been seen, as the interval "
-            "is wider; take more rounds, or longer tasks"
-        )
-        return Verdict(INCONCLUSIVE, reason)
-    verdict = NO_DIFFERENCE if adjusted > ALPHA else FASTER if ratio < 1 else SLOWER
-    return Verdict(verdict, f"p = {adjusted:.2g} after Holm's correction for {among}")
+    if low and high and low * most >= 1 and high <= most:
+        return Verdict(NO_DIFFERENCE, tested)
+    reason = (
+        f"a difference of {100 * difference:.3g} % might not have been seen, as the interval is "
+        "wider; take more rounds, or longer tasks"
+    )
+    return Verdict(INCONCLUSIVE, reason)
