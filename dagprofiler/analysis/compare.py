@@ -108,7 +108,7 @@ def compare_profiles(
           ``"inconclusive"``, corrected for the number of tasks, or of edges.
         * ``comparable``: whether the samples could be judged at all; if so, an inconclusive
           verdict means that the interval is too wide.
-        * ``reason``: why this verdict; may be absent.
+        * ``reason``: why this verdict.
 
     Notes
     -----
@@ -440,9 +440,9 @@ class ProfileComparison(ShownInBlocks, JsonObject):
         rows = []
         for name, row in shown:
             interval = f"{row['low']:.2f} to {row['high']:.2f}" if row["low"] is not None else "-"
-            verdict, reason = row["verdict"], row.get("reason")
-            if verdict == INCONCLUSIVE and reason:
-                verdict += f" [{marks.setdefault(reason, len(marks) + 1)}]"
+            verdict = row["verdict"]
+            if verdict == INCONCLUSIVE:
+                verdict += f" [{marks.setdefault(row['reason'], len(marks) + 1)}]"
             cells = [name, row["base_ms"], row["new_ms"], row["ratio"], interval, verdict]
             rows.append(cells[: len(columns)])
         notes = [f"[{mark}] {reason}" for reason, mark in marks.items()] if is_judged else []

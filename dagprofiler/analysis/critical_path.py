@@ -117,9 +117,14 @@ class Analysis(ShownInBlocks):
         return mean / (self.work / len(self.weights.values))
 
     @property
+    def paths(self) -> Paths:
+        """The paths with communication, where that is known; without it otherwise."""
+        return self.with_communication or self.without_communication
+
+    @property
     def bottlenecks(self) -> tuple[Bottleneck, ...]:
-        """The bottlenecks with communication, where that is known; without it otherwise."""
-        return (self.with_communication or self.without_communication).bottlenecks
+        """The bottlenecks of `paths`."""
+        return self.paths.bottlenecks
 
     def makespan_lower_bound(self, workers: int) -> Number:
         """Return ``max(span, work / workers)``: no schedule on equal workers is shorter.
@@ -179,7 +184,7 @@ class Analysis(ShownInBlocks):
 
     def _tasks(self) -> Iterator[tuple[str | Number, ...]]:
         """Yield the rows of the tasks by their earliest start."""
-        paths, levels = self.with_communication or self.without_communication, self.levels
+        paths, levels = self.paths, self.levels
         starts, slack = paths.earliest_start, paths.slack
         for name in sorted(starts, key=lambda name: (starts[name], levels[name], name)):
             times = starts[name], paths.latest_start[name], slack[name]

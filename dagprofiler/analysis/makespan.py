@@ -214,7 +214,6 @@ class _TimedRun:
 
     def __init__(self, profile: ProfileData, analysis: Analysis, workers: int) -> None:
         self.profile, self.analysis, self.workers = profile, analysis, workers
-        self.paths = analysis.with_communication or analysis.without_communication
         #: In the order in which they are numbered.
         self.names = sorted(profile.dag_structure["nodes"])
         self.computing = [float(analysis.weights.values[name]) for name in self.names]
@@ -257,7 +256,8 @@ class _TimedRun:
             longest = nlargest(most, range(len(names)), key=computing.__getitem__)
             members = {names[i]: [i] for i in longest}
         costs = {name: sum([computing[i] for i in tasks]) for name, tasks in members.items()}
-        rows, on_path = [], {*self.paths.critical_path}
+        rows, paths = [], self.analysis.paths
+        on_path = {*paths.critical_path}
         for name in nlargest(most, costs, key=costs.__getitem__):
             tasks, without_ms = members[name], self.makespan_ms - costs[name]
             if costs[name] <= _SHOWN * self.makespan_ms:
@@ -268,12 +268,12 @@ class _TimedRun:
                 left = [without.get(i, ms) for i, ms in enumerate(computing)]
                 without_ms = self.replayed_ms(left, self.moving, workers)
             free = [names[i] for i in tasks]
-            enough_ms = 0.0 if on_path.isdisjoint(free) else float(self.paths.gain(free))
+            enough_ms = 0.0 if on_path.isdisjoint(free) else float(paths.gain(free))
             called = free[0] if len(free) == 1 else name
             rows.append(self._gain(called, len(free), costs[name], without_ms, enough_ms))
         if any(self.moving) and most > 1:
             without_ms = self.replayed_ms(computing, [0.0] * len(names), workers)
-            enough_ms = float(self.paths.span - self.analysis.span)
+            enough_ms = float(paths.span - self.analysis.span)
             rows.append(self._gain(MOVING, 0, sum(self.moving), without_ms, enough_ms))
         least = _SHOWN * self.makespan_ms
         rows = [row for row in rows if max(row["gain_ms"], row["gain_enough_ms"]) > least]

@@ -20,7 +20,7 @@ from dagprofiler._document.table import (
 )
 from dagprofiler._util import JsonObject
 from dagprofiler._util.json import jsonable
-from dagprofiler.analysis.critical_path import Paths, analysis_of, bounds_of
+from dagprofiler.analysis.critical_path import analysis_of, bounds_of
 from dagprofiler.analysis.makespan import LABELS, PARTS, makespan_of
 from dagprofiler.analysis.weights import Number, known_values
 from dagprofiler.profile import Profile
@@ -55,8 +55,6 @@ class ReportSource:
         None if no source has costs of the tasks; `why_not` is then the reason.
     costs
         The cost of each task, None where it was filled in; empty without an analysis.
-    paths
-        The paths with communication if that is known, else without; None without an analysis.
     path
         The tasks on the critical path, by number; empty if that is unknown.
 
@@ -76,13 +74,11 @@ class ReportSource:
         self.edge_table: ProfileTable = edge_table(profile)
         self.analysis, self.why_not = analysis_of(profile, cost, statistic)
         self.costs: Sequence[Number | None] = ()
-        self.paths: Paths | None = None
         self.path: list[int] = []
         if self.analysis is not None:
             known = known_values(self.analysis.weights)
             self.costs = [known.get(name) for name in self.names]
-            self.paths = self.analysis.with_communication or self.analysis.without_communication
-            self.path = [self.numbers[name] for name in self.paths.critical_path]
+            self.path = [self.numbers[name] for name in self.analysis.paths.critical_path]
 
     @cached_property
     def kinds(self) -> list[str]:
@@ -165,8 +161,8 @@ def _summary(source: ReportSource) -> JsonObject:
         "bytes": sum(size or 0 for size in source.edge_table["size_bytes"]),
         "why_not": source.why_not,
     }
-    analysis, paths = source.analysis, source.paths
-    if analysis is None or paths is None:
+    analysis = source.analysis
+    if analysis is None:
         return summary
     return {
         **summary,
@@ -178,7 +174,7 @@ def _summary(source: ReportSource) -> JsonObject:
         "with_communication": analysis.with_communication is not None,
         "work": analysis.work,
         "span": analysis.span,
-        "with_edges": paths.span,
+        "with_edges": analysis.paths.span,
         "parallelism": analysis.average_parallelism,
         "bottlenecks": [bottleneck._asdict() for bottleneck in analysis.bottlenecks[:_ROWS]],
         "bounds": list(islice(bounds_of(analysis), _ROWS)),
@@ -203,14 +199,15 @@ def _tasks(source: ReportSource) -> JsonObject:
         for key, column in columns.items()
         if key not in hidden and any(column.values)
     ]
-    analysis, paths = source.analysis, source.paths
-    if analysis is None or paths is None:
+    analysis = source.analysis
+    if analysis is None:
         return {"figures": figures}
+    slack = analysis.paths.slack
     return {
         "figures": figures,
         "cost": source.costs,
         "levels": [analysis.levels[name] for name in source.names],
-        "slack": [paths.slack[name] for name in source.names],
+        "slack": [slack[name] for name in source.names],
         "path": source.path,
     }
 
@@ -427,7 +424,7 @@ def _comparison(
 
 def _judgement(entry: JsonObject, reasons: dict[str, int]) -> JsonObject:
     # The reason for any other verdict is a p-value, for which a page of many tasks has no room.
-    reason = entry.get("reason") if entry["verdict"] == INCONCLUSIVE else None
+    reason = entry["reason"] if entry["verdict"] == INCONCLUSIVE else None
     figures = "base_ms", "new_ms", "ratio", "low", "high", "coverage", "verdict"
     return {
         "quantity": label_of(entry["quantity"]),
