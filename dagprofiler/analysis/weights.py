@@ -93,7 +93,28 @@ class _Reader:
         return Weights(filled, NAMED[source].unit, source, self.statistic, words, missing)
 
     def samples(self, source: str) -> dict[str, list[Number]]:
-        """Return the measured samples in the unit of a source, for the tasks that have any."""
+        """Return what was measured of each task, in the unit of a source; a value alone is one.
+
+        Raises
+        ------
+        WeightError
+            If the statistic needs samples, and the profile has only medians of several rounds.
+        """
+        samples = self._measured(source)
+        if len(samples) == len(self.tasks):
+            return samples
+        single = {name: [value] for name, value in self._single(source) if value is not None}
+        is_median = source == "estimated" or self.statistic == "median" or self._rounds == 1
+        if not is_median and not samples.keys() >= single.keys():
+            reason = (
+                f"the {self.statistic} needs samples of every task, and the profile holds only "
+                f"medians of {self._rounds} rounds; statistic='median' returns them"
+            )
+            raise WeightError(source, [], reason)
+        return {**single, **samples}
+
+    def _measured(self, source: str) -> dict[str, list[Number]]:
+        """Return the samples of the measured rounds, for the tasks that have any."""
         if source == "time":
             return {**self._column("wall_ms"), **self._column("corrected_ms")}
         if source != "reference_time":
@@ -101,15 +122,6 @@ class _Reader:
         score, column = self._score(), "corrected_ms" if self._is_corrected() else "wall_ms"
         columns = self._column(column).items()
         return {name: [value * score for value in values] for name, values in columns}
-
-    def check_samples(self, source: str, statistic: str) -> None:
-        """Raise a WeightError if a statistic needs samples and the profile has only medians."""
-        if statistic != "median" and self._rounds != 1:
-            reason = (
-                f"the {statistic} needs samples of every task, and the profile holds only "
-                f"medians of {self._rounds} rounds; statistic='median' returns them"
-            )
-            raise WeightError(source, [], reason)
 
     def _column(self, column: str) -> dict[str, list[Number]]:
         return {name: values for name in self.tasks if (values := self._samples.of(name, column))}
@@ -132,11 +144,6 @@ class _Reader:
             return medians_ms(self.profile)
         of = STATISTICS[self.statistic]
         values = {name: of(samples) for name, samples in self.samples(source).items()}
-        if len(values) < len(self.tasks):
-            single = {name: value for name, value in self._single(source) if value is not None}
-            if source != "estimated" and not values.keys() >= single.keys():
-                self.check_samples(source, self.statistic)
-            values = {**single, **values}
         # A median of two samples may be half an instruction.
         is_count = NAMED[source].unit == "instructions"
         return {name: round(v) for name, v in values.items()} if is_count else values
@@ -322,8 +329,5 @@ def samples_behind(profile: ProfileData, weights: Weights) -> dict[str, list[Num
     WeightError
         If the profile has several rounds but not their samples.
     """
-    reader = _Reader(profile, "median")
-    samples = reader.samples(weights.source)
-    if weights.source != "estimated" and not {*known_values(weights)} <= samples.keys():
-        reader.check_samples(weights.source, "distribution")
+    samples = _Reader(profile, "distribution").samples(weights.source)
     return {name: samples.get(name, [value]) for name, value in weights.values.items()}
