@@ -464,15 +464,12 @@ class _Grid(NamedTuple):
 
     def path(self, points: Sequence[Point]) -> str:
         """Return a smooth line through the points, as data of a path."""
-        curves = []
-        for (x, y), (next_x, next_y) in zip(points, points[1:]):
-            middle_x, middle_y = (x + next_x) / 2, (y + next_y) / 2
-            if self.down:
-                bent = f"{x:.1f} {middle_y:.1f} {next_x:.1f} {middle_y:.1f}"
-            else:
-                bent = f"{middle_x:.1f} {y:.1f} {middle_x:.1f} {next_y:.1f}"
-            curves.append(f"C{bent} {next_x:.1f} {next_y:.1f}")
-        return f"M{points[0][0]:.1f} {points[0][1]:.1f}{''.join(curves)}"
+        line = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
+        for (x, y), (to_x, to_y) in zip(points, points[1:]):
+            bend_x, bend_y = (x + to_x) / 2, (y + to_y) / 2
+            bends = (x, bend_y, to_x, bend_y) if self.down else (bend_x, y, bend_x, to_y)
+            line += "C" + " ".join(f"{number:.1f}" for number in (*bends, to_x, to_y))
+        return line
 
 
 def scene_of(sketch: Sketch, nodes: int, *, down: bool = False) -> Scene:
