@@ -379,9 +379,8 @@ _LETTER, _LONGEST = (6.9, 5.8), 22
 #: Least width of a box, padding of its text, and its height with one and with two lines, in px.
 _LEAST, _PADDING, _HEIGHT = 48, 20, (28, 40)
 
-#: Distance of layers if edges lead to the right and if they lead down, of boxes in a layer, and
-#: of the picture from its frame, in px.
-_GAP, _APART, _MARGIN = (48, 32), 14, 8
+#: Distance of layers, of boxes in a layer, and of the picture from its frame, in px.
+_GAP, _APART, _MARGIN = 48, 14, 8
 
 
 #: Costs of tasks, or sizes of edges; None where one is not known.
@@ -427,9 +426,8 @@ class Sketch:
 
 
 class Scene(NamedTuple):
-    """A picture: its nodes, its size, its content as SVG, and its caption."""
+    """A picture: its size, its content as SVG, and its caption."""
 
-    nodes: int
     width: float
     height: float
     content: str
@@ -437,23 +435,21 @@ class Scene(NamedTuple):
 
 
 class _Grid(NamedTuple):
-    """Positions of layers and places for boxes of one size; with `down` edges lead downwards."""
+    """Positions of layers and places for boxes of one size."""
 
     width: float
     height: float
-    down: bool
 
     def point(self, layer: int, place: float, *, is_end: bool = False) -> Point:
         """Return where edges arrive at a place of a layer, or where they leave it."""
-        length, breadth = (self.height, self.width) if self.down else (self.width, self.height)
-        along = _MARGIN + layer * (length + _GAP[self.down]) + is_end * length
-        across = _MARGIN + (place - 0.5) * (breadth + _APART) + breadth / 2
-        return (across, along) if self.down else (along, across)
+        x = _MARGIN + layer * (self.width + _GAP) + is_end * self.width
+        y = _MARGIN + (place - 0.5) * (self.height + _APART) + self.height / 2
+        return x, y
 
     def corner(self, layer: int, place: float) -> Point:
         """Return the upper left corner of a box."""
         x, y = self.point(layer, place)
-        return (x - self.width / 2, y) if self.down else (x, y - self.height / 2)
+        return x, y - self.height / 2
 
     def route(self, layout: Layout, edge: tuple[int, int], bends: Sequence[float]) -> list[Point]:
         """Return the points on the way from one box to another."""
@@ -462,21 +458,9 @@ class _Grid(NamedTuple):
         ends = [[self.point(*bend), self.point(*bend, is_end=True)] for bend in between]
         return [self.point(*first, is_end=True), *chain(*ends), self.point(*last)]
 
-    def path(self, points: Sequence[Point]) -> str:
-        """Return a smooth line through the points, as data of a path."""
-        line = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
-        for (x, y), (to_x, to_y) in zip(points, points[1:]):
-            bend_x, bend_y = (x + to_x) / 2, (y + to_y) / 2
-            bends = (x, bend_y, to_x, bend_y) if self.down else (bend_x, y, bend_x, to_y)
-            line += "C" + " ".join(f"{number:.1f}" for number in (*bends, to_x, to_y))
-        return line
 
-
-def scene_of(sketch: Sketch, nodes: int, *, down: bool = False) -> Scene:
-    """Return the picture of a DAG of at most `nodes` nodes; larger ones are folded.
-
-    Edges lead from left to right, or with `down` from top to bottom.
-    """
+def scene_of(sketch: Sketch, nodes: int) -> Scene:
+    """Return the picture of a DAG of at most `nodes` nodes; larger ones are folded."""
     if len(sketch.names) <= nodes:
         picture = unfolded(sketch.names, sketch.edges)
     else:
@@ -487,7 +471,7 @@ def scene_of(sketch: Sketch, nodes: int, *, down: bool = False) -> Scene:
     widths = [len(shortened(label)) * _LETTER[0] for label in labels]
     widths += [len(shortened(note)) * _LETTER[1] for note in notes]
     width = max(_LEAST, _PADDING + max(widths, default=0))
-    grid = _Grid(width, _HEIGHT[any(notes)], down)
+    grid = _Grid(width, _HEIGHT[any(notes)])
     layout = lay_out(len(picture.tasks), picture.edges)
     corners = [grid.corner(*where) for where in zip(layout.layers, layout.places)]
     largest = max((cost for cost in costs if cost is not None), default=0)
@@ -500,12 +484,11 @@ def scene_of(sketch: Sketch, nodes: int, *, down: bool = False) -> Scene:
         look = f'fill-opacity="{opacity:.2f}" {stroke}{dashes}'
         boxes.append(_box(grid, corner, label, note, look))
     routes = [grid.route(layout, *line) for line in zip(picture.edges, layout.bends)]
-    wires = _wires(sketch, grid, picture, labels, routes)
+    wires = _wires(sketch, picture, labels, routes)
     # A line may run beside the last box.
     ends = [(x + grid.width, y + grid.height) for x, y in corners] + [*chain(*routes)]
     right, bottom = (max((end[axis] for end in ends), default=0) for axis in (0, 1))
     return Scene(
-        nodes=len(boxes),
         width=right + _MARGIN,
         height=bottom + _MARGIN,
         content="".join([*wires, *boxes]),
@@ -572,7 +555,7 @@ def svg_of(scene: Scene, *, opaque: bool) -> str:
 
 
 def _wires(
-    sketch: Sketch, grid: _Grid, picture: Folding, labels: list[str], routes: list[list[Point]]
+    sketch: Sketch, picture: Folding, labels: list[str], routes: list[list[Point]]
 ) -> list[str]:
     """Return the edges, those of the critical path above others."""
     sizes = [_sum(sketch.sizes, edges) for edges in picture.of]
@@ -590,17 +573,22 @@ def _wires(
         x, y = points[-1]
         svg = (
             f"<g>{_title(ends, *_carried(sketch, edges, size))}"
-            f'<path d="{grid.path(points)}" fill="none" stroke="{colour}" '
+            f'<path d="{_curve(points)}" fill="none" stroke="{colour}" '
             f'stroke-opacity="{opacity}" stroke-width="{width:.2f}"{dashes}/>'
-            f'<path d="M{x:.1f} {y:.1f}{_HEAD[grid.down]}" fill="{colour}" '
+            f'<path d="M{x:.1f} {y:.1f}l-7 -3.5v7z" fill="{colour}" '
             f'fill-opacity="{opacity}"/></g>'
         )
         (critical_wires if is_critical else wires).append(svg)
     return wires + critical_wires
 
 
-#: Arrowheads to the right and to the bottom.
-_HEAD = ("l-7 -3.5v7z", "l-3.5 -7h7z")
+def _curve(points: Sequence[Point]) -> str:
+    """Return a smooth line through the points, as data of a path."""
+    line = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
+    for (x, y), (to_x, to_y) in zip(points, points[1:]):
+        middle = (x + to_x) / 2
+        line += f"C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
+    return line
 
 
 def _carried(sketch: Sketch, edges: Sequence[int], size: float | None) -> Iterator[str]:
@@ -641,9 +629,6 @@ def _title(*lines: str) -> str:
     return f"<title>{chr(10).join(text(line) for line in lines if line)}</title>"
 
 
-#: Most nodes of a picture that notebooks also have from top to bottom, for narrow screens.
-_NARROW = 60
-
 #: With more tasks, notebooks show no drawing by default, since it takes a while.
 UNASKED = 50_000
 
@@ -657,12 +642,4 @@ def draw(sketch: Sketch, nodes: int) -> Drawing:
         If `nodes` is not an integer of at least 2.
     """
     scene = scene_of(sketch, integer("nodes", nodes, 2, error=ValueError))
-    picture = svg_of(scene, opaque=False)
-    narrow = scene_of(sketch, nodes, down=True) if scene.nodes <= _NARROW else scene
-    if narrow.width < scene.width:
-        # Where styles are removed, as on GitHub, only the first is seen.
-        picture = (
-            f'<div class="wide">{picture}</div>'
-            f'<div class="narrow" style="display:none">{svg_of(narrow, opaque=False)}</div>'
-        )
-    return Drawing(scene.caption, svg_of(scene, opaque=True), picture)
+    return Drawing(scene.caption, svg_of(scene, opaque=True), svg_of(scene, opaque=False))
