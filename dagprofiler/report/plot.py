@@ -230,11 +230,12 @@ def _chosen(medians: dict[str, float], tasks: Sequence[str] | None) -> list[str]
     if tasks is None:
         largest = {*sorted(medians, key=medians.__getitem__, reverse=True)[:_ROWS]}
         return [name for name in medians if name in largest]
-    for name in [tasks] if isinstance(tasks, str) else tasks:
+    names = [tasks] if isinstance(tasks, str) else list(tasks)
+    for name in names:
         if name not in medians:
             hint = did_you_mean(name, list(medians))
             raise ValueError(f"there are no samples of a task {name!r}{hint}")
-    return list(tasks)
+    return names
 
 
 def _draw_row(ax: Axes, row: int, values: Sequence[float], summary: JsonObject) -> None:

@@ -92,6 +92,7 @@ def test_samples_have_a_row_a_task_and_a_point_a_round(profile):
     assert [len(line.get_xdata()) for line in ax.lines] == [5] * 4
     assert ax.get_xlabel() == "time in compute(), ms"
     assert rows(plot.samples(profile, tasks=["merge", "load"])) == ["merge", "load"]
+    assert rows(plot.samples(profile, tasks="load")) == ["load"]
     ax = rendered(plot.samples(wide(60).run(rounds=2, meters="wall")))
     assert len(rows(ax)) == 40
     assert ax.get_title() == "40 of 62 tasks"
