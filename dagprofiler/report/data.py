@@ -149,7 +149,7 @@ def _facts(source: ReportSource) -> JsonObject:
     }
 
 
-#: Rows of the tables of bottlenecks and of bounds.
+#: Rows of the table of bounds.
 _ROWS = 10
 
 
@@ -176,7 +176,7 @@ def _summary(source: ReportSource) -> JsonObject:
         "span": analysis.span,
         "with_edges": analysis.paths.span,
         "parallelism": analysis.average_parallelism,
-        "bottlenecks": [bottleneck._asdict() for bottleneck in analysis.bottlenecks[:_ROWS]],
+        "bottlenecks": [bottleneck._asdict() for bottleneck in analysis.bottlenecks],
         "bounds": list(islice(bounds_of(analysis), _ROWS)),
     }
 
@@ -344,12 +344,8 @@ def _spans(source: ReportSource) -> JsonObject | None:
     spans = source.profile.spans
     if "spans" not in source.sections:
         return None
-    # Task, round, thread, label, start and end; instants have no end.
-    records = [
-        [source.numbers[task], *columns[:5]]
-        for task, *columns in spans.records
-        if columns[4] is not None
-    ]
+    # Task, round, thread, label, start and end.
+    records = [[source.numbers[task], *columns[:5]] for task, *columns in spans.records]
     critical = source.analysis and source.analysis.critical_spans
     return {
         "labels": spans.labels,
