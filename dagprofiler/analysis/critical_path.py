@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
@@ -587,7 +587,7 @@ def _measured(profile: ProfileData, weights: Weights, pairs: Iterable[Pair]) -> 
     return times
 
 
-@dataclass
+@dataclass(frozen=True)
 class CriticalSpan:
     """All spans of one name in the tasks on the critical path; times are per round, in ms.
 
@@ -608,10 +608,10 @@ class CriticalSpan:
 
     name: str
     category: str
-    tasks: tuple[str, ...] = ()
-    calls: float = 0.0
-    total_ms: float = 0.0
-    self_ms: float | None = None
+    tasks: tuple[str, ...]
+    calls: float
+    total_ms: float
+    self_ms: float | None
 
 
 @dataclass(frozen=True)
@@ -656,65 +656,63 @@ def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans 
     }
     if not computed:
         return None
-    rounds = len({number for _, number in computed})
-    traced = grouped(((span.task, span.round), span) for span in profile.spans.rows())
-    totals: dict[_Label, CriticalSpan] = {}
-    compute_ms = uncovered_ms = 0.0
-    for key in sorted(computed, key=lambda key: place[key[0]]):
-        begin_ms, end_ms = computed[key]
-        spans = [
-            span._replace(start_ms=max(span.start_ms, begin_ms), end_ms=min(span.end_ms, end_ms))
-            for span in traced.get(key, ())
-            if span.kind in ("span", "async")
-            and span.start_ms <= end_ms
-            and span.end_ms >= begin_ms
-        ]
-        compute_ms += end_ms - begin_ms
-        uncovered_ms += end_ms - begin_ms - covered((s.start_ms, s.end_ms) for s in spans)
-        _add(key[0], sorted(spans, key=lambda span: (span.start_ms, -span.end_ms)), totals)
-    for total in totals.values():
-        total.calls /= rounds
-        total.total_ms /= rounds
-        total.self_ms = None if total.self_ms is None else total.self_ms / rounds
-    critical = sorted(
-        totals.values(),
-        key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms),
-    )
-    times_ms = compute_ms / rounds, max(0.0, uncovered_ms) / rounds
+    spans = []
+    for span in profile.spans.rows():
+        times_ms = computed.get((span.task, span.round))
+        if times_ms is not None and span.kind in ("span", "async"):
+            start_ms, end_ms = max(span.start_ms, times_ms[0]), min(span.end_ms, times_ms[1])
+            if start_ms <= end_ms:
+                spans.append(span._replace(start_ms=start_ms, end_ms=end_ms))
+    spans.sort(key=lambda span: (place[span.task], span.start_ms, -span.end_ms))
+    rounds, self_ms = len({number for _, number in computed}), _self_ms(spans)
+    critical = [
+        CriticalSpan(
+            name=label[1],
+            category=label[2],
+            tasks=tuple(dict.fromkeys(span.task for span in alike)),
+            calls=len(alike) / rounds,
+            total_ms=_open_ms(alike) / rounds,
+            self_ms=self_ms[label] / rounds if label in self_ms else None,
+        )
+        for label, alike in grouped((_label(span), span) for span in spans).items()
+    ]
+    critical.sort(key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms))
+    compute_ms = sum([end_ms - begin_ms for begin_ms, end_ms in computed.values()])
+    uncovered_ms = max(0.0, compute_ms - _open_ms(spans))
     dropped = sum(n for task, n in profile.spans.dropped.items() if task in place)
-    return CriticalSpans(tuple(critical), *times_ms, rounds=rounds, dropped=dropped)
+    means_ms = compute_ms / rounds, uncovered_ms / rounds
+    return CriticalSpans(tuple(critical), *means_ms, rounds=rounds, dropped=dropped)
 
 
-#: Kind, name and category.
-_Label = tuple[str, str, str]
+def _label(span: SpanRow) -> tuple[str, str, str]:
+    return span.kind, span.name, span.category
 
 
-def _add(task: str, spans: Sequence[SpanRow], totals: dict[_Label, CriticalSpan]) -> None:
-    """Add a task's spans in a round to the totals; they are sorted by start, longest first."""
-    by_label = grouped(((span.kind, span.name, span.category), span) for span in spans)
-    for label, alike in by_label.items():
-        total = totals.setdefault(label, CriticalSpan(*label[1:]))
-        total.tasks += () if task in total.tasks else (task,)
-        total.calls += len(alike)
-        # Overlapping spans of one name count once.
-        total.total_ms += covered((span.start_ms, span.end_ms) for span in alike)
+def _open_ms(spans: Iterable[SpanRow]) -> float:
+    """Return the time in which at least one of the spans of a task in a round was open."""
+    times = grouped(((span.task, span.round), (span.start_ms, span.end_ms)) for span in spans)
+    return sum([covered(intervals) for intervals in times.values()])
+
+
+def _self_ms(spans: Iterable[SpanRow]) -> dict[tuple[str, str, str], float]:
+    """Return by label the time in spans without that in spans nested in them.
+
+    The spans of a task are sorted by start, those of one start by duration, the longest first.
+    """
+    self_ms: dict[tuple[str, str, str], float] = defaultdict(float)
     #: For each thread the spans that are still open, the outermost first.
-    open_in: dict[int, list[SpanRow]] = {}
+    open_in: dict[tuple[str, int, int], list[SpanRow]] = defaultdict(list)
     for span in spans:
         if span.kind == "span":
-            around = open_in.setdefault(span.thread_index, [])
+            around = open_in[span.task, span.round, span.thread_index]
             while around and around[-1].end_ms <= span.start_ms:
                 around.pop()
-            _add_self_ms(totals, span, span.end_ms - span.start_ms)
+            self_ms[_label(span)] += span.end_ms - span.start_ms
             if around:
                 nested_ms = min(span.end_ms, around[-1].end_ms) - span.start_ms
-                _add_self_ms(totals, around[-1], -nested_ms)
+                self_ms[_label(around[-1])] -= nested_ms
             around.append(span)
-
-
-def _add_self_ms(totals: Mapping[_Label, CriticalSpan], span: SpanRow, ms: float) -> None:
-    total = totals[span.kind, span.name, span.category]
-    total.self_ms = (total.self_ms or 0.0) + ms
+    return self_ms
 
 
 def bounds_of(analysis: Analysis) -> Iterator[tuple[int, Number, Number, float | None]]:
