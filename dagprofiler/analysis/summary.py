@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TypeVar
 
@@ -28,7 +28,6 @@ from dagprofiler.analysis.critical_path import Analysis, analysis_of, route, spa
 from dagprofiler.analysis.makespan import makespan_blocks, makespan_of
 from dagprofiler.analysis.weights import Number, known_values
 from dagprofiler.errors import counted, short_repr
-from dagprofiler.metrics import TaskMetrics
 from dagprofiler.stats import FLAGS
 
 Item = TypeVar("Item")
@@ -116,14 +115,13 @@ def _first(
     items: Sequence[Item], values: Sequence[Number | None], top: int, *, down: bool = True
 ) -> list[Item]:
     """Return the first items in the order of their values, or all of them for 0."""
-    keys = [-(value or 0) if down else value or 0 for value in values]
-    order = sorted(range(len(items)), key=keys.__getitem__)
+    keys = [value or 0 for value in values]
+    order = sorted(range(len(items)), key=keys.__getitem__, reverse=down)
     return [items[i] for i in order[: top or None]]
 
 
 def _summary(profile: ProfileData, analysis: Analysis | None, edges: int) -> JsonObject:
     run, environment = profile.run, profile.environment
-    moving = [] if run.overhead is None else _moving(profile.metrics.task_metrics)
     return {
         "name": profile.name,
         "tasks": len(profile.dag_structure["nodes"]),
@@ -142,15 +140,16 @@ def _summary(profile: ProfileData, analysis: Analysis | None, edges: int) -> Jso
         "origin": _origin(profile),
         "command": environment.command,
         "config": jsonable(profile.config)[0],
-        "notes": [*_notes(profile), *moving],
+        "notes": [*_notes(profile), *_moving(profile)],
     }
 
 
-def _moving(entries: Collection[TaskMetrics]) -> Iterator[str]:
+def _moving(profile: ProfileData) -> Iterator[str]:
     """Yield the time in which data are moved between tasks, which is in no task's own time."""
+    entries = profile.metrics.task_metrics
     sent = sum([entry.serialize_time_ms or 0 for entry in entries])
     received = sum([entry.deserialize_time_ms or 0 for entry in entries])
-    if sent or received:
+    if profile.run.overhead is not None and (sent or received):
         yield f"data: serialized in {number(sent)} ms, deserialized in {number(received)} ms"
 
 
