@@ -107,7 +107,7 @@ def figures(
             "tasks": tasks,
             "edges": list(edge_table(profile, _first(pairs, list(map(sizes.get, pairs)), top))),
             "path": _path(analysis, why_not, top),
-            "flags": _flags(profile),
+            "flags": flags_of(profile),
         }
 
 
@@ -252,12 +252,14 @@ def _path(analysis: Analysis | None, why_not: str, top: int) -> JsonObject:
     }
 
 
-def _flags(profile: ProfileData) -> list[JsonObject]:
+def flags_of(profile: ProfileData) -> list[JsonObject]:
+    """Return the raised flags with their tasks; those of a newer version have no meaning."""
     raised = profile.sections.get("statistics", {}).get("flags", {})
+    tasks = grouped((flag, name) for name, flags in raised.items() for flag in flags)
     return [
-        {"flag": flag, "meaning": meaning, "tasks": names}
-        for flag, meaning in FLAGS.items()
-        if (names := [name for name in raised if flag in raised[name]])
+        {"flag": flag, "meaning": FLAGS.get(flag, ""), "tasks": tasks[flag]}
+        for flag in dict.fromkeys([*FLAGS, *tasks])
+        if flag in tasks
     ]
 
 

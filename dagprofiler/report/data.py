@@ -22,10 +22,11 @@ from dagprofiler._util import JsonObject
 from dagprofiler._util.json import jsonable
 from dagprofiler.analysis.critical_path import analysis_of, bounds_of
 from dagprofiler.analysis.makespan import LABELS, PARTS, makespan_of
+from dagprofiler.analysis.summary import flags_of
 from dagprofiler.analysis.weights import Number, known_values
 from dagprofiler.profile import Profile
 from dagprofiler.report.drawing import Folding, Sketch, fold, kinds_by_name, lay_out, unfolded
-from dagprofiler.stats import FLAGS, median
+from dagprofiler.stats import median
 from dagprofiler.stats.ranktests import INCONCLUSIVE
 
 if TYPE_CHECKING:
@@ -101,7 +102,6 @@ def page_data(
         What the profile is compared with, and the comparison.
     """
     makespan = makespan_of(source.profile, source.analysis)
-    flags = source.sections.get("statistics", {}).get("flags")
     data = {
         "names": source.names,
         "profile": _facts(source),
@@ -115,7 +115,7 @@ def page_data(
         "timeline": _timeline(source, source.numbers),
         "spans": _spans(source),
         "samples": _samples(source),
-        "flags": {"of": flags, "meanings": FLAGS} if flags else None,
+        "flags": flags_of(source.profile) or None,
         "comparison": _comparison(source, base, comparison) if base and comparison else None,
     }
     return {part: value for part, value in data.items() if value is not None}

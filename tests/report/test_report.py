@@ -103,8 +103,10 @@ def test_the_rest_is_as_the_sections_of_the_profile_have_it(profile, found):
     assert list(timeline["columns"]) == section["columns"]
     assert len(timeline["columns"]["task"]) == len(section["records"])
     assert dict(timeline["rounds"])[timeline["first"]] == "measured"
-    flags = {"meanings": FLAGS, "of": profile.sections["statistics"]["flags"]}
-    assert flags.items() <= found["flags"].items()
+    raised = {(one["flag"], name) for one in found["flags"] for name in one["tasks"]}
+    flags = profile.sections["statistics"]["flags"]
+    assert raised == {(flag, name) for name in flags for flag in flags[name]}
+    assert all(one["meaning"] == FLAGS[one["flag"]] for one in found["flags"])
     assert found["profile"]["run"] == profile.sections["run"]
     cfg = {"model": complex(1, 2), "on": True, "list": [1, "</script>"]}
     values = data_of(DAG({"read": read}, [], Config(n=3, **cfg)).run())["profile"]["configuration"]

@@ -229,19 +229,7 @@ function stateSign(state) {
 
 // Flags, in the order of their meanings; those of a newer version, without a meaning, come last
 
-const flags = flagsOf(report.flags);
-
-function flagsOf(raised) {
-  if (!raised) return [];
-  const tasks = new Map(Object.keys(raised.meanings).map((flag) => [flag, []]));
-  for (const [name, of] of Object.entries(raised.of)) {
-    for (const flag of of) {
-      if (!tasks.has(flag)) tasks.set(flag, []);
-      tasks.get(flag).push(numbers.get(name));
-    }
-  }
-  return [...tasks].filter(([, of]) => of.length).map(([flag, of]) => ({ flag, meaning: raised.meanings[flag] || "", tasks: of }));
-}
+const flags = (report.flags || []).map((raised) => ({ ...raised, tasks: raised.tasks.map((name) => numbers.get(name)) }));
 
 // The change of each task's time against the base, as a ratio; null where it is unknown
 
