@@ -25,9 +25,9 @@ from dagprofiler.stats.ranktests import FASTER, INCONCLUSIVE, SLOWER, RankResult
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    #: The values of one quantity in the measured rounds; NaN where it was not measured. And those
-    #: of several quantities.
+    #: The values of one quantity in the measured rounds; NaN where it was not measured.
     Array = NDArray[np.float64]
+    #: Quantity to its values.
     Columns = Mapping[str, Array]
 
 #: Task or edge to its entry in a comparison; and a list of names with their entries.
