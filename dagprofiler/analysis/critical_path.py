@@ -117,14 +117,9 @@ class Analysis(ShownInBlocks):
         return mean / (self.work / len(self.weights.values))
 
     @property
-    def paths(self) -> Paths:
-        """The paths with communication, where that is known; without it otherwise."""
-        return self.with_communication or self.without_communication
-
-    @property
     def bottlenecks(self) -> tuple[Bottleneck, ...]:
-        """The bottlenecks of `paths`."""
-        return self.paths.bottlenecks
+        """The bottlenecks with communication, where that is known; without it otherwise."""
+        return paths_of(self).bottlenecks
 
     def makespan_lower_bound(self, workers: int) -> Number:
         """Return ``max(span, work / workers)``: no schedule on equal workers is shorter.
@@ -184,11 +179,16 @@ class Analysis(ShownInBlocks):
 
     def _tasks(self) -> Iterator[tuple[str | Number, ...]]:
         """Yield the rows of the tasks by their earliest start."""
-        paths, levels = self.paths, self.levels
+        paths, levels = paths_of(self), self.levels
         starts, slack = paths.earliest_start, paths.slack
         for name in sorted(starts, key=lambda name: (starts[name], levels[name], name)):
             times = starts[name], paths.latest_start[name], slack[name]
             yield name, levels[name], self.weights.values[name], *times
+
+
+def paths_of(analysis: Analysis) -> Paths:
+    """Return the paths with communication, where that is known; without it otherwise."""
+    return analysis.with_communication or analysis.without_communication
 
 
 #: Heads of tables.

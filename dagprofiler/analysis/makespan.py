@@ -14,7 +14,7 @@ from dagprofiler._document.rounds import MOMENTS
 from dagprofiler._document.table import edges_of
 from dagprofiler._util import JsonObject, grouped
 from dagprofiler._util.text import BYTES, Block, classes_of, printable, quantity, table_of
-from dagprofiler.analysis.critical_path import Analysis
+from dagprofiler.analysis.critical_path import Analysis, paths_of
 from dagprofiler.errors import counted
 from dagprofiler.graph.replay import Demands, replay
 from dagprofiler.graph.wiring import NumberedGraph, numbered
@@ -256,7 +256,7 @@ class _TimedRun:
             longest = nlargest(most, range(len(names)), key=computing.__getitem__)
             members = {names[i]: [i] for i in longest}
         costs = {name: sum([computing[i] for i in tasks]) for name, tasks in members.items()}
-        rows, paths = [], self.analysis.paths
+        rows, paths = [], paths_of(self.analysis)
         on_path = {*paths.critical_path}
         for name in nlargest(most, costs, key=costs.__getitem__):
             tasks, without_ms = members[name], self.makespan_ms - costs[name]

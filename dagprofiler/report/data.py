@@ -20,7 +20,7 @@ from dagprofiler._document.table import (
 )
 from dagprofiler._util import JsonObject
 from dagprofiler._util.json import jsonable
-from dagprofiler.analysis.critical_path import analysis_of, bounds_of
+from dagprofiler.analysis.critical_path import analysis_of, bounds_of, paths_of
 from dagprofiler.analysis.makespan import LABELS, PARTS, makespan_of
 from dagprofiler.analysis.summary import flags_of
 from dagprofiler.analysis.weights import Number, known_values
@@ -79,7 +79,8 @@ class ReportSource:
         if self.analysis is not None:
             known = known_values(self.analysis.weights)
             self.costs = [known.get(name) for name in self.names]
-            self.path = [self.numbers[name] for name in self.analysis.paths.critical_path]
+            critical_path = paths_of(self.analysis).critical_path
+            self.path = [self.numbers[name] for name in critical_path]
 
     @cached_property
     def kinds(self) -> list[str]:
@@ -174,7 +175,7 @@ def _summary(source: ReportSource) -> JsonObject:
         "with_communication": analysis.with_communication is not None,
         "work": analysis.work,
         "span": analysis.span,
-        "with_edges": analysis.paths.span,
+        "with_edges": paths_of(analysis).span,
         "parallelism": analysis.average_parallelism,
         "bottlenecks": [bottleneck._asdict() for bottleneck in analysis.bottlenecks],
         "bounds": list(islice(bounds_of(analysis), _ROWS)),
@@ -202,7 +203,7 @@ def _tasks(source: ReportSource) -> JsonObject:
     analysis = source.analysis
     if analysis is None:
         return {"figures": figures}
-    slack = analysis.paths.slack
+    slack = paths_of(analysis).slack
     return {
         "figures": figures,
         "cost": source.costs,
