@@ -309,8 +309,10 @@ def _trivial(times: Times, other: Times, *, paired: bool) -> RankResult | None:
 @lru_cache(maxsize=128)
 def _rank_sum_tails(n: int, m: int) -> list[float]:
     """Return P(U <= k) of the Mann-Whitney statistic for k from 0 to n m."""
-    sums = _sum_tails(n, range(n + m), is_exact=n * m <= _EXACT_UNPAIRED)
-    return sums[n * (n - 1) // 2 :]
+    # Both sets have the same distribution; the sums of the smaller one are fewer.
+    fewer = min(n, m)
+    sums = _sum_tails(fewer, range(n + m), is_exact=n * m <= _EXACT_UNPAIRED)
+    return sums[fewer * (fewer - 1) // 2 :]
 
 
 @lru_cache(maxsize=128)
