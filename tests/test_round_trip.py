@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from dagprofiler import Config, EdgeMetrics, Profile, ProfileError, TaskMetrics
-from dagprofiler._document.quick import quick_valid
 from dagprofiler._document.references import check_references
-from dagprofiler.schema import PROFILE_SCHEMA, inlined_schema, validate_profile
+from dagprofiler.schema import PROFILE_SCHEMA, inlined_schema, quick_valid, validate_profile
 
 DATA = Path(__file__).parent / "data"
 #: Documents with every section that there is, and as 0.1.0 wrote them.

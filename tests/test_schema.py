@@ -9,10 +9,16 @@ import pytest
 from handmade import paths
 from jsonschema import Draft202012Validator
 
-from dagprofiler._document.quick import _AT_ONCE, quick_valid
 from dagprofiler._document.rounds import MOMENTS
 from dagprofiler.errors import ProfileError, json_path
-from dagprofiler.schema import PROFILE_SCHEMA, SCHEMA_VERSION, inlined_schema, validate_profile
+from dagprofiler.schema import (
+    _AT_ONCE,
+    PROFILE_SCHEMA,
+    SCHEMA_VERSION,
+    inlined_schema,
+    quick_valid,
+    validate_profile,
+)
 
 DATA = Path(__file__).parent / "data"
 #: Every section and every field that the schema knows.

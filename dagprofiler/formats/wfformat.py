@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dagprofiler._document.quick import first_problem, load_schema
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import edges_of
 from dagprofiler._util import JsonObject, Values, grouped
@@ -26,6 +25,7 @@ from dagprofiler.formats._graph import edge_bits, left_out, predicted
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import EDGE_COLUMNS
 from dagprofiler.profile import Profile
+from dagprofiler.schema import first_problem, load_schema
 from dagprofiler.stats import median
 
 #: The versions that can be read; those from 1.4 on can be written.

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from dagprofiler import DAG
-from dagprofiler._document.quick import quick_valid
 from dagprofiler.engine.log import environment
 from dagprofiler.measure import machine
 from dagprofiler.measure.machine import ask_git, command_line
-from dagprofiler.schema import inlined_schema
+from dagprofiler.schema import inlined_schema, quick_valid
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is nobody else to ask")
