@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from itertools import count
@@ -54,18 +55,18 @@ class RuleQueue:
     open
         The rules that have neither fired nor been closed, by number.
     readers
-        Word to the numbers of the open rules that may read outputs of its tasks.
+        Word to the number of open rules that may read outputs of its tasks.
     waiting
-        Word to the numbers of the rules that wait for a change of it; some of these may be closed.
+        Word to the rules that wait for a change of it; some of these may be closed.
     awake
-        A heap of the numbers of the rules to evaluate; some of them may be closed.
+        A heap of the rules to evaluate, after their numbers; some of them may be closed.
     """
 
     def __init__(self) -> None:
         self.open: dict[int, OpenRule] = {}
-        self.readers: dict[str, set[int]] = {}
-        self.waiting: dict[str, set[int]] = {}
-        self.awake: list[int] = []
+        self.readers: defaultdict[str, int] = defaultdict(int)
+        self.waiting: defaultdict[str, set[OpenRule]] = defaultdict(set)
+        self.awake: list[tuple[int, OpenRule]] = []
         self._numbers = count()
         #: Name to the number of rules of that name so far.
         self._copies: dict[str, int] = {}
@@ -76,47 +77,30 @@ class RuleQueue:
         name = rule.name if copies == 1 else f"{rule.name} ({copies})"
         opened = OpenRule(rule, name, next(self._numbers))
         self.open[opened.number] = opened
-        for word in opened.reads:
-            self.readers.setdefault(word, set()).add(opened.number)
         return opened
-
-    def close(self, rule: OpenRule) -> None:
-        """Remove a rule."""
-        del self.open[rule.number]
-        for word in rule.reads:
-            self.readers[word].remove(rule.number)
-            if not self.readers[word]:
-                del self.readers[word]
-
-    def count_readers(self, words: Iterable[str]) -> int:
-        """Return how many open rules may read outputs of a task with this name and these tags."""
-        if self.readers.keys().isdisjoint(words):
-            return 0
-        return len(set().union(*[self.readers.get(word, ()) for word in words]))
 
     def wait(self, rule: OpenRule) -> None:
         """Let a rule wait for a change of what it looked at."""
         for word in rule.words:
-            self.waiting.setdefault(word, set()).add(rule.number)
+            self.waiting[word].add(rule)
 
     def wake(self, words: Iterable[str]) -> None:
         """Queue the rules that wait for a change of a name or a tag."""
         for word in words:
-            for number in self.waiting.pop(word, ()):
-                rule = self.open.get(number)
-                if rule is not None and not rule.awake:
+            for rule in self.waiting.pop(word, ()):
+                if rule.number in self.open and not rule.awake:
                     self.queue(rule)
 
     def queue(self, rule: OpenRule) -> None:
         """Queue a rule for evaluation in its turn."""
         rule.awake = True
-        heappush(self.awake, rule.number)
+        heappush(self.awake, (rule.number, rule))
 
     def next_awake(self) -> OpenRule | None:
         """Remove and return the first rule to evaluate; None if there is none."""
         while self.awake:
-            rule = self.open.get(heappop(self.awake))
-            if rule is not None:
+            number, rule = heappop(self.awake)
+            if number in self.open:
                 rule.awake = False
                 return rule
         return None
@@ -152,9 +136,6 @@ class GrowingGraph:
         self._wrong: dict[Any, bool] = {}
         #: For each task the number of its predecessors that have not succeeded.
         self._left: list[int] = []
-        #: For each task how many hold its outputs: the open rules that may read them, and the end
-        #: of the run as long as no task follows. Together they are one use of each output.
-        self._holders = [0] * len(self.wiring.names)
         #: A heap of the numbers of the tasks that are ready.
         self._ready: list[int] = []
         self._running = 0
@@ -179,7 +160,8 @@ class GrowingGraph:
             if not self._left[i]:
                 heappush(self._ready, i)
             self._enter_tags(i, tuple(task.tags))
-        self._hold([i for i in range(len(names)) if i not in wiring.after], 1)
+        # The end of the run uses the outputs of a task as long as no task follows.
+        self._use([i for i in range(len(names)) if i not in wiring.after], 1)
         for rule in self._settings.rules:
             self._admit_rule(rule)
         for name, task in zip(names, current.tasks):
@@ -319,7 +301,9 @@ class GrowingGraph:
             self._rules.wait(opened)
         else:
             self._rules.queue(opened)
-        self._hold(self._read_by(opened), 1)
+        for word in opened.reads:
+            self._rules.readers[word] += 1
+            self._use(self._graph.called(word), 1)
         for word in opened.adds:
             self._graph.by_tag[word].adders += 1
 
@@ -354,12 +338,14 @@ class GrowingGraph:
         may_add
             Whether rules that wait until no more tasks with its tags can come wait for ever.
         """
-        self._rules.close(rule)
+        del self._rules.open[rule.number]
         if len(self._rules.open) == 1:
             # No other rule can add what the last one waits for.
             (last,) = self._rules.open.values()
             self._rules.wake([word for word in last.words if not self._graph.has(word)])
-        self._hold(self._read_by(rule), -1)
+        for word in rule.reads:
+            self._rules.readers[word] -= 1
+            self._use(self._graph.called(word), -1)
         if why is not None:
             self._growth.unfired[rule.name] = why
         if not may_add:
@@ -489,7 +475,7 @@ class GrowingGraph:
                 wiring.after[source].append(i)
             else:
                 wiring.after[source] = [i]
-                self._hold([source], -1)
+                self._use([source], -1)
             if graph.states[source] == PENDING:
                 left += 1
             elif graph.states[source] != SUCCEEDED:
@@ -497,7 +483,9 @@ class GrowingGraph:
         graph.states.append(state)
         self._left.append(left)
         self._enter_tags(i, tags)
-        self._holders.append(1 + self._rules.count_readers((graph.names[i], *tags)))
+        for word in (graph.names[i], *tags):
+            if word in self._rules.readers:
+                self._use([i], self._rules.readers[word])
         if state == SKIPPED:
             self._round.log.note(i, skipped=True)
             self._round.slots.release(slot for _, slot in wiring.feeds(i))
@@ -522,24 +510,10 @@ class GrowingGraph:
             graph.by_tag[word].unfinished -= 1
         self._rules.wake((graph.names[number], *tags))
 
-    def _read_by(self, rule: OpenRule) -> set[int]:
-        """Return the tasks whose outputs a rule may read."""
-        graph, numbers = self._graph, set()
-        for word in rule.reads:
-            if word in graph.index:
-                numbers.add(graph.index[word])
-            if word in graph.by_tag:
-                numbers.update(graph.by_tag[word].tasks)
-        return numbers
-
-    def _hold(self, numbers: Iterable[int], more: int) -> None:
-        """Count a holder more or less of the outputs of tasks; drop outputs without a use."""
-        wiring, slots, holders = self.wiring, self._round.slots, self._holders
+    def _use(self, numbers: Iterable[int], more: int) -> None:
+        """Count uses of the outputs of tasks beside the inputs that they feed; drop unused ones."""
+        wiring, slots = self.wiring, self._round.slots
         for number in numbers:
-            before = holders[number]
-            holders[number] = now = before + more
-            if before and now:
-                continue
             first = wiring.first_slot[number]
             for slot in range(first, first + len(wiring.outputs[number])):
                 slots.uses[slot] += more

@@ -122,6 +122,11 @@ class GraphSoFar:
         """Tell whether a word is the name of a task, or a tag that tasks have or can get."""
         return word in self.index or word in self.by_tag
 
+    def called(self, word: str) -> list[int]:
+        """Return the tasks with a name or a tag."""
+        named = [self.index[word]] if word in self.index else []
+        return [*named, *self.by_tag[word].tasks] if word in self.by_tag else named
+
     def can_come(self, tag: str, rule: OpenRule) -> bool:
         """Tell whether another rule than this one may still add tasks with a tag."""
         return tag in self.by_tag and self.by_tag[tag].adders > (tag in rule.adds)
