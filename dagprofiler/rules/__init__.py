@@ -107,6 +107,8 @@ class Rule:
         self.adds = check_tags(adds, f"rule {name!r}: adds")
         declared = check_tags(names_of(reads), f"rule {name!r}: reads")
         self.reads = (*declared, *getattr(when, "reads", ()))
+        #: Names of tasks that must have succeeded before the predicate can hold.
+        self.needs: tuple[str, ...] = getattr(when, "needs", ())
 
     def __repr__(self) -> str:
         return f"<Rule {self.name!r}>"

@@ -27,7 +27,7 @@ from dagprofiler.errors import (
 from dagprofiler.graph.edges import Matches, Route, check_parallel, edge_text
 from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.pipeline import Contract
-from dagprofiler.rules import Predicate, Rules
+from dagprofiler.rules import Rules
 from dagprofiler.rules.views import (
     ALL,
     FAILED,
@@ -159,7 +159,8 @@ class GrowingGraph:
             self._left.append(len(wiring.predecessors(i)))
             if not self._left[i]:
                 heappush(self._ready, i)
-            self._enter_tags(i, tuple(task.tags))
+            if task.tags:
+                self._enter_tags(i, tuple(task.tags))
         # The end of the run uses the outputs of a task as long as no task follows.
         self._use([i for i in range(len(names)) if i not in wiring.after], 1)
         for rule in self._settings.rules:
@@ -282,22 +283,22 @@ class GrowingGraph:
         draft.ended = True
         first = len(self.wiring.names)
         if draft.new_tasks:
-            self._add_tasks(rule, draft)
+            self._add_tasks(rule, draft, first)
+        added = range(first, len(self.wiring.names))
         for new_rule in draft.new_rules:
             self._admit_rule(new_rule)
         at_s = None if current.added_s is None else current.added_s(draft.new_tasks)
         at_s = at_s or perf_counter()
-        growth.added_s += [at_s] * len(draft.new_tasks)
-        growth.firings.append(Firing(rule.name, at_s, range(first, len(self.wiring.names))))
+        growth.added_s += [at_s] * len(added)
+        growth.firings.append(Firing(rule.name, at_s, added))
         self._close(rule)
 
     def _admit_rule(self, rule: Any) -> None:
         """Open a rule, and keep the outputs of existing tasks that it reads."""
         opened = self._rules.admit(rule)
-        needs = rule.when.needs if isinstance(rule.when, Predicate) else ()
-        first = next((name for name in needs if self._graph.state(name) != SUCCEEDED), None)
-        if first is not None and self._graph.state(first) == PENDING:
-            opened.words = {first: None}
+        needs = rule.needs[:1]
+        if needs and self._graph.state(needs[0]) == PENDING:
+            opened.words = dict.fromkeys(needs)
             self._rules.wait(opened)
         else:
             self._rules.queue(opened)
@@ -342,7 +343,8 @@ class GrowingGraph:
         if len(self._rules.open) == 1:
             # No other rule can add what the last one waits for.
             (last,) = self._rules.open.values()
-            self._rules.wake([word for word in last.words if not self._graph.has(word)])
+            if last.missing is not None:
+                self._rules.wake([last.missing])
         for word in rule.reads:
             self._rules.readers[word] -= 1
             self._use(self._graph.called(word), -1)
@@ -370,19 +372,18 @@ class GrowingGraph:
 
     # Adding the tasks of a body.
 
-    def _add_tasks(self, rule: OpenRule, draft: GraphEditor) -> None:
-        """Add the tasks of a body, if they are valid.
+    def _add_tasks(self, rule: OpenRule, draft: GraphEditor, first: int) -> None:
+        """Add the tasks of a body, numbered from `first` on, if they are valid.
 
         Raises
         ------
         GraphError, DeclarationError, CostModelError
             If they are not; then nothing has changed.
         """
-        wiring, current = self.wiring, self._round
-        first, first_slot = len(wiring.names), len(wiring.owner)
+        wiring, current, first_slot = self.wiring, self._round, len(self.wiring.owner)
         tasks, accepted = [*draft.new_tasks.values()], False
         try:
-            contracts = self._wire(rule, draft)
+            contracts = self._wire(rule, draft, first)
             names = wiring.names[first:]
             check_limits(current.executor, names, tasks)
             estimates, failed = estimates_of(names, tasks, self._config, first)
@@ -404,15 +405,15 @@ class GrowingGraph:
         if self._rules.waiting:
             self._rules.wake({ALL, *names}.union(*draft.new_tags.values()))
 
-    def _wire(self, rule: OpenRule, draft: GraphEditor) -> list[Contract]:
+    def _wire(self, rule: OpenRule, draft: GraphEditor, first: int) -> list[Contract]:
         """Add the tasks of a body to the wiring, each after its sources; return their contracts."""
-        wiring, index, first = self.wiring, self._graph.index, len(self.wiring.names)
+        wiring, index = self.wiring, self._graph.index
         contracts = []
         item_of: dict[str, tuple[int, str]] = {}
         for items in draft.maps:
             slot = wiring.add_items(index[items.source], items.field, len(items.encoded))
             item_of.update((name, (slot + i, items.into)) for i, name in enumerate(items.names))
-        for name, task in draft.new_tasks.items():
+        for i, (name, task) in enumerate(draft.new_tasks.items(), first):
             contract = self._reader.read(name, task)
             contracts.append(contract)
             sources: dict[int, tuple[Route, ...]] = {}
@@ -440,7 +441,7 @@ class GrowingGraph:
                         self._graph.check_kept(rule, number, slot)
                     slots.append(slot)
                     fields.append(field)
-            index[name] = len(wiring.names)
+            index[name] = i
             inputs = tuple(fields)
             if inputs == contract.inputs:
                 # Tasks that are alike share one tuple.
@@ -482,7 +483,8 @@ class GrowingGraph:
                 state = SKIPPED
         graph.states.append(state)
         self._left.append(left)
-        self._enter_tags(i, tags)
+        if tags:
+            self._enter_tags(i, tags)
         for word in (graph.names[i], *tags):
             if word in self._rules.readers:
                 self._use([i], self._rules.readers[word])
@@ -493,9 +495,8 @@ class GrowingGraph:
             heappush(self._ready, i)
 
     def _enter_tags(self, i: int, tags: tuple[str, ...]) -> None:
-        """Enter a task under its tags, if it has some."""
-        if tags:
-            self._graph.tags[i] = tags
+        """Enter a task under its tags."""
+        self._graph.tags[i] = tags
         for word in tags:
             tag = self._graph.by_tag[word]
             tag.tasks.append(i)

@@ -542,7 +542,7 @@ class GrowRule:
     def __init__(self, name: str, task: Any) -> None:
         self.name = f"grow of {name}"
         self.adds = check_tags(task.adds, f"task {name!r}: adds")
-        self.reads = (name,)
+        self.reads = self.needs = (name,)
         self.then = task.grow
         self.task = name
 
@@ -553,7 +553,7 @@ class GrowRule:
 
 def check_rule(rule: Any) -> None:
     """Raise a DeclarationError unless `rule` is a rule."""
-    if not (callable(getattr(rule, "when", None)) and callable(getattr(rule, "then", None))):
+    if not (hasattr(rule, "when") and hasattr(rule, "then")):
         raise DeclarationError(f"rules: expected a Rule, got {short_repr(rule)}")
 
 
