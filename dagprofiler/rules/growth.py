@@ -96,15 +96,6 @@ class RuleQueue:
         rule.awake = True
         heappush(self.awake, (rule.number, rule))
 
-    def next_awake(self) -> OpenRule | None:
-        """Remove and return the first rule to evaluate; None if there is none."""
-        while self.awake:
-            number, rule = heappop(self.awake)
-            if number in self.open:
-                rule.awake = False
-                return rule
-        return None
-
 
 class GrowingGraph:
     """A graph to which rules add tasks, in one round.
@@ -228,11 +219,16 @@ class GrowingGraph:
 
     def _evaluate(self) -> None:
         """Evaluate rules in their order until none is awake."""
-        if not self._rules.awake:
+        awake = self._rules.awake
+        if not awake:
             return
         begun = perf_counter()
         try:
-            while (rule := self._rules.next_awake()) is not None and not self._halted:
+            while awake and not self._halted:
+                number, rule = heappop(awake)
+                if number not in self._rules.open:
+                    continue
+                rule.awake = False
                 try:
                     if self._holds(rule):
                         self._fire(rule)
