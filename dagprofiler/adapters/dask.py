@@ -128,19 +128,11 @@ def _converted(nodes: Graph, wanted: Sequence[Key], result: Callable[..., Any]) 
     tasks: dict[str, Task] = {}
     edges: list[Any] = []
     for key, name in names.items():
-        arriving, given = [], {}
-        for needed in needs[key]:
-            source = _behind(needed, nodes)
-            if source in literals:
-                given[needed] = literals[source]
-            else:
-                arriving.append(needed)
-                edges.append((names[source], name, {"value": "values"}))
-        if key is result:
-            tasks[name] = GatherTask(result, name, arriving, given)
-        else:
-            compute = partial(_computed, nodes[key])
-            tasks[name] = GatherTask(compute, name, arriving, given, source=nodes[key])
+        compute = result if key is result else partial(_computed, nodes[key])
+        task = GatherTask(compute, name, needs[key], literals)
+        tasks[name] = task
+        sources = [names[_behind(needed, nodes)] for needed in task.arriving]
+        edges += [(source, name, {"value": "values"}) for source in sources]
     return Converted(tasks, edges, _UNKNOWN)
 
 
@@ -162,24 +154,26 @@ def _reached(nodes: Graph, wanted: Sequence[Key]) -> tuple[dict[Key, list[Key]],
 
     needs: dict[Key, list[Key]] = {}
     literals: dict[Key, Any] = {}
-    elsewhere: set[Key] = set()
+    elsewhere: dict[Key, Key] = {}
     finished: dict[Key, list[Key]] = {}
     left = [*reversed(wanted)]
     while left:
-        key = _behind(left.pop(), nodes)
+        needed = left.pop()
+        key = _behind(needed, nodes)
         if key in needs:
             finished.setdefault(key, needs[key])
         elif key not in nodes:
-            elsewhere.add(key)
+            elsewhere[needed] = key
         elif type(node := nodes[key]) is DataNode:
-            literals[key] = node.value
+            literals[needed] = node.value
         elif _shuffles(node):
             raise GraphError(f"from_dask(): {key!r} shuffles outside of the graph: use {_TASKS}")
         else:
             needs[key] = _needed(node)
             left += [key, *reversed(needs[key])]
     if elsewhere:
-        literals.update(_fetched(elsewhere))
+        values = _fetched({*elsewhere.values()})
+        literals.update((needed, values[key]) for needed, key in elsewhere.items())
     return finished, literals
 
 

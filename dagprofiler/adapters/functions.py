@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -85,14 +85,19 @@ class GatherTask(Task):
         Function of a mapping; its result is the output.
     name
         Name of the task.
-    keys
-        The keys whose values arrive, in the order of the edges.
-    given
-        Further items of the mapping.
+    needed
+        The keys of the mapping.
+    known
+        Values of keys, also of others; those of the rest arrive over edges.
     output
         Name of the output.
     source
         Where a journal finds the source of the task, if anywhere.
+
+    Attributes
+    ----------
+    arriving
+        The keys whose values arrive, in the order of the edges.
     """
 
     inputs = gathers = ["values"]  # noqa: RUF012  (the standard's form)
@@ -102,8 +107,8 @@ class GatherTask(Task):
         self,
         function: Callable[[dict[Any, Any]], Any],
         name: str,
-        keys: Sequence[Any],
-        given: Mapping[Any, Any],
+        needed: Iterable[Any],
+        known: Mapping[Any, Any],
         *,
         output: str = "value",
         source: Any = None,
@@ -111,14 +116,16 @@ class GatherTask(Task):
         super().__init__(name)
         self.__wrapped__ = function if source is None else source
         self._function = function
-        self._keys = keys
-        self._given = given
+        keys = dict.fromkeys(needed)
+        self.arriving = [key for key in keys if key not in known]
+        self._known = {key: known[key] for key in keys if key in known}
         if output != "value":
             self.outputs = [output]
 
     def compute(self, values: list[Any]) -> dict[str, Any]:
         """Call the function with the values by their keys."""
-        return {self.outputs[0]: self._function({**self._given, **dict(zip(self._keys, values))})}
+        arrived = dict(zip(self.arriving, values))
+        return {self.outputs[0]: self._function({**self._known, **arrived})}
 
 
 def name_of_result(names: Collection[str]) -> str:

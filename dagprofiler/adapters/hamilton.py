@@ -36,14 +36,9 @@ _SIZES = ("size_bytes", "wire_bytes", "bytes_in", "bytes_out")
 _UNKNOWN_OF_RUN = {**_UNKNOWN, **dict.fromkeys(_SIZES, "Hamilton serializes none of its values")}
 
 
-def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    """Return the result of a node's function."""
-    return function(**values)
-
-
-def _built(build: Callable[..., Any], names: Sequence[str], values: Mapping[str, Any]) -> Any:
-    """Return what the driver's ``execute()`` makes of the outputs, in their order."""
-    return build(**{name: values[name] for name in names})
+def _called(function: Callable[..., Any], names: Sequence[str], values: Mapping[str, Any]) -> Any:
+    """Return the result of a function of values by their names, which come in this order."""
+    return function(**{name: values[name] for name in names})
 
 
 def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]) -> Converted:
@@ -70,24 +65,29 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
         given = combine_config_and_inputs(graph.config, inputs)
     nodes = {node.name: node for node in needed if not node.user_defined}
     _check_nodes(nodes)
-    if missing := [name for name in wanted if name not in nodes and name not in given]:
+    known = {name: value for name, value in given.items() if name not in nodes}
+    exist = nodes.keys() | known.keys()
+    if missing := [name for name in wanted if name not in exist]:
         raise GraphError(f"from_hamilton(): with this config no node makes {missing[0]!r}")
     result = name_of_result(nodes)
     fields = {name: "value" if field_problem(name) else name for name in nodes}
-    needs = {name: [n.name for n in nodes[name].dependencies] for name in sorted(nodes)}
+    # Optional dependencies may not exist.
+    needs = {
+        name: [n.name for n in nodes[name].dependencies if n.name in exist]
+        for name in sorted(nodes)
+    }
     needs[result], fields[result] = wanted, "value"
     tasks: dict[str, Task] = {}
     edges: list[Any] = []
     for name, names in needs.items():
-        arriving = list(dict.fromkeys(needed for needed in names if needed in nodes))
-        known = {needed: given[needed] for needed in names if needed in given}
-        edges += [(needed, name, {fields[needed]: "values"}) for needed in arriving]
         if name == result:
-            run, written = partial(_built, _builder_of(driver), wanted), ()
+            function, written = _builder_of(driver), ()
         else:
-            run, written = partial(_called, nodes[name].callable), nodes[name].originating_functions
-        source = (written or (None,))[-1]
-        tasks[name] = GatherTask(run, name, arriving, known, output=fields[name], source=source)
+            function, written = nodes[name].callable, nodes[name].originating_functions
+        compute, source = partial(_called, function, names), written[-1] if written else None
+        task = GatherTask(compute, name, names, known, output=fields[name], source=source)
+        tasks[name] = task
+        edges += [(needed, name, {fields[needed]: "values"}) for needed in task.arriving]
     return Converted(tasks, edges, _UNKNOWN)
 
 
