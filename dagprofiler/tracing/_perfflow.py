@@ -10,9 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Callable, NamedTuple, overload
 
-from dagprofiler._util import JsonObject
 from dagprofiler._util.checks import choice
-from dagprofiler._util.interpreter import recording
+from dagprofiler._util.interpreter import Span, recording
 from dagprofiler.errors import TraceError
 from dagprofiler.tracing._recorder import Options, recorder
 from dagprofiler.tracing._spans import (
@@ -94,8 +93,8 @@ def sync_event(pointcut: str, name: object, category: object) -> None:
         If there is no such pointcut.
     """
     choice("pointcut", pointcut, ("before", "after"), error=TraceError)
-    thread = threading.get_ident()
-    _take(pointcut, _Work("span", str(name), str(category), clock(), thread, thread))
+    now, thread = clock(), threading.get_ident()
+    _take(pointcut, _Work(Span("span", str(name), str(category), now, now), thread, thread))
 
 
 def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: Any = None) -> None:
@@ -122,11 +121,9 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     choice("pointcut", pointcut, ("before", "instant", "after"), error=TraceError)
     scope = str(scope or "")
     args = {"scope": scope} if scope else None
-    group = str(category), scope, id
-    work = _Work(
-        "async", str(name), str(category), clock(), group, _strand(), args, next(async_ids)
-    )
-    _take(pointcut, work)
+    now = clock()
+    span = Span("async", str(name), str(category), now, now, args, next(async_ids))
+    _take(pointcut, _Work(span, (str(category), scope, id), _strand()))
 
 
 def _marking(function: Traced, *, pointcut: str, scope: str) -> Traced:
@@ -151,17 +148,19 @@ def _marked(mark: Callable[[], object], *, before: bool) -> ExitStack:
 
 
 class _Work(NamedTuple):
-    """Work that is begun or ended by hand."""
+    """Work that is begun or ended by hand.
 
-    kind: str
-    name: str
-    category: str
-    start: float
-    #: An end matches a begin of its group, best one of its coroutine or thread and of its name.
+    Attributes
+    ----------
+    span
+        Its span, which ends where it starts.
+    group, strand
+        An end matches a begin of its group, best one of its coroutine or thread and of its name.
+    """
+
+    span: Span
     group: object
     strand: int
-    args: JsonObject | None = None
-    id: int | None = None
 
 
 #: Work that has begun and not ended.
@@ -172,7 +171,7 @@ def _matching(work: _Work) -> list[_Work]:
     """Return the open work of a group, the best match first, and the last of several."""
 
     def fit(begun: _Work) -> tuple[bool, bool]:
-        return begun.strand == work.strand, begun.name == work.name
+        return begun.strand == work.strand, begun.span.name == work.span.name
 
     group = [begun for begun in _open[::-1] if begun.group == work.group]
     return sorted(group, key=fit, reverse=True)
@@ -182,31 +181,29 @@ def _take(pointcut: str, work: _Work) -> None:
     """Begin work, end the open work that matches it, or record an instant in that."""
     if recording.off:
         return
-    now, matching = work.start, _matching(work)
+    span, matching = work.span, _matching(work)
     if pointcut == "before":
         _open.append(work)
     elif pointcut == "instant":
-        number = matching[0].id if matching else work.id
-        record("async_instant", work.name, work.category, now, now, work.args, number)
+        number = matching[0].span.id if matching else span.id
+        record(*span._replace(kind="async_instant", id=number))
     else:
         for begun in matching:
             # Another thread may just have ended it.
             with suppress(ValueError):
                 _open.remove(begun)
-                record(
-                    begun.kind, begun.name, begun.category, begun.start, now, begun.args, begun.id
-                )
+                record(*begun.span._replace(end=span.end))
                 return
-        record("instant", work.name, work.category, now, now, {"note": "no 'before' came"})
+        record(*span._replace(kind="instant", args={"note": "no 'before' came"}, id=None))
 
 
 def _finish() -> None:
     """End open work at the end of the process."""
     end = clock()
     while _open:
-        work = _open.pop(0)
-        args = {"unfinished": True}
-        record("async", work.name, work.category, work.start, end, args, work.id or next(async_ids))
+        span = _open.pop(0).span
+        number = span.id or next(async_ids)
+        record(*span._replace(kind="async", end=end, args={"unfinished": True}, id=number))
 
 
 def _strand() -> int:
