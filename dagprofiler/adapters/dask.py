@@ -93,10 +93,8 @@ def from_dask(collection: Any, *, optimize: bool) -> Converted:
             graph.update(held.__dask_graph__())
         parts = [(held.__dask_keys__(), *held.__dask_postcompute__()) for held in collections]
     wanted = list(dict.fromkeys(flatten([keys for keys, *_ in parts])))
-    try:
+    with explained(DagProfilerError, "DAG.from_dask needs Dask 2024.12 or newer", of=ImportError):
         from dask._task_spec import convert_legacy_graph
-    except ImportError as error:
-        raise DagProfilerError("DAG.from_dask needs Dask 2024.12 or newer") from error
     result = partial(_put_together, parts, repack)
     return _converted(convert_legacy_graph(graph), wanted, result)
 

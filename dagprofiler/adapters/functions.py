@@ -152,8 +152,9 @@ def fields_of(function: Function) -> Mapping[str, inspect.Parameter]:
     parameters = signature.parameters
     if any(p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) for p in parameters.values()):
         raise DeclarationError(f"{place_of(function)}: inputs have names, got {signature}")
-    keywords = {name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
-    return {name: parameter for name, parameter in keywords.items() if name != "cfg"}
+    named = {name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD}
+    named.pop("cfg", None)
+    return named
 
 
 def from_functions(functions: ModuleType | Iterable[Function], inputs: Values) -> Converted:

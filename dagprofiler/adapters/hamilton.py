@@ -12,7 +12,7 @@ from typing import Any
 
 from dagprofiler._util import grouped
 from dagprofiler._util.interpreter import HOSTNAME
-from dagprofiler._util.text import some
+from dagprofiler._util.text import distinct, some
 from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
 from dagprofiler.errors import (
@@ -199,11 +199,8 @@ class _Recorded:
         if not self.succeeded:
             # They would have come.
             parts.update((node, [None]) for node in missing)
-        names = {
-            (node, part): f"{node} #{number + 1}" if number else node
-            for node in self._needs
-            for number, part in enumerate(parts.get(node, ()))
-        }
+        keys = [(node, part) for node in self._needs for part in parts.get(node, ())]
+        names = dict(zip(keys, distinct([node for node, _ in keys], "{} #{}")))
         threads = [*dict.fromkeys(thread for _, thread, _ in self.ended.values())]
         done, states, edges = {}, {}, []
         for key, name in names.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from itertools import count
 from time import perf_counter
 from typing import Any
 
@@ -67,15 +66,17 @@ class RuleQueue:
         self.readers: defaultdict[str, int] = defaultdict(int)
         self.waiting: defaultdict[str, set[OpenRule]] = defaultdict(set)
         self.awake: list[tuple[int, OpenRule]] = []
-        self._numbers = count()
+        self._admitted = 0
         #: Name to the number of rules of that name so far.
-        self._copies: dict[str, int] = {}
+        self._copies: defaultdict[str, int] = defaultdict(int)
 
     def admit(self, rule: Any) -> OpenRule:
         """Add a rule, which neither waits nor is queued for evaluation yet."""
-        self._copies[rule.name] = copies = self._copies.get(rule.name, 0) + 1
+        self._admitted += 1
+        self._copies[rule.name] += 1
+        copies = self._copies[rule.name]
         name = rule.name if copies == 1 else f"{rule.name} ({copies})"
-        opened = OpenRule(rule, name, next(self._numbers))
+        opened = OpenRule(rule, name, self._admitted)
         self.open[opened.number] = opened
         return opened
 
@@ -292,9 +293,9 @@ class GrowingGraph:
     def _admit_rule(self, rule: Any) -> None:
         """Open a rule, and keep the outputs of existing tasks that it reads."""
         opened = self._rules.admit(rule)
-        needs = rule.needs[:1]
-        if needs and self._graph.state(needs[0]) == PENDING:
-            opened.words = dict.fromkeys(needs)
+        if rule.needs and self._graph.state(rule.needs[0]) == PENDING:
+            # Until that task ends, the predicate cannot hold.
+            opened.words = {rule.needs[0]: None}
             self._rules.wait(opened)
         else:
             self._rules.queue(opened)

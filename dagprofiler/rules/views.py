@@ -577,10 +577,10 @@ def names_of(tasks: Any) -> Any:
 
 
 def _name_of(task: object) -> str:
-    if isinstance(task, TaskView):
-        return task.name
     if isinstance(task, str):
         return task
+    if isinstance(task, TaskView):
+        return task.name
     raise GraphError(f"expected a task of the graph or its name, got {short_repr(task)}")
 
 

@@ -156,8 +156,7 @@ class TraceFile:
         tail = f'\n], "{SECTION}": {{"closed": {trace_json(closed)}}}}}\n'.encode()
         content = b""
         if events:
-            # Half a surrogate pair, which UTF-8 cannot hold, has a form in JSON.
-            content = (self._lead + ",\n".join(events)).encode("utf-8", "backslashreplace")
+            content = (self._lead + ",\n".join(events)).encode()
         try:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
             with FileIO(self.path, "r+" if self._end else "w") as stream:
