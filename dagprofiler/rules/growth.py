@@ -406,19 +406,17 @@ class GrowingGraph:
         """Add the tasks of a body to the wiring, each after its sources; return their contracts."""
         wiring, index = self.wiring, self._graph.index
         contracts = []
-        item_of: dict[str, tuple[int, str]] = {}
+        item_of: dict[str, list[tuple[int, str]]] = {}
         for items in draft.maps:
             slot = wiring.add_items(index[items.source], items.field, len(items.encoded))
-            item_of.update((name, (slot + i, items.into)) for i, name in enumerate(items.names))
+            item_of.update((name, [(i, items.into)]) for i, name in enumerate(items.names, slot))
         for i, (name, task) in enumerate(draft.new_tasks.items(), first):
             contract = self._reader.read(name, task)
             contracts.append(contract)
+            # The slot of each value that arrives, and the input that takes it.
+            feeds = item_of.get(name, [])
             sources: dict[int, tuple[Route, ...]] = {}
-            slots, fields = [], []
-            if name in item_of:
-                slot, field = item_of[name]
-                slots.append(slot)
-                fields.append(field)
+            for slot, _ in feeds:
                 sources[wiring.owner[slot]] = ()
             for source, spec in draft.new_edges[name]:
                 number = index.get(source)
@@ -436,10 +434,9 @@ class GrowingGraph:
                     slot = wiring.first_slot[number] + position
                     if number < first:
                         self._graph.check_kept(rule, number, slot)
-                    slots.append(slot)
-                    fields.append(field)
+                    feeds.append((slot, field))
             index[name] = i
-            inputs = tuple(fields)
+            slots, inputs = zip(*feeds) if feeds else ((), ())
             if inputs == contract.inputs:
                 # Tasks that are alike share one tuple.
                 inputs = contract.inputs
