@@ -81,17 +81,17 @@ def from_dask(collection: Any, *, optimize: bool) -> Converted:
         from dask.core import flatten
     collections, repack = unpack_collections(collection)
     if not collections:
-        given = short_repr(collection)
-        raise GraphError(f"from_dask(): expected a Dask collection, got {given}")
+        what = f"expected a Dask collection, got {short_repr(collection)}"
+        raise GraphError(f"from_dask(): {what}")
     # Of Dask's ways to shuffle it is the one whose values travel over edges.
     shuffling = dask.config.set({"dataframe.shuffle.method": "tasks"})
     with explained(GraphError, "from_dask(): Dask makes no graph"), shuffling:
         if optimize:
             collections = _optimized(collections)
         graph: dict[Key, Node] = {}
-        for held in collections:
-            graph.update(held.__dask_graph__())
-        parts = [(held.__dask_keys__(), *held.__dask_postcompute__()) for held in collections]
+        for item in collections:
+            graph.update(item.__dask_graph__())
+        parts = [(item.__dask_keys__(), *item.__dask_postcompute__()) for item in collections]
     wanted = list(dict.fromkeys(flatten([keys for keys, *_ in parts])))
     with explained(DagProfilerError, "DAG.from_dask needs Dask 2024.12 or newer", of=ImportError):
         from dask._task_spec import convert_legacy_graph
@@ -106,14 +106,14 @@ def _optimized(collections: Sequence[Any]) -> list[Any]:
 
     fuses = dask.config.get("optimization.fuse.delayed", False)
     done: dict[int, Any] = {}
-    for i, held in enumerate(collections):
+    for i, collection in enumerate(collections):
         # Of delayed values Dask only leaves out what nothing needs, in quadratic time.
-        if isinstance(held, Delayed) and not fuses:
-            done[i] = held
+        if isinstance(collection, Delayed) and not fuses:
+            done[i] = collection
         # Dataframes optimize themselves; dask.optimize() does not know all of theirs.
-        elif hasattr(type(held), "optimize"):
-            done[i] = held.optimize()
-    others = iter(dask.optimize(*(held for i, held in enumerate(collections) if i not in done)))
+        elif hasattr(type(collection), "optimize"):
+            done[i] = collection.optimize()
+    others = iter(dask.optimize(*[c for i, c in enumerate(collections) if i not in done]))
     return [done[i] if i in done else next(others) for i in range(len(collections))]
 
 
@@ -216,21 +216,22 @@ def _needed(node: Node) -> list[Key]:
     """
     from dask._task_spec import Alias, GraphNode, TaskRef
 
-    found: dict[Key, None] = {}
+    in_order: dict[Key, None] = {}
     left = [node]
     while left:
         item = left.pop()
         if isinstance(item, TaskRef):
-            found[item.key] = None
+            in_order[item.key] = None
         elif isinstance(item, Alias):
-            found[item.target] = None
+            in_order[item.target] = None
         elif isinstance(item, GraphNode):
             left += reversed((*getattr(item, "args", ()), *getattr(item, "kwargs", {}).values()))
         elif type(item) is dict:
             # The parts of a fused node.
             left += reversed(item.values())
     needed = node.dependencies
-    return [*(key for key in found if key in needed), *sorted(needed - found.keys(), key=str)]
+    others = sorted(needed - in_order.keys(), key=str)
+    return [key for key in (*in_order, *others) if key in needed]
 
 
 def names_of(keys: Iterable[Key]) -> dict[Key, str]:
@@ -325,8 +326,8 @@ def _begin(name: str, *, dask_scheduler: Any) -> None:
                 return
             if start == "waiting":
                 entry["ready"] = time()
-            took = [took["action"] for took in details.get("startstops") or ()]
-            if finish == "memory" and "compute" in took:
+            actions = [span["action"] for span in details.get("startstops") or ()]
+            if finish == "memory" and "compute" in actions:
                 entry["computed"] += 1
                 if entry["computed"] > 1:
                     # What has run since may have needed the first.
@@ -342,8 +343,8 @@ def _begin(name: str, *, dask_scheduler: Any) -> None:
                         "clock_ahead_ms": round(-worker.time_delay * 1e3, 6),
                     }
             if finish == "erred":
-                own = state is not None and state.exception_blame is state
-                entry["error"] = state.exception_text if own else None
+                is_blamed = state is not None and state.exception_blame is state
+                entry["error"] = state.exception_text if is_blamed else None
 
     dask_scheduler.add_plugin(Transitions(), name=name)
 
@@ -412,15 +413,16 @@ def _profile(keys: dict[Key, JsonObject], workers: JsonObject, version: str) -> 
     observed = {}
     transfers = []
     for name, entry in done.items():
-        took = [took for took in entry["startstops"] if took["action"] == "compute"][-1]
+        computed = [span for span in entry["startstops"] if span["action"] == "compute"][-1]
+        start_s, end_s = computed["start"], computed["stop"]
         number = numbers.setdefault((entry["worker"], entry["thread"]), len(numbers))
         # The scheduler's clock and that of a worker agree only so far.
-        ready_s = min(entry.get("ready", took["start"]), took["start"])
-        observed[name] = Observed(number, ready_s, took["start"], took["stop"], entry["nbytes"])
-        for took in entry["startstops"]:
-            if took["action"] == "transfer":
-                moments = (round((took[end] - began_s) * 1e3, 6) for end in ("start", "stop"))
-                transfers.append([name, entry["worker"], took["source"], *moments])
+        ready_s = min(entry.get("ready", start_s), start_s)
+        observed[name] = Observed(number, ready_s, start_s, end_s, entry["nbytes"])
+        for span in entry["startstops"]:
+            if span["action"] == "transfer":
+                moments = [round((span[end] - began_s) * 1e3, 6) for end in ("start", "stop")]
+                transfers.append([name, entry["worker"], span["source"], *moments])
     pairs = [(source, target) for target, entry in keys.items() for source in entry["needs"]]
     unknown = dict(_NOT_RECORDED)
     if before := {source for source, _ in pairs if source not in keys}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterable, Mapping
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from dagprofiler._util import Values
 from dagprofiler.adapters import Converted
@@ -13,10 +13,6 @@ from dagprofiler.errors import DeclarationError, GraphError, did_you_mean, expla
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.measure.pipeline import signature_of
 from dagprofiler.task import Task
-
-if TYPE_CHECKING:
-    from inspect import Signature
-
 
 #: A function of the user's, which becomes a task.
 Function = Callable[..., Any]
@@ -30,7 +26,7 @@ class _Named:
         self._output = output
 
     @property
-    def __signature__(self) -> Signature:
+    def __signature__(self) -> inspect.Signature:
         signature = signature_of(self._function)
         # The run would pass cfg to **options.
         named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
@@ -164,22 +160,23 @@ def from_functions(functions: ModuleType | Iterable[Function], inputs: Values) -
     """
     if not isinstance(inputs, Mapping):
         raise DeclarationError(f"from_functions(): inputs must be a dict, got {short_repr(inputs)}")
-    known: dict[str, Function] = {}
+    by_name: dict[str, Function] = {}
     for function in _listed(functions):
-        other = known.setdefault(function.__name__, function)
+        other = by_name.setdefault(function.__name__, function)
         if other is not function:
             both = f"{place_of(other)} and {place_of(function)}"
             raise GraphError(f"two functions are named {function.__name__!r}: {both}")
-    names = [*known, *inputs]
-    for name in filter(known.__contains__, inputs):
-        raise GraphError(f"{name!r} is both {place_of(known[name])} and a value in inputs")
+    names = [*by_name, *inputs]
+    for name in inputs:
+        if name in by_name:
+            raise GraphError(f"{name!r} is both {place_of(by_name[name])} and a value in inputs")
     tasks: dict[str, Task] = {}
     edges: list[Any] = []
     taken: set[str] = set()
-    for name, function in known.items():
+    for name, function in by_name.items():
         fields = fields_of(function)
         for field, parameter in fields.items():
-            if field in known:
+            if field in by_name:
                 edges.append((field, name, {field: field}))
             elif field not in inputs and parameter.default is parameter.empty:
                 hint = f"{', '.join(map(repr, names))}){did_you_mean(field, [*names, 'cfg'])}"
@@ -200,15 +197,15 @@ def _listed(functions: Any) -> list[Function]:
     listed: list[Any]
     if isinstance(functions, ModuleType):
         public = [value for name, value in vars(functions).items() if not name.startswith("_")]
-        own = [value for value in public if isinstance(value, FunctionType)]
-        listed = [f for f in own if f.__module__ == functions.__name__]
+        written = [value for value in public if isinstance(value, FunctionType)]
+        listed = [f for f in written if f.__module__ == functions.__name__]
     else:
         listed = [*functions] if isinstance(functions, Iterable) else []
     others = [f for f in listed if isinstance(f, type) or not hasattr(f, "__name__")]
     if others or not listed:
         what = "functions, or a module with public ones"
-        given = short_repr(others[0] if others else functions)
-        raise DeclarationError(f"from_functions(): expected {what}, got {given}")
+        wrong = short_repr(others[0] if others else functions)
+        raise DeclarationError(f"from_functions(): expected {what}, got {wrong}")
     return listed
 
 

@@ -52,20 +52,20 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
     if not isinstance(driver, Driver):
         raise DeclarationError(f"from_hamilton(): expected a Driver, got {short_repr(driver)}")
     if isinstance(outputs, str) or not isinstance(outputs, Iterable):
-        given = short_repr(outputs)
-        raise DeclarationError(f"from_hamilton(): outputs must be a list of nodes, got {given}")
+        what = f"outputs must be a list of nodes, got {short_repr(outputs)}"
+        raise DeclarationError(f"from_hamilton(): {what}")
     graph = driver.graph
     with explained(GraphError, "from_hamilton()"):
         wanted = [
-            held if isinstance(held, str) else getattr(held, "name", None) or held.__name__
-            for held in outputs
+            node if isinstance(node, str) else getattr(node, "name", None) or node.__name__
+            for node in outputs
         ]
         needed, from_user = graph.get_upstream_nodes(wanted, inputs)
         Driver.validate_inputs(graph, driver.adapter, from_user, inputs, needed)
-        given = combine_config_and_inputs(graph.config, inputs)
+        values = combine_config_and_inputs(graph.config, inputs)
     nodes = {node.name: node for node in needed if not node.user_defined}
     _check_nodes(nodes)
-    known = {name: value for name, value in given.items() if name not in nodes}
+    known = {name: value for name, value in values.items() if name not in nodes}
     exist = nodes.keys() | known.keys()
     if missing := [name for name in wanted if name not in exist]:
         raise GraphError(f"from_hamilton(): with this config no node makes {missing[0]!r}")

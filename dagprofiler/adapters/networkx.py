@@ -40,15 +40,15 @@ def from_networkx(graph: Any, task: str) -> Converted:
     return Converted(tasks, edges, {})
 
 
-def _task(held: Any, name: str) -> Task:
-    if isinstance(held, Task):
-        return held
-    if isinstance(held, type) and issubclass(held, Task):
-        return instance_of(held, f"node {name!r}", name=name)
-    if not callable(held) or isinstance(held, type):
-        raise DeclarationError(f"node {name!r}: expected task or function, got {short_repr(held)}")
+def _task(item: Any, name: str) -> Task:
+    if isinstance(item, Task):
+        return item
+    if isinstance(item, type) and issubclass(item, Task):
+        return instance_of(item, f"node {name!r}", name=name)
+    if not callable(item) or isinstance(item, type):
+        raise DeclarationError(f"node {name!r}: expected task or function, got {short_repr(item)}")
     with explained(DeclarationError, f"node {name!r}", of=DeclarationError):
-        return FunctionTask(held, name)
+        return FunctionTask(item, name)
 
 
 def _edge(tasks: Mapping[str, Task], source: str, target: str, fields: Any) -> tuple[Any, ...]:
