@@ -134,7 +134,8 @@ def profile_hamilton() -> Any:
     class HamiltonRecording(NodeExecutionHook, GraphExecutionHook):  # type: ignore[misc]
         """Keeps when the nodes of a run began and ended."""
 
-        _run: _Recorded | None = None
+        def __init__(self) -> None:
+            self._run = _Recorded({})
 
         def __reduce__(self) -> Any:
             # In another process it records nothing.
@@ -150,25 +151,19 @@ def profile_hamilton() -> Any:
             self._run = _Recorded(needs)
 
         def run_before_node_execution(self, *, node_name: str, task_id: Any, **_: Any) -> None:
-            if self._run is not None:
-                self._run.started[node_name, task_id] = perf_counter()
+            self._run.started[node_name, task_id] = perf_counter()
 
         def run_after_node_execution(
             self, *, node_name: str, task_id: str | None, error: Exception | None, **_: Any
         ) -> None:
-            now = perf_counter()
-            if self._run is not None:
-                self._run.ended[node_name, task_id] = now, get_ident(), error
+            self._run.ended[node_name, task_id] = perf_counter(), get_ident(), error
 
         def run_after_graph_execution(self, *, success: bool, **_: Any) -> None:
-            if self._run is not None:
-                self._run.succeeded = success
+            self._run.succeeded = success
 
         @property
         def profile(self) -> Profile:
             """The profile of the last run; a DagProfilerError before the first."""
-            if self._run is None:
-                raise DagProfilerError("the driver has run nothing yet")
             return self._run.profile()
 
     return HamiltonRecording()
@@ -193,7 +188,9 @@ class _Recorded:
         self.succeeded = False
 
     def profile(self) -> Profile:
-        """Return the profile of the run."""
+        """Return the profile of the run; raise a DagProfilerError if no node was to run."""
+        if not self._needs:
+            raise DagProfilerError("the driver has run nothing yet")
         parts = grouped(self.started)
         missing = [node for node in self._needs if node not in parts]
         if not self.succeeded:
