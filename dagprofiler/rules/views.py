@@ -135,23 +135,6 @@ class GraphSoFar:
         """Return the message for a task that does not exist."""
         return f"there is no task {name!r}{did_you_mean(name, self.names)}"
 
-    def read(self, rule: OpenRule, number: int, field: str) -> Any:
-        """Return the value of an output that a rule reads.
-
-        Raises
-        ------
-        GraphError
-            If there is no such output, or it is not kept for the rule.
-        """
-        outputs = self.wiring.outputs[number]
-        if field not in outputs:
-            hint = f"(outputs: {listed(outputs)}){did_you_mean(field, outputs)}"
-            name = self.names[number]
-            raise GraphError(f"{field!r} is not an output of task {name!r} {hint}")
-        slot = self.wiring.first_slot[number] + outputs.index(field)
-        self.check_kept(rule, number, slot)
-        return self.value(number, slot)
-
     def check_kept(self, rule: OpenRule, number: int, slot: int) -> None:
         """Raise a GraphError unless an output is kept for a rule that reads or connects it."""
         name = self.names[number]
@@ -331,7 +314,15 @@ class GraphView:
         """Return a copy of an output of a task; raise NotYetError until it has succeeded."""
         if self.state_of(name) != SUCCEEDED:
             raise NotYetError(f"task {name!r} has not succeeded: no output {field!r} to read")
-        return self._graph.read(self._rule, self._graph.index[name], field)
+        graph = self._graph
+        number = graph.index[name]
+        outputs = graph.wiring.outputs[number]
+        if field not in outputs:
+            hint = f"(outputs: {listed(outputs)}){did_you_mean(field, outputs)}"
+            raise GraphError(f"{field!r} is not an output of task {name!r} {hint}")
+        slot = graph.wiring.first_slot[number] + outputs.index(field)
+        graph.check_kept(self._rule, number, slot)
+        return graph.value(number, slot)
 
 
 class Items(NamedTuple):
@@ -514,20 +505,17 @@ class GraphEditor(GraphView):
             if tag not in self._rule.adds:
                 raise GraphError(f"the rule may not add tag {tag!r}: declare adds=[{tag!r}]")
 
-    def __getitem__(self, name: Named) -> TaskView:
-        """Return the task `name`."""
-        name = _name_of(name)
-        if name not in self._graph.index:
-            raise GraphError(self._graph.no_task(name))
-        return TaskView(self, name)
-
     def tags_of(self, name: str) -> tuple[str, ...]:
         """Return the tags of a task, which may be a new one."""
         return self.new_tags[name] if name in self.new_tags else super().tags_of(name)
 
     def state_of(self, name: str) -> int:
         """Return the state of a task; one that the body has added is pending."""
-        return super().state_of(name) if name in self._graph.index else PENDING
+        if name in self._graph.index:
+            return super().state_of(name)
+        if name in self.new_tasks:
+            return PENDING
+        raise GraphError(self._graph.no_task(name))
 
 
 class GrowRule:
