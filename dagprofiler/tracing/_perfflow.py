@@ -219,15 +219,11 @@ def _boolean(text: str) -> Any:
     return {"true": True, "false": False}.get(text.lower(), text)
 
 
-def _words(text: str) -> list[str]:
-    return text.split(",")
-
-
 #: Option of ``PERFFLOW_OPTIONS`` to the field that it sets, and what reads its value.
 _READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "name": ("name", str),
     "log-dir": ("directory", str),
-    "log-filename-include": ("filename_include", _words),
+    "log-filename-include": ("filename_include", lambda text: text.split(",")),
     "log-enable": ("enable", _boolean),
     "cpu-mem-usage": ("cpu_mem_usage", _boolean),
     "log-event": ("events", str.lower),
