@@ -530,7 +530,8 @@ class GrowRule:
     def __init__(self, name: str, task: Any) -> None:
         self.name = f"grow of {name}"
         self.adds = check_tags(task.adds, f"task {name!r}: adds")
-        self.reads = self.needs = (name,)
+        self.reads = (name,)
+        self.needs = ()
         self.then = task.grow
         self.task = name
 
