@@ -181,10 +181,11 @@ def _take(pointcut: str, work: _Work) -> None:
     """Begin work, end the open work that matches it, or record an instant in that."""
     if recording.off:
         return
-    span, matching = work.span, _matching(work)
     if pointcut == "before":
         _open.append(work)
-    elif pointcut == "instant":
+        return
+    span, matching = work.span, _matching(work)
+    if pointcut == "instant":
         number = matching[0].span.id if matching else span.id
         record(*span._replace(kind="async_instant", id=number))
     else:
