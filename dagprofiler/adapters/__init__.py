@@ -92,51 +92,50 @@ class OwnRun(NamedTuple):
     unknown: Mapping[str, str]
     sections: Values
 
-    def profile(self) -> Profile:
-        """Return the profile of the run, in one round."""
 
-        def ms(moment_s: float) -> float:
-            return max(0.0, round((moment_s - self.began_s) * 1e3, 6))
+def profile_of(run: OwnRun) -> Profile:
+    """Return the profile of a run of another library, in one round."""
 
-        order = kahn_order(self.fields, self.edges)
-        done = {name: self.done[name] for name in order if name in self.done}
-        edges = [
-            EdgeMetrics(source, target, [self.fields[source]], nbytes)
-            for source, target in self.edges
-            if source in done and (nbytes := done[source].nbytes) is not None
-        ]
-        arriving = dict.fromkeys(self.fields, 0)
-        for edge in edges:
-            arriving[edge.target] += edge.size_bytes
-        tasks, records = [], []
-        for name, at in done.items():
-            records.append([name, 0, at.worker, ms(at.ready_s), ms(at.start_s), ms(at.end_s)])
-            took_ms = round((at.end_s - at.start_s) * 1e3, 6)
-            # A time of None is not known, as in profiles of other programs.
-            tasks.append(TaskMetrics(name, took_ms, None, None, arriving[name], at.nbytes or 0))  # type: ignore[arg-type]
-        bits = {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges}
-        total_ms = max((ms(at.end_s) for at in done.values()), default=0.0)
-        metrics = DAGMetrics(tasks, edges, dict.fromkeys(self.fields, 0), bits, total_ms)
-        pairs = [{"source": source, "target": target} for source, target in self.edges]
-        structure = {"nodes": [*self.fields], "edges": pairs, "execution_order": order}
-        facts: JsonObject = {"state": "complete", "executor": self.executor, "rounds": 1}
-        if self.states:
-            failed = [name for name, entry in self.states.items() if entry["state"] == "failed"]
-            first = (
-                f"task {failed[0]!r} failed" if failed else "it had not finished when it was read"
-            )
-            facts.update(state="partial", reason=first, tasks=dict(self.states), rounds=0)
-        moments = "ready_ms", "compute_start_ms", "compute_end_ms"
-        sections = {
-            "run": facts,
-            "weight_sources": {},
-            "timeline": {
-                "workers": list(self.workers),
-                "columns": ["task", "round", "worker", *moments],
-                "records": records,
-            },
-            "environment": {"not_measured": dict(self.unknown)},
-            **self.sections,
-        }
-        began = utc_text(self.epoch_s)
-        return Profile(Config(), structure, metrics, timestamp=began, sections=sections)
+    def ms(moment_s: float) -> float:
+        return max(0.0, round((moment_s - run.began_s) * 1e3, 6))
+
+    order = kahn_order(run.fields, run.edges)
+    done = {name: run.done[name] for name in order if name in run.done}
+    edges = [
+        EdgeMetrics(source, target, [run.fields[source]], nbytes)
+        for source, target in run.edges
+        if source in done and (nbytes := done[source].nbytes) is not None
+    ]
+    arriving = dict.fromkeys(run.fields, 0)
+    for edge in edges:
+        arriving[edge.target] += edge.size_bytes
+    tasks, records = [], []
+    for name, at in done.items():
+        records.append([name, 0, at.worker, ms(at.ready_s), ms(at.start_s), ms(at.end_s)])
+        took_ms = round((at.end_s - at.start_s) * 1e3, 6)
+        # A time of None is not known, as in profiles of other programs.
+        tasks.append(TaskMetrics(name, took_ms, None, None, arriving[name], at.nbytes or 0))  # type: ignore[arg-type]
+    bits = {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges}
+    total_ms = max((ms(at.end_s) for at in done.values()), default=0.0)
+    metrics = DAGMetrics(tasks, edges, dict.fromkeys(run.fields, 0), bits, total_ms)
+    pairs = [{"source": source, "target": target} for source, target in run.edges]
+    structure = {"nodes": [*run.fields], "edges": pairs, "execution_order": order}
+    facts: JsonObject = {"state": "complete", "executor": run.executor, "rounds": 1}
+    if run.states:
+        failed = [name for name, entry in run.states.items() if entry["state"] == "failed"]
+        first = f"task {failed[0]!r} failed" if failed else "it had not finished when it was read"
+        facts.update(state="partial", reason=first, tasks=dict(run.states), rounds=0)
+    moments = "ready_ms", "compute_start_ms", "compute_end_ms"
+    sections = {
+        "run": facts,
+        "weight_sources": {},
+        "timeline": {
+            "workers": list(run.workers),
+            "columns": ["task", "round", "worker", *moments],
+            "records": records,
+        },
+        "environment": {"not_measured": dict(run.unknown)},
+        **run.sections,
+    }
+    began = utc_text(run.epoch_s)
+    return Profile(Config(), structure, metrics, timestamp=began, sections=sections)

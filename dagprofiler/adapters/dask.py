@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from dagprofiler._util import JsonObject
 from dagprofiler._util.text import distinct, printable
-from dagprofiler.adapters import Converted, Observed, OwnRun
+from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
 from dagprofiler.errors import (
     DagProfilerError,
@@ -436,7 +436,7 @@ def _profile(keys: dict[Key, JsonObject], workers: JsonObject, version: str) -> 
     repeated = {name: entry["computed"] for name, entry in done.items() if entry["computed"] > 1}
     if repeated:
         section["computed"] = repeated
-    return OwnRun(
+    run = OwnRun(
         executor="dask",
         began_s=began_s,
         epoch_s=began_s,
@@ -450,7 +450,8 @@ def _profile(keys: dict[Key, JsonObject], workers: JsonObject, version: str) -> 
         ],
         unknown=unknown,
         sections={"dask": section},
-    ).profile()
+    )
+    return profile_of(run)
 
 
 def _state_of(entry: JsonObject) -> JsonObject:

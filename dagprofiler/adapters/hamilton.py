@@ -13,7 +13,7 @@ from typing import Any
 from dagprofiler._util import grouped
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.text import distinct, some
-from dagprofiler.adapters import Converted, Observed, OwnRun
+from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
 from dagprofiler.errors import (
     DagProfilerError,
@@ -216,7 +216,7 @@ class _Recorded:
         unknown = dict(_UNKNOWN_OF_RUN)
         if missing and self.succeeded:
             unknown["dag_structure"] = f"not run in this process, or overridden: {some(missing)}"
-        return OwnRun(
+        run = OwnRun(
             executor="hamilton",
             began_s=self._began_s,
             epoch_s=self._epoch_s,
@@ -227,7 +227,8 @@ class _Recorded:
             workers=[{"host": HOSTNAME, "pid": os.getpid(), "thread": ident} for ident in threads],
             unknown=unknown,
             sections={},
-        ).profile()
+        )
+        return profile_of(run)
 
     def _sources(
         self, node: str, part: str | None, parts: Mapping[str, Sequence[str | None]]
