@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dagprofiler._document.rounds import MOMENTS
-from dagprofiler._document.table import entries_of_tasks
+from dagprofiler._document.table import edges_of, entries_of_tasks
 from dagprofiler._util import JsonObject, Values, grouped
 from dagprofiler._util.checks import instance, integer, names, number
 from dagprofiler._util.html import ShownInBlocks
@@ -34,7 +35,7 @@ from dagprofiler.errors import ProfileError, counted, did_you_mean, refused, sho
 from dagprofiler.formats.saga import network_of
 from dagprofiler.graph.replay import Demands, Overhead, Replay, replay
 from dagprofiler.graph.wiring import NumberedGraph, numbered
-from dagprofiler.metrics import DAGMetrics, TaskMetrics
+from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.predict._engine import NO_ENGINE, Engine
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
@@ -69,13 +70,12 @@ class Simulation(ShownInBlocks):
     utilisation: dict[str, float]
     reasons: tuple[str, ...]
     _case: _Case = field(repr=False, compare=False)
-    _found: Replay = field(repr=False, compare=False)
     _others: tuple[Simulation, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def curve(self) -> dict[int, Simulation]:
         """Return each number of workers that was asked for, with its simulation."""
-        return {len(found.utilisation): found for found in (*self._others, self)}
+        return {len(each.utilisation): each for each in (*self._others, self)}
 
     @cached_property
     def interval_ms(self) -> tuple[float, float]:
@@ -99,7 +99,7 @@ class Simulation(ShownInBlocks):
         they have too few cores; to twice as long, without an engine on one machine; and to what is
         not scaled, on another number of workers than the engine's.
         """
-        return self._case.interval_ms(self.makespan_ms)
+        return self._case.interval_ms()
 
     @cached_property
     def gains(self) -> dict[str, float]:
@@ -107,12 +107,12 @@ class Simulation(ShownInBlocks):
 
         As a share of the makespan, the largest first; of the ten classes that compute longest.
         """
-        return self._case.gains(self.makespan_ms)
+        return self._case.gains()
 
     @cached_property
     def profile(self) -> Profile:
         """Return the predicted run as a profile, marked by its section ``prediction``."""
-        return self._case.profile_of(self._found, self)
+        return self._case.profile_of(self)
 
     def figures(self) -> JsonObject:
         """Return makespan, interval and curve as JSON has them; null for an unknown interval."""
@@ -274,7 +274,10 @@ def simulate(
     counts = _counts(workers)
     engine = _engine_of(profile, engine)
     graph = graph_of(profile)
-    orders, ranked = _order(profile, graph, schedule, priorities)
+    orders = None if schedule is None else orders_of(schedule, graph)
+    if orders is not None and priorities is not None:
+        raise refused("priorities: a schedule has the order of the tasks already")
+    ranked = _ranked(profile, graph, priorities) if orders is None else None
     nodes = [_nodes(count, speeds, schedule, engine) for count in counts]
     transfers = _transfers(profile, graph, nodes[-1], orders, bandwidth)
     times, ratios = _times(profile, graph, engine)
@@ -320,21 +323,6 @@ def _engine_of(profile: Profile, engine: Engine | None) -> Engine:
     return engine or NO_ENGINE
 
 
-def _order(
-    profile: Profile,
-    graph: NumberedGraph,
-    schedule: Mapping[str, Sequence[str]] | None,
-    priorities: Any,
-) -> tuple[list[list[int]] | None, Sequence[int] | None]:
-    """Return the tasks of each node of a schedule; without one, all by priority, if any."""
-    if schedule is None:
-        return None, _ranked(profile, graph, priorities)
-    orders = orders_of(schedule, graph)
-    if priorities is not None:
-        raise refused("priorities: a schedule has the order of the tasks already")
-    return orders, None
-
-
 def _ranked(profile: Profile, graph: NumberedGraph, priorities: Any) -> Sequence[int] | None:
     """Return the tasks by decreasing priority, as a run would; None for Kahn's order."""
     sources = profile.sections.get("weight_sources", {})
@@ -344,13 +332,12 @@ def _ranked(profile: Profile, graph: NumberedGraph, priorities: Any) -> Sequence
 
 
 def _simulated(case: _Case, others: tuple[Simulation, ...] = ()) -> Simulation:
-    found = case.play()
+    run = case.run
     busy = [0.0] * len(case.nodes)
-    for worker, begun, ended in zip(found.worker, found.begun, found.ended):
+    for worker, begun, ended in zip(run.worker, run.begun, run.ended):
         busy[worker] += ended - begun
-    whole = found.makespan_ms or 1.0
-    shares = {name: ms / whole for name, ms in zip(case.nodes, busy)}
-    return Simulation(found.makespan_ms, shares, case.reasons(), case, found, others)
+    shares = {node: ms / (run.makespan_ms or 1.0) for node, ms in zip(case.nodes, busy)}
+    return Simulation(run.makespan_ms, shares, case.reasons(), case, others)
 
 
 def _counts(workers: int | Iterable[int] | None) -> list[int | None]:
@@ -412,8 +399,8 @@ class _Machine(NamedTuple):
     @classmethod
     def of(cls, profile: Profile) -> _Machine:
         environment, workers = profile.environment, profile.timeline.workers
-        usable = environment.cores_usable or environment.cores
-        cores = min(usable or inf, environment.cores_quota or inf)
+        usable = environment.cores_usable or environment.cores or inf
+        cores = min(usable, environment.cores_quota or inf)
         if len({worker.get("host") for worker in workers}) > 1:
             cores = inf
         others_ms, columns = profile.run.other_threads_ms, profile.samples.tasks.values()
@@ -533,7 +520,7 @@ class _Case:
         workers, lock = len(self.nodes), self.lock
         if lock is None or not lock.unknown or workers < 2:
             return ""
-        if replace(self, lock=None).play().makespan_ms == self.play().makespan_ms:
+        if replace(self, lock=None).run.makespan_ms == self.run.makespan_ms:
             # As in a chain, no task waits for another.
             return ""
         classes = [*dict.fromkeys(class_of(self.graph.names[i]) for i in lock.unknown)]
@@ -543,12 +530,20 @@ class _Case:
             "alone computes"
         )
 
-    def play(self, factors: Callable[[int], float] = lambda _: 1.0) -> Replay:
-        """Simulate the run; `factors` scale the time of each task."""
-        work = [sum(times) * factors(i) for i, times in enumerate(self.times)]
+    @cached_property
+    def run(self) -> Replay:
+        """The simulated run."""
+        return self._run_with(self.work_ms)
+
+    @cached_property
+    def work_ms(self) -> list[float]:
+        """How long each task keeps its worker, with nothing beside it."""
+        return [sum(times) for times in self.times]
+
+    def _run_with(self, work_ms: Sequence[float]) -> Replay:
         return replay(
             self.graph.below,
-            Demands(work, self.core, self.lock and self.lock.held),
+            Demands(work_ms, self.core, self.lock and self.lock.held),
             [*self.nodes.values()],
             self.overhead,
             ranked=self.ranked,
@@ -562,22 +557,19 @@ class _Case:
         If they ran on as many workers as the engine has, they tell what is not modelled. What the
         values of priorities were, and which part of the time links took, is not in a profile.
         """
-        source, engine, workers = self.source, self.engine, self.machine.workers
-        took_ms = source.metrics.total_time_ms
-        if took_ms is None or self.rounds < _LEAST_ROUNDS:
+        source, engine, took_ms = self.source, self.engine, self.source.metrics.total_time_ms
+        ran_on = source.run.executor, source.hostname, self.machine.workers
+        if took_ms is None or ran_on != (engine.executor, engine.host, engine.workers):
+            return self
+        if self.rounds < _LEAST_ROUNDS or self._other_allocator:
             return self
         if self.transfers is not None or source.run.priorities in ("given", "profile"):
             return self
-        here = source.run.executor, source.hostname, workers
-        there = engine.executor, engine.host, engine.workers
-        if here != there or self._other_allocator:
-            return self
-        plan = source.sections.get("schedule")
-        _, metering_ms = _around(source)
-        own = replace(
+        plan, (_, metering_ms) = source.sections.get("schedule"), _around(source)
+        rounds = replace(
             self,
-            nodes=dict.fromkeys(map(str, range(workers)) if plan is None else plan, 1.0),
-            orders=None if plan is None else orders_of(plan, self.graph),
+            nodes=dict.fromkeys(plan or map(str, range(engine.workers)), 1.0),
+            orders=orders_of(plan, self.graph) if plan else None,
             ranked=_ranked(source, self.graph, None),
             overhead=engine.overhead,
             # The waits for the interpreter's lock are in the times.
@@ -585,10 +577,9 @@ class _Case:
             # Rounds read meters, which plain runs do not.
             times=[each._replace(enter=each.enter + metering_ms) for each in self.times],
         )
-        simulated_ms = own.play().makespan_ms
-        if not simulated_ms:
+        if not rounds.run.makespan_ms:
             return self
-        scale = took_ms / simulated_ms
+        scale = took_ms / rounds.run.makespan_ms
         return replace(
             self,
             times=[_Times(*(ms * scale for ms in each)) for each in self.times],
@@ -603,29 +594,16 @@ class _Case:
             times[i] = times[i]._replace(compute=times[i].compute * factor)
         return replace(self, times=times)
 
-    def interval_ms(self, makespan_ms: float) -> tuple[float, float]:
+    def interval_ms(self) -> tuple[float, float]:
         why_not = self.why_no_interval()
         if why_not:
             raise ProfileError(f"no interval: {why_not}")
-        count = len(self.graph.names)
-        times = min(_MOST, max(_LEAST, self.budget // max(1, count)))
-        chance = random.Random(count)  # noqa: S311  (a simulation: the same each time)
-        whole = [sum(times) for times in self.times]
-        total = sum(whole) or 1.0
-        slow = [sum(r * ms for r, ms in zip(row, whole)) / total or 1.0 for row in self.ratios]
-        found = []
-        for _ in range(times):
-            common = chance.choice(slow)
-
-            def factor(i: int, common: float = common) -> float:
-                row = chance.randrange(self.rounds)
-                return common * self.ratios[row][i] / slow[row]
-
-            found.append(self.play(factor).makespan_ms)
+        sampled_ms = self._sampled_ms()
         # Times are above 0 and disturbances multiply; with few rounds the spread is uncertain.
-        centre = sum(found) / times
-        deviation = hypot(*(ms - centre for ms in found)) / sqrt(times - 1) / (centre or 1.0)
-        width = _T95[min(self.rounds - 1, len(_T95)) - 1] * sqrt(1 + 1 / self.rounds) * deviation
+        centre = sum(sampled_ms) / len(sampled_ms)
+        spread = hypot(*(ms - centre for ms in sampled_ms)) / sqrt(len(sampled_ms) - 1)
+        t95 = _T95[min(self.rounds - 1, len(_T95)) - 1]
+        width = t95 * sqrt(1 + 1 / self.rounds) * (spread / (centre or 1.0))
         # Both are of single runs: the wider one counts.
         times_as_long = 1 + max(width, _T95_OF_ENGINE * self.error)
         most = centre * times_as_long
@@ -633,38 +611,53 @@ class _Case:
         on_one_machine = self.overhead.cores < inf or not (self.orders or self.has_speeds)
         if self.engine is NO_ENGINE and on_one_machine:
             most *= _WITHOUT_ENGINE
-        ends = [makespan_ms, centre / times_as_long, most, *self._others(makespan_ms)]
+        ends = [self.run.makespan_ms, centre / times_as_long, most, *self._others()]
         return min(ends), max(ends)
+
+    def _sampled_ms(self) -> list[float]:
+        """Return the makespans of runs whose tasks have their times of random rounds."""
+        tasks, work_ms = range(len(self.times)), self.work_ms
+        chance = random.Random(len(tasks))  # noqa: S311  (a simulation: the same each time)
+        total = sum(work_ms) or 1.0
+        slow = [sum(r * ms for r, ms in zip(row, work_ms)) / total or 1.0 for row in self.ratios]
+        sampled_ms = []
+        for _ in range(min(_MOST, max(_LEAST, self.budget // max(1, len(tasks))))):
+            common = chance.choice(slow)
+            rows = [chance.randrange(self.rounds) for _ in tasks]
+            factors = [common * self.ratios[row][i] / slow[row] for i, row in enumerate(rows)]
+            run = self._run_with([ms * factor for ms, factor in zip(work_ms, factors)])
+            sampled_ms.append(run.makespan_ms)
+        return sampled_ms
 
     @property
     def _other_allocator(self) -> bool:
         allocator = self.machine.allocator
         return self.engine is not NO_ENGINE and allocator not in (None, self.engine.allocator)
 
-    def gains(self, makespan_ms: float) -> dict[str, float]:
-        names = self.graph.names
+    def gains(self) -> dict[str, float]:
+        names, makespan_ms = self.graph.names, self.run.makespan_ms
         members = grouped(zip(classes_of(names), range(len(names))))
         costs = {name: sum(self.times[i].compute for i in m) for name, m in members.items()}
-        found = {}
+        gains = {}
         for name in sorted(costs, key=costs.__getitem__, reverse=True)[:_CLASSES]:
             faster = self.computing_faster(dict.fromkeys(members[name], 0.5))
-            shorter_ms = makespan_ms - faster.play().makespan_ms
-            found[name] = shorter_ms / makespan_ms if makespan_ms else 0.0
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+            shorter_ms = makespan_ms - faster.run.makespan_ms
+            gains[name] = shorter_ms / makespan_ms if makespan_ms else 0.0
+        return dict(sorted(gains.items(), key=lambda item: -item[1]))
 
-    def _others(self, makespan_ms: float) -> Iterator[float]:
+    def _others(self) -> Iterator[float]:
         """Yield the makespans if what is not known is otherwise."""
         if self.scale is not None and not self.on_same_workers:
             # What was not modelled may depend on the number of workers.
-            yield makespan_ms / self.scale
+            yield self.run.makespan_ms / self.scale
         if self.blas_may_wait:
-            count, threads = len(self.graph.names), self.machine.blas_threads
+            threads = self.machine.blas_threads
             # A share above 1 is measured, of the whole process.
-            core = [min(threads, share * threads) for share in self.core or [1.0] * count]
-            yield replace(self, core=core).play().makespan_ms
+            core = [min(threads, share * threads) for share in self.core or [1.0] * len(self.times)]
+            yield replace(self, core=core).run.makespan_ms
         if self._other_allocator:
             # How much of its time a task makes arrays is not known: from never to all the time.
-            yield self.play(lambda _: self.engine.arrays).makespan_ms
+            yield self._run_with([ms * self.engine.arrays for ms in self.work_ms]).makespan_ms
 
     @property
     def has_speeds(self) -> bool:
@@ -722,25 +715,25 @@ class _Case:
         if len(self.nodes) > engine.workers:
             yield f"{len(self.nodes)} workers, the engine was calibrated with {engine.workers}"
 
-    def profile_of(self, found: Replay, simulation: Simulation) -> Profile:
+    def profile_of(self, simulation: Simulation) -> Profile:
         """Return the predicted profile."""
-        source, total_ms = self.source, round(found.makespan_ms, 6)
-        rows, tasks = self._rows(found)
+        source, total_ms = self.source, round(self.run.makespan_ms, 6)
+        rows, tasks = self._rows()
         metrics = replace(source.metrics, task_metrics=tasks, total_time_ms=total_ms)
         sections = self._sections(rows, simulation)
         return predicted(source, source.config, source.dag_structure, metrics, sections)
 
-    def _rows(self, found: Replay) -> tuple[list[list[Any]], list[TaskMetrics]]:
+    def _rows(self) -> tuple[list[list[Any]], list[TaskMetrics]]:
         """Return the rows of the timeline, and the times of each task."""
-        names, graph, entries = self.graph.names, self.graph, entries_of_tasks(self.source)
-        ready = [0.0] * len(names)
-        for i, ended in enumerate(found.ended):
+        run, graph, entries = self.run, self.graph, entries_of_tasks(self.source)
+        ready = [0.0] * len(graph.names)
+        for i, ended in enumerate(run.ended):
             for target in graph.below[i]:
                 ready[target] = max(ready[target], ended)
         rows, metrics = [], []
         for i in graph.order:
-            name, moments = names[i], _moments(self.times[i], found.begun[i], found.ended[i])
-            rows.append([name, 0, found.worker[i], *(round(ms, 6) for ms in (ready[i], *moments))])
+            name, moments = graph.names[i], _moments(self.times[i], run.begun[i], run.ended[i])
+            rows.append([name, 0, run.worker[i], *(round(ms, 6) for ms in (ready[i], *moments))])
             phases = zip(moments[::2], moments[1::2])
             read_ms, compute_ms, write_ms = (round(end - start, 6) for start, end in phases)
             sizes = entries[name].bytes_in, entries[name].bytes_out
@@ -814,9 +807,7 @@ def _moments(times: _Times, begun: float, ended: float) -> list[float]:
 
 def graph_of(profile: Profile) -> NumberedGraph:
     """Return the graph of a profile in numbers, as a run has it."""
-    structure = profile.dag_structure
-    edges = ((edge["source"], edge["target"]) for edge in structure["edges"])
-    return numbered(structure["nodes"], edges)
+    return numbered(profile.dag_structure["nodes"], edges_of(profile))
 
 
 def _nodes(
@@ -855,19 +846,21 @@ def _transfers(
     if orders is None:
         raise refused("bandwidth: links are between the nodes of a schedule, and there is none")
     network = network_of({"speeds": dict(nodes), "bandwidth": bandwidth})
-    rate: dict[tuple[str, str], float] = {}
-    for link in network["edges"]:
-        ends = link["source"], link["target"]
-        rate[ends] = rate[ends[::-1]] = link["speed"]
+    links = {frozenset((e["source"], e["target"])): e["speed"] for e in network["edges"]}
     home = {i: node for node, order in zip(nodes, orders) for i in order}
     index = {name: i for i, name in enumerate(graph.names)}
-    found: dict[int, list[tuple[int, float]]] = {}
+    transfers: dict[int, list[tuple[int, float]]] = {}
     for edge in profile.metrics.edge_metrics:
         source, target = index[edge.source], index[edge.target]
         if home[source] != home[target]:
-            bits = 8 * (edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes)
-            found.setdefault(source, []).append((target, bits / rate[home[source], home[target]]))
-    return found
+            takes_ms = 8 * _bytes_on(edge) / links[frozenset((home[source], home[target]))]
+            transfers.setdefault(source, []).append((target, takes_ms))
+    return transfers
+
+
+def _bytes_on(edge: EdgeMetrics) -> int:
+    """Return the bytes that an edge moves."""
+    return edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes
 
 
 def _numbers(what: str, given: Any) -> dict[str, float]:
@@ -899,7 +892,7 @@ def _times(
     entries = entries_of_tasks(profile)
     samples = profile.samples
     beside, (around, _) = _beside(profile, engine), _around(profile)
-    moving = _handed_over(profile, engine)
+    write_ms, read_ms = _handed_over(profile, engine)
     times: list[_Times] = []
     rows: list[list[float]] = []
     for name in graph.names:
@@ -912,11 +905,10 @@ def _times(
         serialize_ms = entry.serialize_time_ms or 0.0
         deserialize_ms = entry.deserialize_time_ms or 0.0
         rows.append(relative or _drawn(profile, name, (typical, serialize_ms, deserialize_ms)))
-        write_ms, read_ms = moving.get(name, (0.0, 0.0))
         enter_ms, leave_ms = around.get(name, (0.0, 0.0))
         compute_ms = typical / beside.get(name, 1.0)
-        before = read_ms, deserialize_ms, enter_ms
-        times.append(_Times(*before, compute_ms, leave_ms, serialize_ms, write_ms))
+        before = read_ms[name], deserialize_ms, enter_ms
+        times.append(_Times(*before, compute_ms, leave_ms, serialize_ms, write_ms[name]))
     ratios = [*zip(*rows)]
     # Disturbances hit a few tasks in each round, and the medians of the tasks hold none of them.
     whole = sum(each.compute for each in times)
@@ -981,22 +973,22 @@ def _drawn(profile: Profile, name: str, phases_ms: Sequence[float]) -> list[floa
     return [sum(column) / whole_ms if whole_ms else 1.0 for column in zip(*rows)]
 
 
-def _handed_over(profile: Profile, engine: Engine) -> dict[str, tuple[float, float]]:
+def _handed_over(
+    profile: Profile, engine: Engine
+) -> tuple[defaultdict[str, float], defaultdict[str, float]]:
     """Return how long each task writes for others, each value once, and reads, in ms."""
-    read: dict[str, float] = {}
-    fields: dict[str, dict[str, int]] = {}
+    read_ms, write_ms = defaultdict[str, float](float), defaultdict[str, float](float)
+    sizes = defaultdict[tuple[str, str], int](int)
     for edge in profile.metrics.edge_metrics:
-        size = edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes
-        read[edge.target] = read.get(edge.target, 0.0) + engine.handing_over_ms(size)[1]
-        known = fields.setdefault(edge.source, {})
+        size = _bytes_on(edge)
+        read_ms[edge.target] += engine.handing_over_ms(size)[1]
         values = edge.field_bytes or {str(edge.data_fields): {"wire_bytes": size}}
-        for name, sizes in values.items():
-            known[name] = max(known.get(name, 0), sizes.get("wire_bytes", 0))
-    written = {
-        name: sum(engine.handing_over_ms(size)[0] for size in known.values())
-        for name, known in fields.items()
-    }
-    return {name: (written.get(name, 0.0), read.get(name, 0.0)) for name in {*read, *written}}
+        for name, of_field in values.items():
+            value = edge.source, name
+            sizes[value] = max(sizes[value], of_field.get("wire_bytes", 0))
+    for (source, _), size in sizes.items():
+        write_ms[source] += engine.handing_over_ms(size)[0]
+    return write_ms, read_ms
 
 
 def _beside(profile: Profile, engine: Engine) -> dict[str, float]:
@@ -1059,7 +1051,7 @@ def _shares(
             pairs = [(columns[whole_in][k], columns[column][k]) for k in samples.measured]
             rows = [pair for pair in pairs if None not in pair]
         cpu_time_ms = sources.get(name, {}).get("cpu_time_ms") if column == "cpu_ms" else None
-        if not rows and cpu_time_ms is not None and name in entries:
+        if not rows and cpu_time_ms is not None:
             rows = [(entries[name].compute_time_ms, cpu_time_ms)]
         whole, parts = sum(ms for ms, _ in rows), sum(part for _, part in rows)
         # Tenths: tasks of equal shares are simulated together.
