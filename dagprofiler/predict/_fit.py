@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
@@ -10,7 +10,7 @@ from math import hypot, log2, sqrt
 from statistics import stdev
 from typing import Any
 
-from dagprofiler._document.table import entries_of_tasks
+from dagprofiler._document.table import edges_of, entries_of_tasks
 from dagprofiler._util import JsonObject, grouped
 from dagprofiler._util.checks import instance, number, plain_number
 from dagprofiler._util.html import ShownInBlocks
@@ -20,7 +20,7 @@ from dagprofiler.config import Config, no_parameter
 from dagprofiler.errors import counted, refused, short_repr
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.predict._normal_form import Fit, Power, fit_points, longest_line
-from dagprofiler.predict._simulate import INTERVALS, graph_of, predicted, sources_of
+from dagprofiler.predict._simulate import INTERVALS, bytes_on, graph_of, predicted, sources_of
 from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
@@ -322,11 +322,7 @@ class CostModels(ShownInBlocks):
                 measured = f"{values[0]!r} to {values[-1]!r}"
                 raise refused(f"predict: expected a value of {name!r}, which was {measured}")
         at = {name: float(number(f"predict: {name!r}", whole[name])) for name in self.parameters}
-        doubts = [
-            doubt
-            for name, leader in self.tied.items()
-            if (doubt := self._check_relation(name, leader, at))
-        ]
+        doubts = [self._check_relation(name, leader, at) for name, leader in self.tied.items()]
         point = [value for name, value in at.items() if name not in self.tied]
         return _Prediction(self, Config(**whole), point, doubts).profile()
 
@@ -437,9 +433,7 @@ def _left_open(runs: Sequence[Profile]) -> Iterator[str]:
 
 
 def _graph_of(run: Profile) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
-    structure = run.dag_structure
-    edges = frozenset((edge["source"], edge["target"]) for edge in structure["edges"])
-    return frozenset(structure["nodes"]), edges
+    return frozenset(run.dag_structure["nodes"]), frozenset(edges_of(run))
 
 
 def _varied(runs: Sequence[Profile]) -> dict[str, list[float]]:
@@ -555,7 +549,7 @@ class _Prediction:
         self.nearest = sorted(models.profiles, key=self._distance)
         self.base = self.nearest[0]
         # A dictionary, as each counts once.
-        self.doubts = dict.fromkeys(doubts)
+        self.doubts = dict.fromkeys(doubt for doubt in doubts if doubt)
 
     def _distance(self, run: Profile) -> float:
         values = zip(self.axes, self.point)
@@ -568,26 +562,25 @@ class _Prediction:
         model = self.model(name, quantity)
         return fallback if model is None else model.at(self.point, name)
 
-    def structure(self) -> JsonObject:
-        """Return tasks and edges of the nearest configuration, if this one has the same."""
-        before = self.nearest[:2] if self._distance(self.base) else self.nearest[:1]
-        if len({_graph_of(run) for run in before}) > 1:
+    def check_graph(self) -> None:
+        """Refuse a point between configurations with different graphs."""
+        neighbours = self.nearest[:2] if self._distance(self.base) else self.nearest[:1]
+        if len({_graph_of(run) for run in neighbours}) > 1:
             at = ", ".join(f"{name}={value:g}" for name, value in zip(self.axes, self.point))
-            counts = " and ".join(str(len(run.dag_structure["nodes"])) for run in before)
+            counts = " and ".join(str(len(run.dag_structure["nodes"])) for run in neighbours)
             raise refused(
                 f"predict: the graph with {at} is not known, as those of the nearest profiles "
                 f"differ ({counts} tasks); measure a configuration with this graph"
             )
-        return self.base.dag_structure
 
     def profile(self) -> Profile:
-        structure = self.structure()
-        edge_metrics, edge_weights = self.edges(structure["edges"])
-        bytes_in = dict.fromkeys(structure["nodes"], 0)
+        self.check_graph()
+        edge_metrics = self.edges()
+        bytes_in: Counter[str] = Counter()
         for edge in edge_metrics:
-            bytes_in[edge.target] += edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes
+            bytes_in[edge.target] += bytes_on(edge)
         entries = self.entries()
-        metrics, weights, sources = [], {}, {}
+        metrics, sources = [], {}
         intervals: dict[str, dict[str, list[float]]] = {key: {} for key in INTERVALS.values()}
         graph = graph_of(self.base)
         order = [graph.names[i] for i in graph.order]
@@ -597,22 +590,24 @@ class _Prediction:
                 raise refused(f"predict: task {name!r} has no time in any profile")
             task = self.task(name, entry, bytes_in[name])
             metrics.append(task)
-            estimated = self.model(name, "estimated")
-            weights[name] = 0 if estimated is None else round(estimated.at(self.point, name))
-            sources[name] = self.sources(name, None if estimated is None else weights[name])
+            sources[name] = self.sources(name)
             for quantity, key in INTERVALS.items():
                 ends = self.interval(name, quantity, entry, task)
                 if ends is not None:
                     intervals[key][name] = ends
         ran_on = self.base.run.executor
         executor = {} if ran_on is None else {"executor": ran_on}
-        unknown: Any = None  # the total time, which depends on the workers
         sections = {
             "run": {"state": "complete", **executor},
             "weight_sources": sources,
             "prediction": self.section(intervals),
         }
-        structure = {**structure, "execution_order": order}
+        structure = {**self.base.dag_structure, "execution_order": order}
+        weights = {
+            name: of_task["estimated_instructions"] or 0 for name, of_task in sources.items()
+        }
+        edge_weights = {f"{edge.source}->{edge.target}": edge.size_bits for edge in edge_metrics}
+        unknown: Any = None  # the total time, which depends on the workers
         whole = DAGMetrics(metrics, edge_metrics, weights, edge_weights, unknown)
         return predicted(self.base, self.config, structure, whole, sections)
 
@@ -672,33 +667,32 @@ class _Prediction:
             high += _TOUCH_MS * size
         return [round(low, 6), round(high, 6)]
 
-    def sources(self, name: str, estimated: int | None) -> JsonObject:
-        sources: JsonObject = {
-            "node_weight": "default" if estimated is None else "estimated_instructions",
-            "estimated_instructions": estimated,
-        }
+    def sources(self, name: str) -> JsonObject:
+        estimate = self.model(name, "estimated")
+        sources: JsonObject = {"node_weight": "default", "estimated_instructions": None}
+        if estimate is not None:
+            sources["node_weight"] = "estimated_instructions"
+            sources["estimated_instructions"] = round(estimate.at(self.point, name))
         if self.model(name, "CPU time"):
             sources["cpu_time_ms"] = round(self.cost(name, "CPU time", 0.0), 6)
         if self.model(name, "counted"):
             sources["counted_instructions"] = round(self.cost(name, "counted", 0.0))
         return sources
 
-    def edges(self, edges: Sequence[JsonObject]) -> tuple[list[EdgeMetrics], dict[str, int]]:
+    def edges(self) -> list[EdgeMetrics]:
         measured = {
             class_of(f"{edge.source}->{edge.target}"): edge
             for edge in self.base.metrics.edge_metrics
         }
-        metrics, weights = [], {}
-        for edge in edges:
-            source, target = edge["source"], edge["target"]
+        metrics = []
+        for source, target in edges_of(self.base):
             key = f"{source}->{target}"
             before = measured.get(class_of(key), EdgeMetrics(source, target, [], 0))
             size, wire = round(self.cost(key, "payload", before.size_bytes)), before.wire_bytes
             if wire is not None:
                 wire = round(self.cost(key, "on the wire", wire))
             metrics.append(EdgeMetrics(source, target, before.data_fields, size, wire))
-            weights[key] = 8 * size
-        return metrics, weights
+        return metrics
 
     def beyond(self) -> float:
         """Return how far the point is from the measured ones: at most 1 within their range."""

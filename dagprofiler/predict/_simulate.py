@@ -853,12 +853,12 @@ def _transfers(
     for edge in profile.metrics.edge_metrics:
         source, target = index[edge.source], index[edge.target]
         if home[source] != home[target]:
-            takes_ms = 8 * _bytes_on(edge) / links[frozenset((home[source], home[target]))]
+            takes_ms = 8 * bytes_on(edge) / links[frozenset((home[source], home[target]))]
             transfers.setdefault(source, []).append((target, takes_ms))
     return transfers
 
 
-def _bytes_on(edge: EdgeMetrics) -> int:
+def bytes_on(edge: EdgeMetrics) -> int:
     """Return the bytes that an edge moves."""
     return edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes
 
@@ -980,7 +980,7 @@ def _handed_over(
     read_ms, write_ms = defaultdict[str, float](float), defaultdict[str, float](float)
     sizes = defaultdict[tuple[str, str], int](int)
     for edge in profile.metrics.edge_metrics:
-        size = _bytes_on(edge)
+        size = bytes_on(edge)
         read_ms[edge.target] += engine.handing_over_ms(size)[1]
         values = edge.field_bytes or {str(edge.data_fields): {"wire_bytes": size}}
         for name, of_field in values.items():
