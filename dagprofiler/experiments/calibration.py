@@ -157,16 +157,16 @@ def calibrate_engine(executor: Any) -> Engine:
     known, rounds = _known_graph(workers, threads=engine.shares_memory), Rounds(_RUNS, warmup=1)
     there, alone = run(known, rounds=rounds), known.run(rounds=rounds)
     chain = _graph([Probe(computes=True) for _ in range(_CHAIN)], [1])
-    spans = ([span for _, span in _rows(profile)] for profile in _rounds(chain, run))
+    chains = [_spans(profile).values() for profile in _rounds(chain, run)]
     # Where clocks of hosts differ a record may come before it was sent.
-    chain_ms = max(0.0, median([_mean(_between(several)) for several in spans]))
+    chain_ms = max(0.0, median([_mean(_between(spans)) for spans in chains]))
     driver_ms, worker_ms, always = _cpu(run, workers)
     # What it does beside its threads is no more than what a chain waits for.
     driver_ms = min(driver_ms, chain_ms)
     latency_ms = chain_ms - driver_ms
     waits = _rounds(_probes(workers * _WAITING), run)
     gap_ms = median([_mean(_gaps_of(profile)) for profile in waits])
-    first_ms = median([min(span[0] for _, span in _rows(profile)) for profile in waits])
+    first_ms = median([min(_spans(profile).values())[0] for profile in waits])
     write_ms, read_ms = _handing_over(run, workers)
     contention = _contention(run, min(workers, cores), threads=engine.shares_memory)
     plain = Engine(
@@ -213,7 +213,7 @@ def _all_workers(run: Runs, expected: int | None) -> tuple[int, int]:
     run(_probes(count))
     while True:
         waited = run(_probes(count, seconds))
-        workers = len({worker for (_, worker), _ in _rows(waited)})
+        workers = len({row.worker for row in waited.timeline.rows()})
         if workers >= (expected or 1):
             break
         if perf_counter() - begun > _START_S:
@@ -229,17 +229,16 @@ def _rounds(dag: DAG, run: Runs, times: int = _RUNS) -> list[Profile]:
     return [run(dag) for _ in range(times + 1)][1:]
 
 
-def _rows(profile: Profile) -> Iterator[tuple[tuple[str, int], tuple[float, float]]]:
-    """Yield name and worker of each task, and when it began and ended there."""
-    for row in profile.timeline.rows():
-        span = row.deserialize_start_ms or 0.0, row.serialize_end_ms or 0.0
-        yield (row.task, row.worker or 0), span
+def _spans(profile: Profile) -> dict[str, tuple[float, float]]:
+    """Return when each task began and ended at its worker."""
+    rows = profile.timeline.rows()
+    return {r.task: (r.deserialize_start_ms or 0.0, r.serialize_end_ms or 0.0) for r in rows}
 
 
 def _between(spans: Iterable[tuple[float, float]]) -> list[float]:
     """Return the time between the end of each task and the start of the next."""
-    several = sorted(spans)
-    return [after[0] - before[1] for before, after in zip(several, several[1:])]
+    ordered = sorted(spans)
+    return [after[0] - before[1] for before, after in zip(ordered, ordered[1:])]
 
 
 def _graph(tasks: Sequence[Task], steps: Sequence[int] = ()) -> DAG:
@@ -296,9 +295,11 @@ def _cpu(run: Runs, workers: int) -> tuple[float, float, float]:
 
 def _gaps_of(profile: Profile) -> Iterator[float]:
     """Yield the times between two tasks of a worker."""
-    for several in grouped((worker, span) for (_, worker), span in _rows(profile)).values():
+    spans = _spans(profile)
+    by_worker = grouped((row.worker, spans[row.task]) for row in profile.timeline.rows())
+    for of_worker in by_worker.values():
         # The first may have found its worker idle, the last ones wait for the driver.
-        yield from _between(several)[1:-2]
+        yield from _between(of_worker)[1:-2]
 
 
 def _known_graph(workers: int, *, threads: bool) -> DAG:
@@ -326,7 +327,7 @@ def _handing_over(run: Runs, workers: int) -> tuple[tuple[float, float], tuple[f
     for size in (1, *Engine.VALUE_BYTES):
         tasks = {"write": Probe(0.0, size), **{name: Probe() for name in names}}
         profiles = _rounds(DAG(tasks, [("write", name) for name in names]), run)
-        moments = [{name: span for (name, _), span in _rows(profile)} for profile in profiles]
+        moments = [_spans(profile) for profile in profiles]
         whole = min([min(at[name][0] for name in names) - at["write"][1] for at in moments])
         part = median([gap for profile in profiles for gap in _gaps_of(profile)])
         # What is larger takes no less time; other programs only take more.
