@@ -331,14 +331,14 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
                 going.reverse()
     except BaseException as error:
         ended: Any = error
+        ended.profiles, ended.unfinished = [], {}
         # Two values can have one text, so labels are no keys.
-        labelled = [(label, run) for (label, _, _), run in zip(cases, runs)]
-        begun = [(label, run.profile) for label, run in labelled if hasattr(run, "profile")]
-        with suppress(AttributeError):
-            lost = [(label, run) for label, run in labelled if not hasattr(run, "profile")]
-            rounds = [(label, sum(log.complete for log in run.log.rounds)) for label, run in lost]
-            ended.unfinished = {label: number for label, number in rounds if number}
-            ended.profiles = [profile for _, profile in begun]
-            ended.of = next((label for label, profile in begun if profile is ended.profile), "")
+        for (label, _, _), run in zip(cases, runs):
+            if hasattr(run, "profile"):
+                ended.profiles.append(run.profile)
+                if run.profile is getattr(ended, "profile", None):
+                    ended.of = label
+            elif complete := sum(log.complete for log in run.log.rounds):
+                ended.unfinished[label] = complete
         raise
     return [run.profile for run in runs]
