@@ -116,7 +116,7 @@ class Simulation(ShownInBlocks):
 
     def figures(self) -> JsonObject:
         """Return makespan, interval and curve as JSON has them; null for an unknown interval."""
-        curve = [{"workers": workers, **_point_of(one)} for workers, one in self.curve.items()]
+        curve = [{"workers": workers, **_point_of(point)} for workers, point in self.curve.items()]
         return {**_point_of(self), "curve": curve}
 
     def blocks(self) -> list[Block]:
@@ -154,18 +154,18 @@ class Simulation(ShownInBlocks):
         return faster + doubts(self.reasons)
 
 
-def _interval_of(found: Simulation) -> tuple[float, float] | None:
+def _interval_of(simulation: Simulation) -> tuple[float, float] | None:
     """Return the interval; None if there is none."""
     try:
-        return found.interval_ms
+        return simulation.interval_ms
     except ProfileError:
         return None
 
 
-def _point_of(found: Simulation) -> JsonObject:
-    ends = _interval_of(found)
+def _point_of(simulation: Simulation) -> JsonObject:
+    ends = _interval_of(simulation)
     interval_ms = ends and [round(ms, 6) for ms in ends]
-    return {"makespan_ms": round(found.makespan_ms, 6), "interval_ms": interval_ms}
+    return {"makespan_ms": round(simulation.makespan_ms, 6), "interval_ms": interval_ms}
 
 
 #: The way out of a prediction without an engine.
@@ -717,10 +717,39 @@ class _Case:
 
     def profile_of(self, simulation: Simulation) -> Profile:
         """Return the predicted profile."""
-        source, total_ms = self.source, round(self.run.makespan_ms, 6)
+        source, names = self.source, self.graph.names
         rows, tasks = self._rows()
+        sections: JsonObject = {
+            "run": {"state": "complete", "executor": self.engine.executor},
+            "timeline": {
+                "workers": [
+                    {"host": node, "pid": number, "thread": 0}
+                    for number, node in enumerate(self.nodes)
+                ],
+                "columns": ["task", "round", "worker", *MOMENTS],
+                "records": rows,
+            },
+            "prediction": {
+                "kind": "simulation",
+                "sources": sources_of([source]),
+                **simulation.figures(),
+                "gains": {name: round(gain, 6) for name, gain in simulation.gains.items()},
+                "reasons": [*simulation.reasons],
+            },
+            # Its estimates: what was measured is of another run.
+            "weight_sources": {
+                name: {key: entry.get(key) for key in ("node_weight", "estimated_instructions")}
+                for name, entry in source.sections.get("weight_sources", {}).items()
+                if entry["node_weight"] in ("default", "estimated_instructions")
+            },
+        }
+        if self.engine is not NO_ENGINE:
+            sections["engine"] = self.engine.to_dict()
+        if self.orders is not None:
+            orders = [[names[i] for i in order] for order in self.orders]
+            sections["schedule"] = dict(zip(self.nodes, orders))
+        total_ms = round(self.run.makespan_ms, 6)
         metrics = replace(source.metrics, task_metrics=tasks, total_time_ms=total_ms)
-        sections = self._sections(rows, simulation)
         return predicted(source, source.config, source.dag_structure, metrics, sections)
 
     def _rows(self) -> tuple[list[list[Any]], list[TaskMetrics]]:
@@ -739,41 +768,6 @@ class _Case:
             sizes = entries[name].bytes_in, entries[name].bytes_out
             metrics.append(TaskMetrics(name, compute_ms, write_ms, read_ms, *sizes))
         return rows, metrics
-
-    def _sections(self, rows: list[list[Any]], simulation: Simulation) -> JsonObject:
-        source, engine = self.source, self.engine
-        workers = [
-            {"host": node, "pid": number, "thread": 0} for number, node in enumerate(self.nodes)
-        ]
-        sections: JsonObject = {
-            "run": {"state": "complete", "executor": engine.executor},
-            "timeline": {
-                "workers": workers,
-                "columns": ["task", "round", "worker", *MOMENTS],
-                "records": rows,
-            },
-            "prediction": {
-                "kind": "simulation",
-                "sources": sources_of([source]),
-                **simulation.figures(),
-                "gains": {name: round(gain, 6) for name, gain in simulation.gains.items()},
-                "reasons": [*simulation.reasons],
-            },
-            # Its estimates: what was measured is of another run.
-            "weight_sources": {
-                name: {key: entry.get(key) for key in ("node_weight", "estimated_instructions")}
-                for name, entry in source.sections.get("weight_sources", {}).items()
-                if entry["node_weight"] in ("default", "estimated_instructions")
-            },
-        }
-        if engine is not NO_ENGINE:
-            sections["engine"] = engine.to_dict()
-        if self.orders is not None:
-            sections["schedule"] = {
-                node: [self.graph.names[i] for i in order]
-                for node, order in zip(self.nodes, self.orders)
-            }
-        return sections
 
 
 def predicted(
@@ -823,11 +817,11 @@ def _nodes(
         raise refused("workers: each node of speeds and schedule is a worker; omit it")
     if speeds is None:
         return dict.fromkeys(schedule or (), 1.0)
-    known = _numbers("speeds", speeds)
+    speed_of = _numbers("speeds", speeds)
     for node in schedule or ():
-        if node not in known:
-            raise refused(f"schedule: node {node!r} has no speed; speeds has {some([*known])}")
-    return {node: known[node] for node in schedule or known}
+        if node not in speed_of:
+            raise refused(f"schedule: node {node!r} has no speed; speeds has {some([*speed_of])}")
+    return {node: speed_of[node] for node in schedule or speed_of}
 
 
 def _transfers(
@@ -876,11 +870,11 @@ def _factors(names: Sequence[str], faster: Mapping[str, float] | None) -> dict[i
     """Return the factors on the times of tasks in compute()."""
     factors: dict[int, float] = {}
     for wanted, value in (_numbers("faster", faster) if faster else {}).items():
-        found = [i for i, name in enumerate(names) if is_of(name, wanted)]
-        if not found:
+        members = [i for i, name in enumerate(names) if is_of(name, wanted)]
+        if not members:
             hint = did_you_mean(wanted, [*names, *map(class_of, names)])
             raise refused(f"faster: there is no task or class {wanted!r}{hint}")
-        for i in found:
+        for i in members:
             factors[i] = factors.get(i, 1.0) / value
     return factors
 
@@ -1009,13 +1003,13 @@ def _beside(profile: Profile, engine: Engine) -> dict[str, float]:
     moments, steps = np.array(edges).reshape(-1, 2).T
     # The sum over workers of the time for which each has computed.
     areas = np.cumsum(np.diff(moments, prepend=0.0) * (np.cumsum(steps) - steps))
-    found: dict[str, list[float]] = {}
+    factors: dict[str, list[float]] = {}
     for name, begun, ended in spans:
         if ended > begun:
             computed = np.diff(np.interp([begun, ended], moments, areas))[0]
             factor = _contended(engine, computed / (ended - begun))
-            found.setdefault(name, []).append(factor)
-    return {name: median(values) for name, values in found.items()}
+            factors.setdefault(name, []).append(factor)
+    return {name: median(values) for name, values in factors.items()}
 
 
 def _contended(engine: Engine, computing: float) -> float:
@@ -1041,7 +1035,7 @@ def _shares(
     """Return for each task the share of its time that a column has, as on a core; None: unknown."""
     samples, entries = profile.samples, entries_of_tasks(profile)
     sources = profile.sections.get("weight_sources", {})
-    found: list[float | None] = []
+    shares: list[float | None] = []
     for name in names:
         columns = samples.tasks.get(name, {})
         # The lock is held, or not, also while other programs have the core.
@@ -1055,8 +1049,8 @@ def _shares(
             rows = [(entries[name].compute_time_ms, cpu_time_ms)]
         whole, parts = sum(ms for ms, _ in rows), sum(part for _, part in rows)
         # Tenths: tasks of equal shares are simulated together.
-        found.append(round(min(most, max(0.0, parts / whole)), 1) if whole else None)
-    return found
+        shares.append(round(min(most, max(0.0, parts / whole)), 1) if whole else None)
+    return shares
 
 
 def _threads(profile: Profile) -> int:
