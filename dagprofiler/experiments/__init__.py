@@ -338,7 +338,7 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
                 ended.profiles.append(run.profile)
                 if run.profile is getattr(ended, "profile", None):
                     ended.of = label
-            elif complete := sum(log.complete for log in run.log.rounds):
-                ended.unfinished[label] = complete
+            elif any(log.complete for log in run.log.rounds):
+                ended.unfinished[label] = sum(log.complete for log in run.log.rounds)
         raise
     return [run.profile for run in runs]
