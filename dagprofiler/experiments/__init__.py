@@ -331,7 +331,7 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
                 going.reverse()
     except BaseException as error:
         ended: Any = error
-        ended.profiles, ended.unfinished = [], {}
+        ended.profiles, ended.unfinished, ended.of = [], {}, ""
         # Two values can have one text, so labels are no keys.
         for (label, _, _), run in zip(cases, runs):
             if hasattr(run, "profile"):
