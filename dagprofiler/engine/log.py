@@ -168,16 +168,21 @@ class Results:
     Attributes
     ----------
     outputs
-        Task number to the outputs that are returned.
+        Task name to the outputs that are returned.
     errors
-        Task number to its error.
+        Task name to its error, in the order of the failures.
     rule_failures
         ``rule 'name'`` to the error of that rule.
     """
 
-    outputs: dict[int, Values] = field(default_factory=dict)
-    errors: dict[int, BaseException] = field(default_factory=dict)
+    outputs: dict[str, Values] = field(default_factory=dict)
+    errors: dict[str, BaseException] = field(default_factory=dict)
     rule_failures: dict[str, BaseException] = field(default_factory=dict)
+
+    @property
+    def failures(self) -> dict[str, BaseException]:
+        """All errors by the name of a task or of a rule, those of tasks first."""
+        return {**self.errors, **self.rule_failures}
 
 
 class TaskNote(NamedTuple):

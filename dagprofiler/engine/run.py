@@ -346,7 +346,7 @@ class Round:
             # Only the slots keep the outputs after this.
             del record, frames
             if outputs is not None:
-                self.results.outputs[i] = outputs
+                self.results.outputs[names[i]] = outputs
                 del outputs
             if hooks:
                 log.total_s = self._total_s()
@@ -378,7 +378,7 @@ class Round:
                     self.slots.release(slot for _, slot in wiring.feeds(target))
         if not isinstance(error, Exception):
             raise error
-        self.results.errors[i] = error
+        self.results.errors[wiring.names[i]] = error
         self._stopped = self._stopped or self.run_log.setup.options.on_error == "stop"
         self._frontier.failed(i, skipped, stops=self._stopped)
         self._hooks.tell("task_failed", self.run_log.record(i, error))
@@ -526,10 +526,8 @@ class Run:
         self._kinds = kinds_of_rounds(self.log, past)
         #: The kind of the round that runs or is next, and its name for messages: " in round 3".
         self._kind = self._where = ""
-        #: The results of the last round, numbered as in that round.
+        #: The results of the last round.
         self._results = Results()
-        self._outputs: dict[str, Values] = {}
-        self._failed: dict[str, BaseException] = {}
         #: When the first round began, and the time that hooks had taken by then.
         self._begun: tuple[float, float] | None = None
         self._ended = False
@@ -565,7 +563,7 @@ class Run:
             raise
         failures = self._failures()
         if failures:
-            failed_task = next(iter(self._failed), None)
+            failed_task = next(iter(self._results.errors), None)
             raise RunError(failed_task, failures, self.profile) from next(iter(failures.values()))
         return False
 
@@ -583,7 +581,7 @@ class Run:
                 self._kind, self._where = next(self._kinds)
                 self._begun = perf_counter(), self._hooks.spent_s
             self._run_round(self._kind)
-            if not (self._failed or self._results.rule_failures):
+            if not self._results.failures:
                 following = next(self._kinds, None)
                 if following is not None:
                     self._kind, self._where = following
@@ -594,7 +592,7 @@ class Run:
         """Run the whole DAG once, here or in another process."""
         log, setup = self.log, self.log.setup
         # The last round's outputs are no longer needed, only its measurements.
-        self._results, self._outputs = Results(), {}
+        self._results = Results()
         if setup.is_repeated and setup.options.rounds.collect_garbage is not None:
             begun = perf_counter()
             gc.collect()
@@ -603,7 +601,7 @@ class Run:
             self._add(self._fresh.run(), kind)
             return
         current = self._round(kind)
-        self._results, log.contracts = current.results, current.contracts
+        log.contracts = current.contracts
         # Tasks that run elsewhere leave the generators of this process alone.
         restored: AbstractContextManager[None] = nullcontext()
         if setup.options.seed is not None and setup.options.executor is None:
@@ -619,10 +617,9 @@ class Run:
             current_stream.reset(outer)
             log.costs.other_threads_s += max(0.0, _other_threads_s() - others_s)
             log.contracts = ()
-            self._keep_results(current.log, current.contracts)
-        succeeded = not (self._failed or self._results.rule_failures)
+            self._keep(current.log, current.contracts, current.results)
         # Hooks have been told of a round that a previous attempt completed.
-        if succeeded and current.log.ended_s is None:
+        if not self._results.failures and current.log.ended_s is None:
             current.log.ended_s = perf_counter()
             self._hooks.tell("round_finished", len(log.rounds) - 1)
 
@@ -660,17 +657,15 @@ class Run:
             traced=kind != ALLOCATION and (has_tracer or recording.enabled),
         )
 
-    def _keep_results(self, round_log: RoundLog, contracts: Sequence[Contract]) -> None:
-        """Keep the results of a round that has ended, by name; number its log like the others."""
-        names, results = round_log.wiring.names, self._results
-        self._failed = {names[i]: error for i, error in results.errors.items()}
-        for name, contract in zip(names, contracts):
+    def _keep(self, round_log: RoundLog, contracts: Sequence[Contract], results: Results) -> None:
+        """Keep the results of a round that has ended; number its log like the others."""
+        for name, contract in zip(round_log.wiring.names, contracts):
             if contract.bound:
                 bound = contract.bound.items()
                 self.log.bound[name] = {key: short_repr(value) for key, value in bound}
         if round_log.growth is not None:
             self.log.unify(round_log)
-        self._outputs = {names[i]: values for i, values in results.outputs.items()}
+        self._results = results
 
     def _add(self, result: RoundResult, kind: str) -> None:
         """Add a round that another process ran, and report it to the hooks."""
@@ -681,13 +676,12 @@ class Run:
         round_log.ran_on = [len(log.workers)] * len(round_log.ran_on)
         log.workers.append(result.worker)
         log.rounds.append(round_log)
-        self._results = result.results
-        self._keep_results(round_log, log.setup.workflow.contracts)
+        self._keep(round_log, log.setup.workflow.contracts, result.results)
         if self._hooks.hooks:
             names = log.wiring.names
             for i in round_log.by_start():
                 self._hooks.tell("task_started", names[i])
-                error = self._failed.get(names[i])
+                error = result.results.errors.get(names[i])
                 method = "task_finished" if error is None else "task_failed"
                 self._hooks.tell(method, log.record(i, error))
         if round_log.complete:
@@ -706,7 +700,7 @@ class Run:
         if failures:
             name, error = next(iter(failures.items()))
             if name not in self._results.rule_failures:
-                name = f"{'task' if self._failed else 'hook'} {short_repr(name)}"
+                name = f"{'task' if self._results.errors else 'hook'} {short_repr(name)}"
             self.log.reason = f"{name} failed{self._where}: {describe(error)}"
         self.profile = self._profile()
         with suppress(HookError):
@@ -746,9 +740,10 @@ class Run:
 
     def _failures(self) -> dict[str, BaseException]:
         """Return all failures by name: tasks in the order of failure, then rules, then hooks."""
-        failed = {**self._failed, **self._results.rule_failures}
+        failed = self._results.failures
         for place, error in self._hooks.failures:
-            failed.setdefault(f"hook {place}" if place in self._failed else place, error)
+            is_task = place in self._results.errors
+            failed.setdefault(f"hook {place}" if is_task else place, error)
         return failed
 
     def _profile(self) -> Profile:
@@ -758,7 +753,8 @@ class Run:
         # The times of all rounds are by one clock now, and the executor is not needed any more.
         log.ahead_s = SerialExecutor.ahead_s
         order = [log.wiring.names[i] for i in log.wiring.order]
-        outputs = {name: self._outputs[name] for name in order if name in self._outputs}
+        returned = self._results.outputs
+        outputs = {name: returned[name] for name in order if name in returned}
         final = outputs.get(order[-1], {}) if order else {}
         calibrations = asked_for
         if setup.is_repeated:

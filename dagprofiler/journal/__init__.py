@@ -633,7 +633,8 @@ class Replayed:
         if current.slots.kept[i] and self._is_last:
             decode = current.contracts[i].decode
             outputs = read_stored(self._directory, line["readings"]["stored"])
-            current.results.outputs[i] = {name: decode(data) for name, data in outputs.items()}
+            values = {field: decode(data) for field, data in outputs.items()}
+            current.results.outputs[self.wiring.names[i]] = values
 
     def _enter(self, i: int, line: JsonObject) -> None:
         """Enter a task into the log of the round, and release its inputs."""
@@ -691,7 +692,7 @@ class Replayed:
         for name, line in self._left.items():
             if name in numbers:
                 self._enter(numbers[name], line)
-        failed = results.errors or results.rule_failures or not ended
+        failed = results.failures or not ended
         missing = [] if failed else [name for name in self._left if name not in numbers]
         self._inner.finish(ended=ended and not missing)
         times_ms = [line["times_ms"] for line in self._past.tasks.values()]

@@ -197,7 +197,7 @@ class GrowingGraph:
             return
         self._decode_exits()
         results = self._round.results
-        if not (results.errors or results.rule_failures):
+        if not results.failures:
             # No task runs any more, so these rules wait for each other.
             for name, why in (unfired if self._settings.strict else waiting).items():
                 self._round.rule_failed(name, GraphError(f"rule {name!r} never fired: {why}"))
@@ -519,6 +519,7 @@ class GrowingGraph:
         """Return the outputs of the tasks that no other task follows."""
         wiring, outputs = self.wiring, self._round.results.outputs
         for i, state in enumerate(self._graph.states):
-            if state == SUCCEEDED and i not in wiring.after and i not in outputs:
+            name = wiring.names[i]
+            if state == SUCCEEDED and i not in wiring.after and name not in outputs:
                 slots = enumerate(wiring.outputs[i], wiring.first_slot[i])
-                outputs[i] = {field: self._graph.value(i, slot) for slot, field in slots}
+                outputs[name] = {field: self._graph.value(i, slot) for slot, field in slots}
