@@ -16,7 +16,7 @@ from dagprofiler._util.checks import instance
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config, no_parameter
-from dagprofiler.engine.contracts import ContractReader, check_names, check_task, is_fed
+from dagprofiler.engine.contracts import ContractReader, check_names, check_task, problems_of
 from dagprofiler.engine.hooks import Hook, hooks_of
 from dagprofiler.errors import DeclarationError, GraphError, counted, refused, short_repr
 from dagprofiler.graph.wiring import Wiring
@@ -178,7 +178,8 @@ class DAG(Shown):
             [contract.gathers for contract in self._contracts],
             edges,
         )
-        self._is_fed = is_fed(self._wiring, self._contracts)
+        #: Whether edges bring all inputs that tasks need, and no others.
+        self._is_fed = not any(problems_of(self._wiring, self._contracts, {}))
 
     def __repr__(self) -> str:
         tasks, edges = counted(len(self.tasks), "task"), counted(len(self._wiring.routes), "edge")
@@ -679,5 +680,5 @@ class DAG(Shown):
                 )
             self._contracts[i], self._wired[i] = contract, task
         if changed:
-            self._is_fed = is_fed(self._wiring, self._contracts)
+            self._is_fed = not any(problems_of(self._wiring, self._contracts, {}))
         return self._wired

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import isfunction
+from itertools import count
 from types import MethodType
 from typing import Callable
 
@@ -109,18 +110,6 @@ def _has_contract_of_class(task: Task) -> bool:
     )
 
 
-def is_fed(wiring: Wiring, contracts: Sequence[Contract]) -> bool:
-    """Tell whether edges bring all inputs that tasks need, and no others.
-
-    A run may have inputs from outside, too.
-    """
-    # Tasks with the same contract and inputs are checked once.
-    kinds = dict(zip(zip(contracts, wiring.inputs), range(len(contracts))))
-    return not any(
-        any(_input_problems(wiring, i, contract, (), dict)) for (contract, _), i in kinds.items()
-    )
-
-
 def problems_of(
     wiring: Wiring,
     contracts: Sequence[Contract],
@@ -139,17 +128,21 @@ def problems_of(
     wrong
         Contract and inputs to whether they have a problem; pass it again to the next call.
     """
-    # Tasks with the same contract and inputs are checked once.
     wrong = {} if wrong is None else wrong
-    count, producers = 0, partial(_first_producers, wiring)
-    for i, contract in enumerate(contracts, first):
-        kind = contract, wiring.inputs[i]
-        if kind not in wrong:
-            wrong[kind] = any(_input_problems(wiring, i, contract, (), dict))
+    inputs = wiring.inputs[first:]
+    # Tasks with the same contract and inputs are checked once.
+    kinds = dict(zip(zip(contracts, inputs), count(first)))
+    for (contract, fields), i in kinds.items():
+        if (contract, fields) not in wrong:
+            wrong[contract, fields] = any(_input_problems(wiring, i, contract, (), dict))
+    if not (outside or any(wrong[kind] for kind in kinds)):
+        return
+    shown, producers = 0, partial(_first_producers, wiring)
+    for i, kind in enumerate(zip(contracts, inputs), first):
         if wrong[kind] or i in outside:
-            known = producers if count < SHOWN_PROBLEMS else dict
-            for problem in _input_problems(wiring, i, contract, outside.get(i, ()), known):
-                count += 1
+            known = producers if shown < SHOWN_PROBLEMS else dict
+            for problem in _input_problems(wiring, i, kind[0], outside.get(i, ()), known):
+                shown += 1
                 yield GraphError(f"task {wiring.names[i]!r}: {problem}")
 
 
@@ -168,15 +161,15 @@ def _input_problems(
     fields = [*wiring.inputs[i], *outside]
     arriving = set(fields)
     # Most tasks have no field twice.
-    counts = Counter(fields) if len(arriving) < len(fields) else {}
-    for field, count in counts.items():
-        if count > 1 and field not in gathers:
+    times = Counter(fields) if len(arriving) < len(fields) else {}
+    for field, number in times.items():
+        if number > 1 and field not in gathers:
             names = _producers(wiring, i, field, outside)
             yield (
-                f"input {field!r} has {count} producers: {listed(names, show=str)}; "
+                f"input {field!r} has {number} producers: {listed(names, show=str)}; "
                 "list it in 'gathers' to receive all"
             )
-        elif count > 1 and field in outside:
+        elif number > 1 and field in outside:
             yield f"input {field!r} is gathered from edges and given as well"
     if contract.overrides_run:
         # Such a run() may call compute() with any arguments.
