@@ -231,7 +231,7 @@ def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -
     started_at, started = time(), perf_counter()
     given_inputs, estimates = check(workflow, options.inputs)
     if options.keep and workflow.dynamic is None:
-        _numbers(workflow, options.keep, "keep")
+        _numbers(_index(workflow.wiring.names), options.keep, "keep")
     source, ranked, orders = _order(workflow, options, estimates)
     check_limits(options.executor, workflow.wiring.names, workflow.tasks)
     instruments = options.instruments()
@@ -263,7 +263,7 @@ def check(workflow: Workflow, inputs: Inputs | None) -> tuple[dict[int, Values],
     """
     given_inputs: dict[int, Values] = {}
     if inputs:
-        numbers = _numbers(workflow, inputs, "inputs")
+        numbers = _numbers(_index(workflow.wiring.names), inputs, "inputs")
         given_inputs = {i: dict(values) for i, values in zip(numbers, inputs.values())}
     problems: Iterable[DagProfilerError] = ()
     if inputs or not workflow.is_fed:
@@ -276,14 +276,18 @@ def check(workflow: Workflow, inputs: Inputs | None) -> tuple[dict[int, Values],
     return given_inputs, estimates
 
 
-def _numbers(workflow: Workflow, names: Iterable[str], where: str) -> list[int]:
+def _index(names: Iterable[str]) -> dict[str, int]:
+    """Return the number of each task by its name."""
+    return {name: i for i, name in enumerate(names)}
+
+
+def _numbers(index: Mapping[str, int], names: Iterable[str], where: str) -> list[int]:
     """Return the numbers of tasks, or raise a ValidationError that says where a name stands."""
-    numbers = {name: i for i, name in enumerate(workflow.wiring.names)}
     for name in names:
-        if name not in numbers:
-            hint = did_you_mean(name, [*workflow.nodes])
+        if name not in index:
+            hint = did_you_mean(name, [*index])
             raise refused(f"{where}: there is no task {short_repr(name)}{hint}")
-    return [numbers[name] for name in names]
+    return [index[name] for name in names]
 
 
 def _encoded(workflow: Workflow, inputs: Mapping[int, Values]) -> dict[int, Values]:
@@ -393,20 +397,16 @@ def orders_of(
         If a name is unknown, a task is missing or stands twice, or the orders contradict the
         edges.
     """
-    number_of = {name: i for i, name in enumerate(graph.names)}
-    schedule, node_of = as_schedule(schedule), dict[str, str]()
-    for node, tasks in schedule.items():
+    index, orders, node_of = _index(graph.names), list[list[int]](), dict[str, str]()
+    for node, tasks in as_schedule(schedule).items():
+        orders.append(_numbers(index, tasks, f"schedule: node {node!r}"))
         for name in tasks:
-            if name not in number_of:
-                hint = did_you_mean(name, graph.names)
-                raise refused(f"schedule: node {node!r}: there is no task {name!r}{hint}")
             if name in node_of:
                 raise refused(f"schedule: task {name!r} is on {node_of[name]!r} and on {node!r}")
             node_of[name] = node
     missing = [name for name in graph.names if name not in node_of]
     if missing:
         raise refused(f"schedule: no node has {listed(missing, 5)}")
-    orders = [[number_of[name] for name in tasks] for tasks in schedule.values()]
     try:
         check_orders(orders, graph.below)
     except CycleError as error:
