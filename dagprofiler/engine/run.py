@@ -80,39 +80,22 @@ class Frontier(Protocol):
 
 
 class ReadyQueue:
-    """The tasks of a fixed graph whose predecessors have succeeded.
+    """The tasks of a fixed graph whose predecessors have succeeded."""
 
-    Parameters
-    ----------
-    wiring
-        The graph.
-    ranked
-        All task numbers by decreasing priority: of several ready tasks, the first one
-        starts first. None for Kahn's order.
-    orders
-        The task numbers of each node of a schedule, in order.
-    """
-
-    def __init__(
-        self,
-        wiring: Wiring,
-        ranked: Sequence[int] | None = None,
-        orders: Sequence[Sequence[int]] = (),
-    ) -> None:
+    def __init__(self, wiring: Wiring) -> None:
         self.wiring = wiring
         self.pop: Callable[[], int | None]
         self.done: Callable[[int], None] | None = None
-        self._ranked, self._orders = ranked, orders
         self._skipped: set[int] = set()
 
     def begin(self, current: Round) -> None:
         """Set `pop` and `done`."""
-        wiring = self.wiring
+        wiring, setup = self.wiring, current.run_log.setup
         if current.executor.serial:
             unskipped = filterfalse(self._skipped.__contains__, wiring.order)
             self.pop = partial(next, unskipped, None)
             return
-        ready = ReadyTasks(wiring.below, self._ranked, self._orders)
+        ready = ReadyTasks(wiring.below, setup.ranked, setup.orders)
         self.pop, self.done = ready.pop, ready.done
 
     def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
@@ -633,7 +616,7 @@ class Run:
 
             store = None if instruments is None else instruments.store
             instruments = COUNT_ALLOCATIONS._replace(store=store)
-        frontier: Frontier = ReadyQueue(setup.workflow.wiring, setup.ranked, setup.orders)
+        frontier: Frontier = ReadyQueue(setup.workflow.wiring)
         if setup.workflow.dynamic is not None:
             frontier = setup.workflow.dynamic()
         if self._past is not None:
