@@ -33,7 +33,6 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.executors import Executor
-from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.graph.wiring import NumberedGraph, Wiring, bottom_levels, check_orders
 from dagprofiler.measure.pipeline import Contract
@@ -42,7 +41,6 @@ from dagprofiler.serializers import Frames, frames_bytes
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:
-    from dagprofiler.executors.dispatch import Dispatcher
     from dagprofiler.measure.instruments import Instrumentation
 
 Inputs = Mapping[str, Values]
@@ -451,9 +449,7 @@ def as_executor(pool: object, rounds: Rounds) -> Executor | None:
     return executor
 
 
-def time_limit(
-    which: str, timeout: object, executor: Executor | SerialExecutor | Dispatcher | None
-) -> float | None:
+def time_limit(which: str, timeout: object, executor: Executor | None) -> float | None:
     """Return a time limit in seconds; None for none.
 
     Raises
@@ -465,8 +461,7 @@ def time_limit(
         return None
     timeout_s = number(which, timeout, unit="seconds")
     if executor is None or not executor.enforces_timeout:
-        name = "serial" if executor is None else executor.name
-        where = "a serial run" if name == "serial" else f"executor {name!r}"
+        where = "a serial run" if executor is None else f"executor {executor.name!r}"
         raise refused(
             f"{which}: {where} cannot end a task, since it runs in a thread of this process; "
             "use an executor whose workers are processes"
@@ -474,11 +469,7 @@ def time_limit(
     return float(timeout_s)
 
 
-def check_limits(
-    executor: Executor | SerialExecutor | Dispatcher | None,
-    names: Iterable[str],
-    tasks: Iterable[Task],
-) -> None:
+def check_limits(executor: Executor | None, names: Iterable[str], tasks: Iterable[Task]) -> None:
     """Raise a ValidationError if a task's own time limit is invalid, or cannot be kept."""
     for name, task in zip(names, tasks):
         if task.timeout is not None:

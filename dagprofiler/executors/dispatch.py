@@ -329,11 +329,6 @@ class Dispatcher:
         return self._executor.name
 
     @property
-    def enforces_timeout(self) -> bool:
-        """Whether the executor ends tasks that reach their time limit."""
-        return self._executor.enforces_timeout
-
-    @property
     def workers(self) -> list[JsonObject]:
         """The workers, in the form of the profile's ``timeline.workers``."""
         return self._workers.rows

@@ -38,8 +38,6 @@ class SerialExecutor:
         Its name in the profile.
     capacity
         How many tasks it accepts at once.
-    enforces_timeout
-        Whether it ends a task that exceeds its time limit.
     serial
         Whether it runs one task after the other, so that Kahn's order is enough.
     workers
@@ -54,7 +52,6 @@ class SerialExecutor:
     workers: list[JsonObject] = field(default_factory=list)
     name: ClassVar[str] = "serial"
     serial: ClassVar[bool] = True
-    enforces_timeout: ClassVar[bool] = False
     _instrumentation: Instrumentation | None = None
     _instruments: Instruments | None = None
 

@@ -382,7 +382,7 @@ class GrowingGraph:
         try:
             contracts = self._wire(rule, draft, first)
             names = wiring.names[first:]
-            check_limits(current.executor, names, tasks)
+            check_limits(current.run_log.setup.options.executor, names, tasks)
             estimates, failed = estimates_of(names, tasks, self._config, first)
             problems = [*problems_of(wiring, contracts, {}, first, self._wrong), *failed]
             if problems:
