@@ -77,9 +77,7 @@ def renumber(round_log: RoundLog, new: Wiring) -> None:
 
 def _check_same(here: Mapping[str, object], first: Mapping[str, object]) -> None:
     """Raise a GraphError unless a round had the tasks, outputs and edges of the first round."""
-    differing = sorted(
-        name for name in {*here, *first} if name not in here or here[name] != first.get(name)
-    )
+    differing = sorted(name for name in {*here, *first} if here.get(name) != first.get(name))
     if differing:
         raise GraphError(
             f"task {differing[0]!r}: only one of two rounds has it, or its outputs and edges "
@@ -110,9 +108,8 @@ def _places_by_name(wiring: Wiring, i: int) -> Sequence[int]:
 
     This order is the same in all rounds, while rules may add edges in another order in each.
     """
-    names, owner = wiring.names, wiring.owner
-    feeds = [(name, names[owner[slot]], wiring.field_of(slot)) for name, slot in wiring.feeds(i)]
-    return sorted(range(len(feeds)), key=feeds.__getitem__)
+    origins = wiring.origins(i)
+    return sorted(range(len(origins)), key=origins.__getitem__)
 
 
 class Firing(NamedTuple):
@@ -294,8 +291,7 @@ class RoundLog:
             self.columns[column] = self.columns.get(column) or why
         # A task that overrides run() decodes its inputs itself, and none of them is timed.
         if self.wiring.grows and readings.decode_s:
-            places, decode_s = _places_by_name(self.wiring, i), readings.decode_s
-            decode_s = [*[decode_s[place] for place in places], *decode_s[len(places) :]]
+            decode_s = [readings.decode_s[place] for place in _places_by_name(self.wiring, i)]
             readings = readings._replace(decode_s=decode_s)
         self.readings[i] = readings
 

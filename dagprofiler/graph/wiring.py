@@ -403,6 +403,11 @@ class Wiring:
         span = slice(self.first_input[task], self.first_input[task + 1])
         return list(zip(self.inputs[task], self.slots[span]))
 
+    def origins(self, task: int) -> list[tuple[str, str, str]]:
+        """Return for each input of a task that an edge feeds its name, and whose output it is."""
+        names, owner = self.names, self.owner
+        return [(name, names[owner[slot]], self.field_of(slot)) for name, slot in self.feeds(task)]
+
     def successors(self, task: int) -> list[int]:
         """Return the direct successors of `task`."""
         return self.after.get(task, []) if self.grows else self.below[task]
@@ -448,10 +453,7 @@ class Wiring:
             name: (
                 self.outputs[i],
                 {names[source] for source in self.predecessors(i)},
-                {
-                    (field, names[self.owner[slot]], self.field_of(slot))
-                    for field, slot in self.feeds(i)
-                },
+                {*self.origins(i)},
             )
             for i, name in enumerate(names)
         }

@@ -720,16 +720,15 @@ def read_stored(directory: str, place: Sequence[Any]) -> Any:
 
 def declaration(i: int, contract: Contract, wiring: Wiring) -> JsonObject:
     """Return what a task declares and its incoming edges, as JSON."""
-    names, owner = wiring.names, wiring.owner
-    feeds = [[name, names[owner[slot]], wiring.field_of(slot)] for name, slot in wiring.feeds(i)]
+    origins = [list(origin) for origin in wiring.origins(i)]
     return {
         "inputs": list(contract.inputs),
         "outputs": list(contract.outputs),
         "gathers": list(contract.gathers),
         "serializer": str(contract.serializer),
         # A task that gathers depends on the order, but rules may add edges in another order.
-        "fed with": feeds if contract.gathers and not wiring.grows else sorted(feeds),
-        "after": sorted(names[source] for source in wiring.predecessors(i)),
+        "fed with": origins if contract.gathers and not wiring.grows else sorted(origins),
+        "after": sorted(wiring.names[source] for source in wiring.predecessors(i)),
     }
 
 
