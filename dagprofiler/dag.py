@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property, partial
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, Union
@@ -16,7 +17,13 @@ from dagprofiler._util.checks import instance
 from dagprofiler._util.html import Drawing, Shown
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config, no_parameter
-from dagprofiler.engine.contracts import ContractReader, check_names, check_task, problems_of
+from dagprofiler.engine.contracts import (
+    ContractReader,
+    Workflow,
+    check_names,
+    check_task,
+    problems_of,
+)
 from dagprofiler.engine.hooks import Hook, hooks_of
 from dagprofiler.errors import DeclarationError, GraphError, counted, refused, short_repr
 from dagprofiler.graph.wiring import Wiring
@@ -27,7 +34,6 @@ from dagprofiler.task import grows as task_grows
 
 if TYPE_CHECKING:
     from dagprofiler.adapters import Converted
-    from dagprofiler.engine.setup import Workflow
     from dagprofiler.rules import Rules
 
 Inputs = Mapping[str, Values]
@@ -158,28 +164,25 @@ class DAG(Shown):
         self.name = name
         self.config = config = _config_of(config)
         self.serializer = serializer
-        #: Quantity that the origin of the graph cannot give, to the reason.
-        self._unknown: Mapping[str, str] = {}
         self.tasks = _with_config(tasks, config)
         self._rules: Rules | None = None
         if rules or any(task_grows(kind) for kind in {type(task) for task in self.tasks.values()}):
             from dagprofiler.rules import Rules
 
             self._rules = rules if isinstance(rules, Rules) else Rules(rules)
-        self._nodes = list(self.tasks)
         names = sorted(self.tasks)
-        self._wired = [self.tasks[name] for name in names]
+        wired = [self.tasks[name] for name in names]
         reader = ContractReader(serializer)
-        self._contracts = [reader.read(name, self.tasks[name]) for name in names]
-        self._wiring = Wiring(
+        contracts = [reader.read(name, self.tasks[name]) for name in names]
+        self._wiring = wiring = Wiring(
             names,
-            [contract.outputs for contract in self._contracts],
-            [contract.inputs for contract in self._contracts],
-            [contract.gathers for contract in self._contracts],
+            [contract.outputs for contract in contracts],
+            [contract.inputs for contract in contracts],
+            [contract.gathers for contract in contracts],
             edges,
         )
-        #: Whether edges bring all inputs that tasks need, and no others.
-        self._is_fed = not any(problems_of(self._wiring, self._contracts, {}))
+        is_fed = not any(problems_of(wiring, contracts, {}))
+        self._wired = Workflow(name, [*self.tasks], wiring, wired, contracts, config, is_fed, {})
 
     def __repr__(self) -> str:
         tasks, edges = counted(len(self.tasks), "task"), counted(len(self._wiring.routes), "edge")
@@ -213,7 +216,7 @@ class DAG(Shown):
         sketch = Sketch(
             wiring.names,
             [(source, target) for source, target, _ in wiring.edges()],
-            notes=[", ".join(contract.outputs) for contract in self._contracts],
+            notes=[", ".join(outputs) for outputs in wiring.outputs],
             fields=[", ".join(fields) for fields in self.edge_fields.values()],
         )
         return draw(sketch, nodes)
@@ -431,27 +434,15 @@ class DAG(Shown):
 
     def _workflow(self) -> Workflow:
         """Return what a run takes of this DAG."""
-        tasks, dynamic, rules = self._current_tasks(), None, []
-        if self._rules is not None:
-            from dagprofiler.rules.growth import GrowingGraph
+        self._update_replaced()
+        workflow = replace(self._wired, name=self.name, config=self.config)
+        if self._rules is None:
+            return workflow
+        from dagprofiler.rules.growth import GrowingGraph
 
-            rules = [rule.name for rule in self._rules.rules]
-            reader = ContractReader(self.serializer)
-            dynamic = partial(GrowingGraph, self._wiring, self._rules, reader, self.config)
-        from dagprofiler.engine.setup import Workflow
-
-        return Workflow(
-            name=self.name,
-            nodes=self._nodes,
-            wiring=self._wiring,
-            tasks=tasks,
-            contracts=self._contracts,
-            config=self.config,
-            is_fed=self._is_fed,
-            unknown=self._unknown,
-            rules=rules,
-            dynamic=dynamic,
-        )
+        rules, reader = self._rules, ContractReader(self.serializer)
+        dynamic = partial(GrowingGraph, self._wiring, rules, reader, self.config)
+        return replace(workflow, rules=[rule.name for rule in rules.rules], dynamic=dynamic)
 
     def with_config(self, config: Config | Mapping[str, Any]) -> DAG:
         """Return a DAG with the same tasks and edges and another config.
@@ -658,19 +649,19 @@ class DAG(Shown):
     @classmethod
     def _converted(cls, converted: Converted, config: Config | Values | None = None) -> DAG:
         dag = cls(converted.tasks, converted.edges, config)
-        dag._unknown = converted.unknown
+        dag._wired = replace(dag._wired, unknown=converted.unknown)
         return dag
 
-    def _current_tasks(self) -> list[Task]:
-        """Return the tasks by number, after updating the contracts of replaced tasks.
+    def _update_replaced(self) -> None:
+        """Update the tasks of the workflow that were replaced, and their contracts.
 
         Programs for version 0.1.0 replace tasks in ``dag.tasks``. The wiring
         does not change, so a replacement must declare the same outputs.
         """
-        names = self._wiring.names
-        changed = [i for i, name in enumerate(names) if self.tasks[name] is not self._wired[i]]
+        names, tasks, contracts = self._wiring.names, self._wired.tasks, self._wired.contracts
+        changed = [i for i, name in enumerate(names) if self.tasks[name] is not tasks[i]]
         for i in changed:
-            name, outputs = names[i], self._contracts[i].outputs
+            name, outputs = names[i], contracts[i].outputs
             task = self.tasks[name] = check_task(name, self.tasks[name])
             contract = ContractReader(self.serializer).read(name, task)
             if contract.outputs != outputs:
@@ -678,7 +669,7 @@ class DAG(Shown):
                     f"task {name!r} was replaced by one with other outputs: "
                     f"{short_repr(list(contract.outputs))}, wired are {short_repr(list(outputs))}"
                 )
-            self._contracts[i], self._wired[i] = contract, task
+            contracts[i], tasks[i] = contract, task
         if changed:
-            self._is_fed = not any(problems_of(self._wiring, self._contracts, {}))
-        return self._wired
+            is_fed = not any(problems_of(self._wiring, contracts, {}))
+            self._wired = replace(self._wired, is_fed=is_fed)

@@ -1,16 +1,21 @@
-"""Contracts: what tasks declare, read once for a class, and problems with their inputs."""
+"""Contracts: what tasks declare, read once for a class, and problems with their inputs.
+
+A DAG is made of them, and gives them to its runs as a :class:`Workflow`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from inspect import isfunction
 from itertools import count
 from types import MethodType
-from typing import Callable
+from typing import Any, Callable
 
 from dagprofiler._util import Values
+from dagprofiler.config import Config
 from dagprofiler.errors import (
     SHOWN_PROBLEMS,
     DagProfilerError,
@@ -25,6 +30,45 @@ from dagprofiler.graph.wiring import Wiring
 from dagprofiler.measure.pipeline import Contract, Parameters
 from dagprofiler.serializers import Serializer
 from dagprofiler.task import Task, check_declarations, contract_of, instance_of
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """What a DAG gives to a run.
+
+    Attributes
+    ----------
+    name
+        That of the DAG; None if it has none.
+    nodes
+        Task names in the order in which the DAG got them.
+    wiring
+        The graph, which numbers the tasks.
+    tasks, contracts
+        For each task number the task and its contract.
+    config
+        Parameters of all tasks.
+    is_fed
+        Whether edges bring all inputs that tasks need, and no others.
+    unknown
+        Quantity that the origin of the graph cannot give, to the reason.
+    rules
+        Names of the rules; empty for a fixed graph.
+    dynamic
+        Returns the frontier of a round, in which rules extend the graph; None for a fixed graph.
+    """
+
+    name: str | None
+    nodes: Sequence[str]
+    wiring: Wiring
+    tasks: list[Task]
+    contracts: list[Contract]
+    config: Config
+    is_fed: bool
+    unknown: Mapping[str, str]
+    rules: Sequence[str] = ()
+    dynamic: Callable[[], Any] | None = None
+
 
 #: From so many outputs on, none is looked for that a misspelt input may mean: it takes long.
 _MANY_OUTPUTS = 1000

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP
 from dagprofiler._util import Values
 from dagprofiler._util.interpreter import asked_for, current_stream, owner, recording
+from dagprofiler.engine.contracts import Workflow
 from dagprofiler.engine.hooks import Hook, RunInfo
 from dagprofiler.engine.log import Results, RoundLog, RoundResult, RunLog
-from dagprofiler.engine.setup import RunOptions, Setup, Workflow, prepare
+from dagprofiler.engine.setup import RunOptions, Setup, prepare
 from dagprofiler.errors import RunError, WorkerError, describe, frames_of, refused, short_repr
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.wiring import ReadyTasks, Wiring

@@ -19,7 +19,7 @@ from dagprofiler._document.rounds import PLAIN, Rounds, rounds_of
 from dagprofiler._util import Values
 from dagprofiler._util.checks import choice, instance, integer, names, number
 from dagprofiler.config import Config
-from dagprofiler.engine.contracts import problems_of
+from dagprofiler.engine.contracts import Workflow, problems_of
 from dagprofiler.errors import (
     CostModelError,
     CycleError,
@@ -35,7 +35,6 @@ from dagprofiler.errors import (
 from dagprofiler.executors import Executor
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.graph.wiring import NumberedGraph, Wiring, bottom_levels, check_orders
-from dagprofiler.measure.pipeline import Contract
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import Frames, frames_bytes
 from dagprofiler.task import Task
@@ -44,44 +43,6 @@ if TYPE_CHECKING:
     from dagprofiler.measure.instruments import Instrumentation
 
 Inputs = Mapping[str, Values]
-
-
-@dataclass(frozen=True)
-class Workflow:
-    """What a DAG gives to a run.
-
-    Attributes
-    ----------
-    name
-        That of the DAG; None if it has none.
-    nodes
-        Task names in the order in which the DAG got them.
-    wiring
-        The graph, which numbers the tasks.
-    tasks, contracts
-        For each task number the task and its contract.
-    config
-        Parameters of all tasks.
-    is_fed
-        Whether edges bring all inputs that tasks need, and no others.
-    unknown
-        Quantity that the origin of the graph cannot give, to the reason.
-    rules
-        Names of the rules; empty for a fixed graph.
-    dynamic
-        Returns the frontier of a round, in which rules extend the graph; None for a fixed graph.
-    """
-
-    name: str | None
-    nodes: Sequence[str]
-    wiring: Wiring
-    tasks: list[Task]
-    contracts: list[Contract]
-    config: Config
-    is_fed: bool
-    unknown: Mapping[str, str]
-    rules: Sequence[str] = ()
-    dynamic: Callable[[], Any] | None = None
 
 
 @dataclass(frozen=True)

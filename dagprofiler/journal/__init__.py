@@ -26,10 +26,11 @@ from dagprofiler._util import JsonObject, Values, covered
 from dagprofiler._util.interpreter import HOSTNAME
 from dagprofiler._util.json import utc_text
 from dagprofiler.config import same_value
+from dagprofiler.engine.contracts import Workflow
 from dagprofiler.engine.hooks import Hook, RunInfo
 from dagprofiler.engine.log import RunCosts, RunLog, TaskRecord, since_ms
 from dagprofiler.engine.run import Frontier, Round
-from dagprofiler.engine.setup import RunOptions, Workflow
+from dagprofiler.engine.setup import RunOptions
 from dagprofiler.errors import (
     DagProfilerWarning,
     JournalError,
