@@ -176,11 +176,6 @@ class Results:
     errors: dict[str, BaseException] = field(default_factory=dict)
     rule_failures: dict[str, BaseException] = field(default_factory=dict)
 
-    @property
-    def failures(self) -> dict[str, BaseException]:
-        """All errors by the name of a task or of a rule, those of tasks first."""
-        return {**self.errors, **self.rule_failures}
-
 
 class TaskNote(NamedTuple):
     """What a round records of a task besides readings and sizes; most tasks have no note.
@@ -543,7 +538,7 @@ class RunLog:
     resumed
         The profile's entry for each resumption of the run.
     contracts
-        The contract of each task of the round that runs, by its number.
+        The contract of each task of the last round, by its number; empty after the run.
     bound
         Task name to the arguments that were bound to it, as text; the others are absent.
     """
@@ -555,13 +550,13 @@ class RunLog:
     executor: str
     ahead_s: Callable[[int], float]
     workers: list[JsonObject]
+    contracts: Sequence[Contract]
     costs: RunCosts = field(default_factory=RunCosts)
     rounds: list[RoundLog] = field(default_factory=list)
     ended_by: str | None = None
     environment: JsonObject = field(default_factory=dict)
     reason: str | None = None
     resumed: list[JsonObject] = field(default_factory=list)
-    contracts: Sequence[Contract] = ()
     bound: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property

@@ -29,7 +29,6 @@ from dagprofiler.errors import RunError, WorkerError, describe, frames_of, refus
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.wiring import ReadyTasks, Wiring
 from dagprofiler.measure.busy import busy
-from dagprofiler.measure.pipeline import Contract
 from dagprofiler.profile import Profile
 from dagprofiler.serializers import Handle, frames_bytes
 from dagprofiler.stats import FEWEST_ROUNDS
@@ -173,17 +172,17 @@ class Round:
         given_inputs: dict[int, Values],
         traced: bool,
     ) -> None:
-        workflow, options = run_log.setup.workflow, run_log.setup.options
-        grows = log.wiring.grows
+        workflow = run_log.setup.workflow
         self.run_log = run_log
         self.log = log
-        # A dynamic graph extends these lists.
-        self.tasks = [*workflow.tasks] if grows else workflow.tasks
-        self.contracts = [*workflow.contracts] if grows else workflow.contracts
+        self.tasks, self.contracts = workflow.tasks, workflow.contracts
+        if log.wiring.grows:
+            self.tasks, self.contracts = [*workflow.tasks], [*workflow.contracts]
+        run_log.contracts = self.contracts
         self.executor = executor
         self.results = Results()
         self.added_s: Callable[[Iterable[str]], float | None] | None = None
-        self.slots = Slots(log.wiring, options.keep)
+        self.slots = Slots(log.wiring, run_log.setup.options.keep)
         #: Each task removes its inputs.
         self._given_inputs = given_inputs
         self._frontier = frontier
@@ -498,6 +497,7 @@ class Run:
             self._executor.name,
             self._executor.ahead_s,
             self._executor.workers,
+            setup.workflow.contracts,
         )
         if past is not None:
             past.continue_clock(self.log)
@@ -512,8 +512,6 @@ class Run:
         self._kind = self._where = ""
         #: The results of the last round.
         self._results = Results()
-        #: When the first round began, and the time that hooks had taken by then.
-        self._begun: tuple[float, float] | None = None
         self._ended = False
         self.profile: Profile
 
@@ -559,13 +557,14 @@ class Run:
     def _next_round(self) -> bool:
         """Run a round; return whether there is another one."""
         with suppress(HookError):
-            if self._begun is None:
+            if not self._kind:
                 if self._hooks.hooks:
                     self._hooks.tell("run_started", _run_info(self.log))
                 self._kind, self._where = next(self._kinds)
-                self._begun = perf_counter(), self._hooks.spent_s
+                spent_s = perf_counter() - self.log.setup.started
+                self.log.costs.prepare_s = spent_s - self._hooks.spent_s
             self._run_round(self._kind)
-            if not self._results.failures:
+            if not self._failures():
                 following = next(self._kinds, None)
                 if following is not None:
                     self._kind, self._where = following
@@ -585,7 +584,6 @@ class Run:
             self._add(self._fresh.run(), kind)
             return
         current = self._round(kind)
-        log.contracts = current.contracts
         # Tasks that run elsewhere leave the generators of this process alone.
         restored: AbstractContextManager[None] = nullcontext()
         if setup.options.seed is not None and setup.options.executor is None:
@@ -600,10 +598,9 @@ class Run:
         finally:
             current_stream.reset(outer)
             log.costs.other_threads_s += max(0.0, _other_threads_s() - others_s)
-            log.contracts = ()
-            self._keep(current.log, current.contracts, current.results)
+            self._keep(current.log, current.results)
         # Hooks have been told of a round that a previous attempt completed.
-        if not self._results.failures and current.log.ended_s is None:
+        if not self._failures() and current.log.ended_s is None:
             current.log.ended_s = perf_counter()
             self._hooks.tell("round_finished", len(log.rounds) - 1)
 
@@ -641,9 +638,9 @@ class Run:
             traced=kind != ALLOCATION and (has_tracer or recording.enabled),
         )
 
-    def _keep(self, round_log: RoundLog, contracts: Sequence[Contract], results: Results) -> None:
+    def _keep(self, round_log: RoundLog, results: Results) -> None:
         """Keep the results of a round that has ended; number its log like the others."""
-        for name, contract in zip(round_log.wiring.names, contracts):
+        for name, contract in zip(round_log.wiring.names, self.log.contracts):
             if contract.bound:
                 bound = contract.bound.items()
                 self.log.bound[name] = {key: short_repr(value) for key, value in bound}
@@ -660,7 +657,7 @@ class Run:
         round_log.ran_on = [len(log.workers)] * len(round_log.ran_on)
         log.workers.append(result.worker)
         log.rounds.append(round_log)
-        self._keep(round_log, log.setup.workflow.contracts, result.results)
+        self._keep(round_log, result.results)
         if self._hooks.hooks:
             names = log.wiring.names
             for i in round_log.by_start():
@@ -672,9 +669,8 @@ class Run:
             self._hooks.tell("round_finished", len(log.rounds) - 1)
 
     def run_once(self) -> RoundResult:
-        """Run one measured round, in a process of its own."""
-        with suppress(HookError):
-            self._run_round(MEASURED)
+        """Run one measured round without hooks, in a process of its own."""
+        self._run_round(MEASURED)
         return RoundResult(self.log.rounds[-1], self.log.workers[0], self._results)
 
     def _end(self) -> None:
@@ -709,12 +705,12 @@ class Run:
         try:
             self._executor.close()
         finally:
-            ended_s, started_s = perf_counter(), setup.started
-            costs.hooks_s = self._hooks.spent_s
-            costs.total_s = costs.earlier_s + ended_s - started_s
-            begun_s, hooks_s = self._begun or (ended_s, costs.hooks_s)
-            costs.prepare_s = begun_s - started_s - hooks_s
+            spent_s, costs.hooks_s = perf_counter() - setup.started, self._hooks.spent_s
+            costs.total_s = costs.earlier_s + spent_s
+            if not self._kind:
+                costs.prepare_s = spent_s - costs.hooks_s
             # Neither tracebacks of failures nor the profile keep tasks and inputs alive.
+            log.contracts = ()
             setup.given_inputs.clear()
             workflow = replace(setup.workflow, tasks=[], contracts=[], dynamic=None)
             options = replace(
@@ -724,10 +720,9 @@ class Run:
 
     def _failures(self) -> dict[str, BaseException]:
         """Return all failures by name: tasks in the order of failure, then rules, then hooks."""
-        failed = self._results.failures
+        failed = {**self._results.errors, **self._results.rule_failures}
         for place, error in self._hooks.failures:
-            is_task = place in self._results.errors
-            failed.setdefault(f"hook {place}" if is_task else place, error)
+            failed.setdefault(f"hook {place}" if place in self._results.errors else place, error)
         return failed
 
     def _profile(self) -> Profile:

@@ -693,7 +693,7 @@ class Replayed:
         for name, line in self._left.items():
             if name in numbers:
                 self._enter(numbers[name], line)
-        failed = results.failures or not ended
+        failed = results.errors or results.rule_failures or not ended
         missing = [] if failed else [name for name in self._left if name not in numbers]
         self._inner.finish(ended=ended and not missing)
         times_ms = [line["times_ms"] for line in self._past.tasks.values()]

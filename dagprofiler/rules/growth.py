@@ -197,7 +197,7 @@ class GrowingGraph:
             return
         self._decode_exits()
         results = self._round.results
-        if not results.failures:
+        if not (results.errors or results.rule_failures):
             # No task runs any more, so these rules wait for each other.
             for name, why in (unfired if self._settings.strict else waiting).items():
                 self._round.rule_failed(name, GraphError(f"rule {name!r} never fired: {why}"))
