@@ -372,13 +372,13 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
     A property has no value until there is an instance, so on a class it is
     not checked.
     """
-    is_class, declared = isinstance(task, type), dict[str, object]()
+    is_class, declared = isinstance(task, type), set[str]()
     for attribute in _DECLARED:
         value = getattr(task, attribute)
         # What Task itself declares needs no check.
-        if value is not getattr(Task, attribute) and not (is_class and hasattr(value, "__get__")):
-            declared[attribute] = value
-    for attribute, value in declared.items():
+        if value is getattr(Task, attribute) or (is_class and hasattr(value, "__get__")):
+            continue
+        declared.add(attribute)
         where = f"{owner}: {attribute}"
         if attribute == "serializer":
             check_serializer(value, owner)
