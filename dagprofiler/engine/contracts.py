@@ -14,7 +14,6 @@ from itertools import count
 from types import MethodType
 from typing import Any, Callable
 
-from dagprofiler._util import Values
 from dagprofiler.config import Config
 from dagprofiler.errors import (
     SHOWN_PROBLEMS,
@@ -114,8 +113,8 @@ class ContractReader:
         self._of_class: dict[type[Task], Contract] = {}
         #: Contracts with equal fields share one tuple, since a wiring compares them by identity.
         self._fields: dict[tuple[str, ...], tuple[str, ...]] = {}
-        #: By id, a function, which is kept alive so that no other gets its id, and what it takes.
-        self._parameters: dict[tuple[int, bool], tuple[object, Parameters]] = {}
+        #: What ``compute()`` of a class takes.
+        self._parameters: dict[type[Task], Parameters] = {}
 
     def read(self, name: str, task: Task) -> Contract:
         """Return the contract of `task`, named `name`; raise a DeclarationError for a mistake."""
@@ -125,24 +124,23 @@ class ContractReader:
             return contract
         where = f"task {name!r}"
         check_declarations(task, where)
-        parameters = self._parameters_of(task.compute, where)
-        contract = contract_of(task, parameters, self._default)
+        contract = contract_of(task, self._parameters_of(task, where), self._default)
         contract.inputs = self._fields.setdefault(contract.inputs, contract.inputs)
         contract.outputs = self._fields.setdefault(contract.outputs, contract.outputs)
         if not declares and _has_contract_of_class(task):
             self._of_class[type(task)] = contract
         return contract
 
-    def _parameters_of(self, compute: Callable[..., Values], where: str) -> Parameters:
-        function = getattr(compute, "__func__", compute)
-        # By identity, since a callable need not be hashable.
-        key = id(function), function is compute
-        if key not in self._parameters:
-            words, hint = "compute() has no signature that fits", "; is 'self' missing?"
-            of = TypeError, ValueError
-            with explained(DeclarationError, f"{where}: {words}", hint, of=of):
-                self._parameters[key] = function, Parameters.of(compute)
-        return self._parameters[key][1]
+    def _parameters_of(self, task: Task, where: str) -> Parameters:
+        is_own = "compute" in vars(task)
+        if not is_own and type(task) in self._parameters:
+            return self._parameters[type(task)]
+        words, hint = "compute() has no signature that fits", "; is 'self' missing?"
+        with explained(DeclarationError, f"{where}: {words}", hint, of=(TypeError, ValueError)):
+            parameters = Parameters.of(task.compute)
+        if not is_own:
+            self._parameters[type(task)] = parameters
+        return parameters
 
 
 def _has_contract_of_class(task: Task) -> bool:
