@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, Rounds
-from dagprofiler._util import JsonObject, Value, Values
+from dagprofiler._util import JsonObject, Key, Value, Values
 from dagprofiler._util.interpreter import TaskSpans
 from dagprofiler._util.json import utc_text
 from dagprofiler.errors import Frame, GraphError
@@ -55,22 +55,21 @@ def renumber(round_log: RoundLog, new: Wiring) -> None:
         return
     if round_log.complete:
         _check_same(old.by_name(), new.by_name())
-    index, count = {name: i for i, name in enumerate(new.names)}, len(new.names)
-    tasks = [index.get(name) for name in old.names]
-    slot_of = {(owner, new.field_of(slot)): slot for slot, owner in enumerate(new.owner)}
-    slots = [slot_of.get((tasks[i], old.field_of(slot))) for slot, i in enumerate(old.owner)]  # type: ignore[arg-type]
-    moments = [round_log.times_of(i) for i in range(len(tasks))]
+    tasks = _places(old.names, new.names)
+    slots = _places(old.slot_names(), new.slot_names())
+    moments = [round_log.times_of(i) for i in range(len(old.names))]
     none: Column = [None] * 6
-    round_log.times = [*chain.from_iterable(_moved(moments, tasks, count, none))]
-    round_log.ran_on = _moved(round_log.ran_on, tasks, count, 0)
-    round_log.wire_bytes = _moved(round_log.wire_bytes, slots, len(new.owner), 0)
+    round_log.times = [*chain.from_iterable(_moved(moments, tasks, none))]
+    round_log.ran_on = _moved(round_log.ran_on, tasks, 0)
+    round_log.wire_bytes = _moved(round_log.wire_bytes, slots, 0)
     round_log.payload_bytes = _rekeyed(round_log.payload_bytes, slots)
     round_log.readings = _rekeyed(round_log.readings, tasks)
     round_log.tasks = _rekeyed(round_log.tasks, tasks)
     growth: Growth = round_log.growth  # type: ignore[assignment]
-    growth.added_s = _moved(growth.added_s, tasks, count, 0.0)
+    growth.added_s = _moved(growth.added_s, tasks, 0.0)
+    number_of = {before: now for now, before in enumerate(tasks)}
     growth.firings = [
-        firing._replace(tasks=[number for i in firing.tasks if (number := tasks[i]) is not None])
+        firing._replace(tasks=[number_of[i] for i in firing.tasks if i in number_of])
         for firing in growth.firings
     ]
 
@@ -86,21 +85,21 @@ def _check_same(here: Mapping[str, object], first: Mapping[str, object]) -> None
         )
 
 
-def _moved(
-    values: Sequence[Value], places: Sequence[int | None], count: int, missing: Value
-) -> list[Value]:
-    """Return a list of `count` values, with each value at its new place."""
-    moved = [missing] * count
-    for place, value in zip(places, values):
-        if place is not None:
-            moved[place] = value
-    return moved
+def _places(old: Iterable[Key], new: Iterable[Key]) -> list[int | None]:
+    """Return for each of the new names its place among the old ones; None if it is not there."""
+    place_of = {name: place for place, name in enumerate(old)}
+    return [place_of.get(name) for name in new]
 
 
-def _rekeyed(values: Mapping[int, Value], numbers: Sequence[int | None]) -> dict[int, Value]:
-    """Return values under new numbers, without those that have none."""
-    pairs = ((numbers[key], value) for key, value in values.items())
-    return {key: value for key, value in pairs if key is not None}
+def _moved(values: Sequence[Value], places: Iterable[int | None], missing: Value) -> list[Value]:
+    """Return the values from these places."""
+    return [missing if place is None else values[place] for place in places]
+
+
+def _rekeyed(values: Mapping[int, Value], places: Iterable[int | None]) -> dict[int, Value]:
+    """Return values by their new numbers; for each of these, the old one is in `places`."""
+    moved = ((number, old) for number, old in enumerate(places) if old is not None)
+    return {number: values[old] for number, old in moved if old in values}
 
 
 def _places_by_name(wiring: Wiring, i: int) -> Sequence[int]:

@@ -408,6 +408,10 @@ class Wiring:
         names, owner = self.names, self.owner
         return [(name, names[owner[slot]], self.field_of(slot)) for name, slot in self.feeds(task)]
 
+    def slot_names(self) -> list[tuple[str, str]]:
+        """Return for each slot its task and the output in it."""
+        return [(self.names[i], self.field_of(slot)) for slot, i in enumerate(self.owner)]
+
     def successors(self, task: int) -> list[int]:
         """Return the direct successors of `task`."""
         return self.after.get(task, []) if self.grows else self.below[task]
