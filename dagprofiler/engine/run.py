@@ -19,7 +19,6 @@ from time import perf_counter, process_time, thread_time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP
-from dagprofiler._util import Values
 from dagprofiler._util.interpreter import asked_for, current_stream, owner, recording
 from dagprofiler.engine.contracts import Workflow
 from dagprofiler.engine.hooks import Hook, RunInfo
@@ -169,10 +168,9 @@ class Round:
         frontier: Frontier,
         hooks: HookCalls,
         *,
-        given_inputs: dict[int, Values],
         traced: bool,
     ) -> None:
-        workflow = run_log.setup.workflow
+        setup, workflow = run_log.setup, run_log.setup.workflow
         self.run_log = run_log
         self.log = log
         self.tasks, self.contracts = workflow.tasks, workflow.contracts
@@ -182,9 +180,11 @@ class Round:
         self.executor = executor
         self.results = Results()
         self.added_s: Callable[[Iterable[str]], float | None] | None = None
-        self.slots = Slots(log.wiring, run_log.setup.options.keep)
-        #: Each task removes its inputs.
-        self._given_inputs = given_inputs
+        self.slots = Slots(log.wiring, setup.options.keep)
+        #: Each task removes its inputs, which another round needs again.
+        self._given_inputs = setup.given_inputs
+        if setup.is_repeated or setup.allocation:
+            self._given_inputs = {**setup.given_inputs}
         self._frontier = frontier
         self._hooks = hooks
         self._traced = traced
@@ -607,8 +607,6 @@ class Run:
     def _round(self, kind: str) -> Round:
         """Return a round that is about to begin."""
         log, setup, instruments = self.log, self.log.setup, self._instruments
-        number = len(log.rounds)
-        has_tracer = instruments is not None and instruments.tracing is not None
         if kind is ALLOCATION:
             from dagprofiler.measure.instruments import COUNT_ALLOCATIONS
 
@@ -618,25 +616,17 @@ class Run:
         if setup.workflow.dynamic is not None:
             frontier = setup.workflow.dynamic()
         if self._past is not None:
-            frontier = self._past.frontier(frontier, number)
+            frontier = self._past.frontier(frontier, len(log.rounds))
         log.wiring = wiring = frontier.wiring
-        # Each task removes its inputs, which another round needs again.
-        inputs, is_only = setup.given_inputs, not (setup.is_repeated or setup.allocation)
         tasks, slots = len(wiring.names), len(wiring.owner)
         round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
+        traced = recording.enabled and kind is not ALLOCATION
         if instruments is not None:
             round_log.columns = dict.fromkeys(instruments.meters.columns, "")
+            traced = traced or instruments.tracing is not None
         self._executor.begin(instruments, wiring)
         log.rounds.append(round_log)
-        return Round(
-            log,
-            round_log,
-            self._executor,
-            frontier,
-            self._hooks,
-            given_inputs=inputs if is_only else {**inputs},
-            traced=kind != ALLOCATION and (has_tracer or recording.enabled),
-        )
+        return Round(log, round_log, self._executor, frontier, self._hooks, traced=traced)
 
     def _keep(self, round_log: RoundLog, results: Results) -> None:
         """Keep the results of a round that has ended; number its log like the others."""
