@@ -175,6 +175,7 @@ class Round:
         self.log = log
         self.tasks, self.contracts = workflow.tasks, workflow.contracts
         if log.wiring.grows:
+            # The graph extends these lists.
             self.tasks, self.contracts = [*workflow.tasks], [*workflow.contracts]
         run_log.contracts = self.contracts
         self.executor = executor
