@@ -11,22 +11,11 @@ import warnings
 from collections.abc import Sequence
 
 from dagprofiler._util.files import occupy_standard_streams
-from dagprofiler.cli._parser import parse
+from dagprofiler.cli._parser import BROKEN_PIPE, INTERRUPTED, parse
 from dagprofiler.cli._signals import ENDING
 from dagprofiler.errors import DagProfilerWarning
 
 __all__ = ["entry", "main"]
-
-#: The module of each command; in it the command is a function.
-_COMMANDS = {
-    **dict.fromkeys(("run", "resume"), "_run"),
-    **dict.fromkeys(("show", "report", "export", "import", "validate", "completion"), "_convert"),
-    **dict.fromkeys(("sweep", "fit", "predict", "simulate"), "_predict"),
-    "compare": "_compare",
-}
-
-#: Exit codes, by shell convention, after SIGINT and SIGPIPE.
-INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 def entry() -> None:
@@ -61,27 +50,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         The arguments, without the program's name; by default those of this process.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in words
     try:
         arguments = parse(words)
         from importlib import import_module
 
-        name = arguments.command
-        module = import_module(f"dagprofiler.cli.{_COMMANDS[name]}")
+        module, name = import_module(arguments.module), arguments.command
         code: int = getattr(module, "import_" if name == "import" else name)(arguments)
-    except KeyboardInterrupt as interrupt:
-        _say(str(interrupt) or "interrupted", debug=debug)
-        return INTERRUPTED
     except BrokenPipeError:
         # The reader of the pipe has closed it.
-        _discard_stdout()
-        return BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001  (every error is shown as one line)
-        from dagprofiler.cli._output import exit_code_of, message_of
+        code = BROKEN_PIPE
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  (each is shown as one line)
+        from dagprofiler.cli._output import error_line, exit_code_of, message_of
 
-        _say(message_of(error), debug=debug)
-        _discard_stdout()
-        return exit_code_of(error)
+        if "--debug" in words:
+            import traceback
+
+            traceback.print_exc()
+        error_line(message_of(error))
+        code = exit_code_of(error)
+    else:
+        return code
+    _discard_stdout()
     return code
 
 
@@ -101,13 +90,3 @@ def _warning_line(
 
     name = "" if issubclass(category, DagProfilerWarning) else f"{category.__name__}: "
     error_line(f"warning: {name}{message}")
-
-
-def _say(message: str, *, debug: bool) -> None:
-    from dagprofiler.cli._output import error_line
-
-    if debug:
-        import traceback
-
-        traceback.print_exc()
-    error_line(message)

@@ -14,7 +14,7 @@ from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, markdown, printable, render
 from dagprofiler.analysis.compare import ProfileComparison, Rows, compare_profiles
 from dagprofiler.cli import _output
-from dagprofiler.cli._parser import CommandError
+from dagprofiler.cli._parser import NEGATIVE, UNDECIDED, CommandError
 from dagprofiler.errors import listed
 from dagprofiler.profile import Profile
 from dagprofiler.stats import DIFFERENCE
@@ -25,9 +25,6 @@ _OF_RUNS = (
     *("config", "new-config", "seed", "meters", "rounds", "warmup", "precision", "max-time"),
     *("fresh-process", "busy-cores", "output", "report"),
 )
-
-#: Exit codes: a condition of --fail-if holds; nothing could be judged.
-_FAILED, _NOT_COMPARABLE = 1, 3
 
 _CONDITION = re.compile(r"(slower|larger)(?:\s*>\s*(\d+(?:\.\d+)?)\s*%)?")
 
@@ -117,7 +114,7 @@ class _Gate:
         is_predicted = comparison.keys() & {"prediction", "in_intervals"}
         needs_no_verdict = not self._is_of_times and (self._conditions or is_predicted)
         done = needs_no_verdict or (judged and not (self._strict and missed))
-        return _Outcome(_FAILED if failed else 0 if done else _NOT_COMPARABLE, failed, missed)
+        return _Outcome(NEGATIVE if failed else 0 if done else UNDECIDED, failed, missed)
 
     def _missed(self, rows: Rows) -> str:
         """Return which slowdowns may have been missed, and how many rounds would show them."""
@@ -152,7 +149,7 @@ def compare(arguments: argparse.Namespace) -> int:
         _output.print_text("\n\n".join(shown))
     # One that fails counts more than one without a verdict.
     codes = [outcome.exit_code for _, outcome in judged]
-    return _FAILED if _FAILED in codes else max(codes)
+    return NEGATIVE if NEGATIVE in codes else max(codes)
 
 
 def _as_json(comparison: ProfileComparison, outcome: _Outcome) -> JsonObject:
@@ -218,7 +215,7 @@ def _check_common(names: tuple[str, str], base: Iterable[str], new: Iterable[str
     """Raise a CommandError unless two DAGs have a task in common."""
     if set(base).isdisjoint(new):
         words = f"{names[0]} and {names[1]} have no task in common: compare versions of one DAG"
-        raise CommandError(words, _NOT_COMPARABLE)
+        raise CommandError(words, UNDECIDED)
 
 
 def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -> ProfileComparison:

@@ -11,16 +11,13 @@ from dagprofiler._util.checks import choice, integer
 from dagprofiler._util.files import COMPRESSED
 from dagprofiler.analysis.summary import PARTS, figures
 from dagprofiler.cli import _output
-from dagprofiler.cli._parser import CommandError, build_parser
+from dagprofiler.cli._parser import NEGATIVE, CommandError, build_parser
 from dagprofiler.cli._targets import assignments, guessed, json_in
 from dagprofiler.errors import FormatError, ProfileError, needs_extra
 from dagprofiler.formats import exporter_names, import_profile, importer_names
 
 #: Metavars of arguments that are files.
 _FILES = {"FILE", "PROFILE", "TARGET", "BASE", "NEW", "DIR", "('BASE.json', 'NEW.json')"}
-
-#: Exit code of `validate` for an invalid profile.
-_INVALID = 1
 
 
 def show(arguments: argparse.Namespace) -> int:
@@ -122,7 +119,7 @@ def validate(arguments: argparse.Namespace) -> int:
         for result in results:
             valid = f"{_output.source_name(result['file'])}: a valid profile"
             _output.print_text(result.get("problem", valid))
-    return 0 if all(result["valid"] for result in results) else _INVALID
+    return 0 if all(result["valid"] for result in results) else NEGATIVE
 
 
 def completion(arguments: argparse.Namespace) -> int:

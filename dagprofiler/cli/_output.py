@@ -15,7 +15,7 @@ from dagprofiler._util import JsonObject
 from dagprofiler._util.files import check_writable, second_place
 from dagprofiler._util.text import printable, render
 from dagprofiler.analysis.summary import PARTS, blocks
-from dagprofiler.cli._parser import FAILED, CommandError
+from dagprofiler.cli._parser import FAILED, INTERRUPTED, UNUSABLE, CommandError
 from dagprofiler.cli._signals import ENDING
 from dagprofiler.errors import DagProfilerError, ProfileError, RunError, describe
 from dagprofiler.profile import Profile
@@ -187,8 +187,8 @@ def save_all(measured: Iterable[tuple[Profile, str]]) -> None:
 
 def message_of(error: BaseException) -> str:
     """Return the message for an error, with the fix if known."""
-    if isinstance(error, DagProfilerError):
-        return str(error)
+    if isinstance(error, (DagProfilerError, KeyboardInterrupt)):
+        return str(error) or "interrupted"
     if isinstance(error, OSError) and error.strerror:
         what = f": {error.filename!r}" if error.filename is not None else ""
         return f"{error.strerror[0].lower()}{error.strerror[1:]}{what}"
@@ -197,10 +197,12 @@ def message_of(error: BaseException) -> str:
 
 def exit_code_of(error: BaseException) -> int:
     """Return the exit code for an error: of a task or a rule that failed, one of its own."""
+    if isinstance(error, CommandError):
+        return error.exit_code
     if isinstance(error, RunError):
         rule_failed = any(name.startswith("rule ") for name in error.failures)
-        return FAILED if error.task is not None or rule_failed else CommandError.exit_code
-    return int(getattr(error, "exit_code", CommandError.exit_code))
+        return FAILED if error.task is not None or rule_failed else UNUSABLE
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else UNUSABLE
 
 
 def reason_of(error: Exception) -> str:

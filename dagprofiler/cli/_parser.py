@@ -28,9 +28,8 @@ usage or bad input; 3 nothing could be judged; 4 a task or rule failed; 130 Ctrl
 #: Sources of costs; the parser imports nothing that knows them.
 _COSTS = ("time", "counted", "estimated", "reference_time", "cpu_time", "wall_time", "best")
 
-
-#: Exit code of a command in which a task or a rule failed.
-FAILED = 4
+#: Exit codes, as docs/cli.md lists them; the last two by shell convention, of SIGINT and SIGPIPE.
+NEGATIVE, UNUSABLE, UNDECIDED, FAILED, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 4, 130, 141
 
 
 class CommandError(DagProfilerError):
@@ -39,12 +38,10 @@ class CommandError(DagProfilerError):
     Attributes
     ----------
     exit_code
-        Exit code of the process; 2 by default.
+        Exit code of the process.
     """
 
-    exit_code = 2
-
-    def __init__(self, message: str, exit_code: int = 2) -> None:
+    def __init__(self, message: str, exit_code: int = UNUSABLE) -> None:
         super().__init__(message)
         self.exit_code = exit_code
 
@@ -101,7 +98,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dagprofiler {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    for name, (text, add_arguments) in _COMMANDS.items():
+    for name, (module, text, add_arguments) in _COMMANDS.items():
         description = f"{text[0].upper()}{text[1:]}."
         command = commands.add_parser(name, help=text, description=description)
         common = command.add_argument_group("for all commands")
@@ -109,7 +106,8 @@ def build_parser() -> argparse.ArgumentParser:
         _add(common, "--debug", "show the traceback of an error")
         add_arguments(command)
         # argparse has no public list of a parser's options.
-        command.set_defaults(options=[*command._option_string_actions])  # noqa: SLF001
+        options = [*command._option_string_actions]  # noqa: SLF001
+        command.set_defaults(module=f"dagprofiler.cli._{module}", options=options)
     return parser
 
 
@@ -312,21 +310,21 @@ def _completion(parser: argparse.ArgumentParser) -> None:
     _add(parser, "SHELL", "bash, zsh, fish, ...")
 
 
-#: Command to its help, and the function that adds its arguments.
-_COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-    "run": ("run a DAG and measure it", _run),
-    "resume": ("resume a run that has a journal", _resume),
-    "show": ("show where the time and the bytes of a profile go", _show),
-    "compare": ("report which tasks are slower or faster than in a base", _compare),
-    "sweep": ("measure a DAG in several configurations, in turns", _sweep),
-    "fit": ("find how costs depend on parameters, from profiles of a sweep", _fit),
-    "predict": ("predict the profile of another configuration", _predict),
-    "simulate": ("predict the makespan on other workers or along a schedule", _simulate),
-    "report": ("write a profile as an HTML page that works offline", _report),
-    "export": ("write a profile in another tool's format", _export),
-    "import": ("convert another tool's file to a profile", _import),
-    "validate": ("check that files are valid profiles", _validate),
-    "completion": ("print a completion script for a shell", _completion),
+#: Command to the module of its function, its help, and the function that adds its arguments.
+_COMMANDS: dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]] = {
+    "run": ("run", "run a DAG and measure it", _run),
+    "resume": ("run", "resume a run that has a journal", _resume),
+    "show": ("convert", "show where the time and the bytes of a profile go", _show),
+    "compare": ("compare", "report which tasks are slower or faster than in a base", _compare),
+    "sweep": ("predict", "measure a DAG in several configurations, in turns", _sweep),
+    "fit": ("predict", "find how costs depend on parameters, from profiles of a sweep", _fit),
+    "predict": ("predict", "predict the profile of another configuration", _predict),
+    "simulate": ("predict", "predict the makespan on other workers or along a schedule", _simulate),
+    "report": ("convert", "write a profile as an HTML page that works offline", _report),
+    "export": ("convert", "write a profile in another tool's format", _export),
+    "import": ("convert", "convert another tool's file to a profile", _import),
+    "validate": ("convert", "check that files are valid profiles", _validate),
+    "completion": ("convert", "print a completion script for a shell", _completion),
 }
 
 

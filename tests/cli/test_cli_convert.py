@@ -113,7 +113,7 @@ def test_the_json_of_every_command_is_as_documented(cli, shelf, folder):
 
 
 def test_the_schema_is_one_and_describes_every_command():
-    from dagprofiler.cli import _COMMANDS
+    from dagprofiler.cli._parser import _COMMANDS
 
     Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["$defs"].keys() == _COMMANDS.keys()
