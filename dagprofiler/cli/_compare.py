@@ -182,7 +182,6 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
     from dagprofiler.cli._run import conditions, measuring, meters, save_each
     from dagprofiler.cli._targets import load_dag
     from dagprofiler.experiments import RunComparison, compare_runs
-    from dagprofiler.measure.machine import ask_git
 
     if len(arguments.new) != 1:
         raise CommandError("compare --run measures two targets: give BASE and one NEW")
@@ -190,7 +189,6 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
     written = list(arguments.output or ())
     _output.check_outputs(*written, arguments.report)
     rounds = conditions(arguments, 30)
-    ask_git()
     files = written or ["base.json", "new.json"]
     with measuring(arguments, partial(save_each, lambda profiles: zip(profiles, files))):
         base = load_dag(names[0], arguments.config)

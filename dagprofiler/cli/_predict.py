@@ -32,7 +32,6 @@ _ENGINE = "give --executor, which calibrates one, or --engine"
 def sweep(arguments: argparse.Namespace) -> int:
     """Measure a DAG in several configurations, and write a profile of each."""
     from dagprofiler.experiments import sweep as measure
-    from dagprofiler.measure.machine import ask_git
 
     folder = arguments.output
     if folder.lower().endswith((".json", ".gz")):
@@ -49,7 +48,6 @@ def sweep(arguments: argparse.Namespace) -> int:
     with measuring(arguments, partial(save_each, named)):
         dag = _targets.load_dag(arguments.target, arguments.config)
         over = _targets.swept(dag, arguments.over)
-        ask_git()
         with _targets.executor_named(arguments.executor) as executor:
             profiles = measure(
                 dag,
@@ -122,7 +120,7 @@ def predict(arguments: argparse.Namespace) -> int:
     models = _models("predict", arguments.profile)
     last = models.profiles[-1].config
     config = {
-        name: _targets.as_like(name, text, last[name]) if name in last else _targets.guessed(text)
+        name: _targets.as_like(name, text, last.get(name))
         for name, text in _targets.assignments(arguments.config, "--config").items()
     }
     deliver(models.predict(config), arguments)

@@ -21,7 +21,6 @@ from dagprofiler.engine.hooks import Hook
 from dagprofiler.engine.progress import Progress
 from dagprofiler.errors import counted
 from dagprofiler.journal import Journal, holds_journal
-from dagprofiler.measure.machine import ask_git
 from dagprofiler.profile import Profile
 
 #: Saves what was measured before an error; returns where it is, for the message and for JSON.
@@ -39,7 +38,6 @@ def run(arguments: argparse.Namespace) -> int:
     hooks = [*_journal(arguments.journal), *_progress(arguments)]
     with measuring(arguments, partial(_save_run, arguments)):
         dag = load_dag(arguments.target, arguments.config)
-        ask_git()
         with executor_named(arguments.executor, nodes=schedule or ()) as executor:
             profile = dag.run(
                 arguments.seed,
@@ -61,7 +59,6 @@ def resume(arguments: argparse.Namespace) -> int:
     hooks = _progress(arguments)
     with measuring(arguments, partial(_save_run, arguments)):
         dag = load_dag(arguments.target, arguments.config)
-        ask_git()
         with executor_named(arguments.executor) as executor:
             profile = dag.resume(
                 arguments.journal, executor=executor, timeout=arguments.timeout, hooks=hooks

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from inspect import isfunction, signature
 from numbers import Integral, Number
@@ -14,12 +14,12 @@ from operator import attrgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._util import Values
 from dagprofiler.cli._parser import WHERE, CommandError
 from dagprofiler.config import no_parameter
 from dagprofiler.dag import DAG, parameters_of
 from dagprofiler.engine.setup import as_schedule
 from dagprofiler.errors import ValidationError, describe, did_you_mean, frames_of
+from dagprofiler.measure.machine import ask_git
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -57,7 +57,9 @@ def guessed(text: str) -> Any:
 
 
 def as_like(name: str, text: str, like: Any, option: str = "--config") -> Any:
-    """Return a text as a value of the type of another value; `option` is where it was given.
+    """Return a text as a value of the type of another value, or as :func:`guessed` for None.
+
+    `option` is where it was given.
 
     Raises
     ------
@@ -92,7 +94,7 @@ _KINDS = ("serial", "threads", "processes", "dask", "ray")
 
 @contextmanager
 def executor_named(spec: str | None, nodes: Collection[str] = ()) -> Iterator[object]:
-    """Yield the executor for ``DAG.run(executor=...)``; a pool is shut down after the run.
+    """Yield the executor for ``DAG.run(executor=...)``; pools made for it end with the block.
 
     Parameters
     ----------
@@ -104,30 +106,41 @@ def executor_named(spec: str | None, nodes: Collection[str] = ()) -> Iterator[ob
     CommandError
         If it is not the name of an executor.
     """
-    spec = spec or ("processes" if nodes else "serial")
-    kind, _, rest = spec.partition(":")
-    with ExitStack() as stack:
-        if spec == "serial":
-            yield None
-        elif kind in ("threads", "processes") and nodes and not rest:
-            yield {node: stack.enter_context(_closing(_pool(kind, 1))) for node in nodes}
-        elif kind in ("threads", "processes"):
-            cores = os.cpu_count() or 1
-            workers, most = rest or str(cores), _MOST_PER_CORE * cores
-            if not workers.isdecimal() or not 1 <= int(workers) <= most:
-                raise CommandError(f"--executor: expected 1 to {most:,} workers, got {spec!r}")
-            yield stack.enter_context(_closing(_pool(kind, int(workers))))
-        elif kind in ("dask", "ray"):
-            module = import_module(f"dagprofiler.executors.{kind}")
-            yield getattr(module, f"{kind.title()}Executor")(rest or None)
-        else:
-            yield _own_executor(spec, stack)
-
-
-def _own_executor(spec: str, stack: ExitStack) -> object:
-    """Return the user's executor, or one for each node; what a function makes is shut down."""
     from concurrent.futures import Executor
 
+    executor, is_made = _executor(spec or ("processes" if nodes else "serial"), nodes)
+    parts = executor.values() if isinstance(executor, Mapping) else [executor]
+    pools = [part for part in parts if is_made and isinstance(part, Executor)]
+    try:
+        yield executor
+        for pool in pools:
+            pool.shutdown()
+    except BaseException:
+        # Running tasks are no longer needed; those in processes can be ended.
+        for pool in pools:
+            processes = list((getattr(pool, "_processes", None) or {}).values())
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.terminate()
+        raise
+
+
+def _executor(spec: str, nodes: Collection[str]) -> tuple[object, bool]:
+    """Return the executor, or one for each node, and whether it was made here."""
+    kind, _, rest = spec.partition(":")
+    if spec == "serial":
+        return None, False
+    if kind in ("threads", "processes"):
+        if nodes and not rest:
+            return {node: _pool(kind, 1) for node in nodes}, True
+        cores = os.cpu_count() or 1
+        workers, most = rest or str(cores), _MOST_PER_CORE * cores
+        if not workers.isdecimal() or not 1 <= int(workers) <= most:
+            raise CommandError(f"--executor: expected 1 to {most:,} workers, got {spec!r}")
+        return _pool(kind, int(workers)), True
+    if kind in ("dask", "ray"):
+        module = import_module(f"dagprofiler.executors.{kind}")
+        return getattr(module, f"{kind.title()}Executor")(rest or None), True
     where, name = _split(spec)
     hint = "" if _is_file(where) else did_you_mean(where, _KINDS)
     if hint or not name:
@@ -136,10 +149,7 @@ def _own_executor(spec: str, stack: ExitStack) -> object:
     executor = value() if callable(value) else value
     if executor is None:
         raise CommandError(f"--executor: {spec!r} is None; a function must return the executor")
-    for part in executor.values() if isinstance(executor, Mapping) else [executor]:
-        if callable(value) and isinstance(part, Executor):
-            stack.enter_context(_closing(part))
-    return executor
+    return executor, callable(value)
 
 
 def _pool(kind: str, workers: int) -> Executor:
@@ -147,25 +157,10 @@ def _pool(kind: str, workers: int) -> Executor:
 
     if kind == "threads":
         return ThreadPoolExecutor(workers)
-    return ProcessPoolExecutor(workers, initializer=_belong_to, initargs=(os.getpid(),))
+    return ProcessPoolExecutor(workers, initializer=_end_with, initargs=(os.getpid(),))
 
 
-@contextmanager
-def _closing(pool: Executor) -> Iterator[Executor]:
-    """Yield a pool, and shut it down after the run."""
-    try:
-        yield pool
-    except BaseException:
-        # Running tasks are no longer needed; those in processes can be ended.
-        processes = list((getattr(pool, "_processes", None) or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
-        raise
-    pool.shutdown()
-
-
-def _belong_to(driver: int) -> None:
+def _end_with(driver: int) -> None:
     """End with the driver, and ignore what a terminal sends to all: the driver handles it."""
     import signal
 
@@ -222,6 +217,8 @@ def load_dag(target: str, config: Sequence[str]) -> DAG:
     if texts:
         dag = dag.with_config({name: _parameter(dag, name, text) for name, text in texts.items()})
     dag.name = dag.name or os.path.basename(target)
+    # A profile says whether it is of committed code.
+    ask_git()
     return dag
 
 
@@ -328,18 +325,6 @@ def _built(target: str, build: object, texts: dict[str, str]) -> DAG:
     if isinstance(build, type) or not callable(build):
         kind = "class" if isinstance(build, type) else type(build).__name__
         raise CommandError(f"target {target!r} is a {kind}, not a DAG or a function that makes one")
-    arguments = _arguments(target, build, texts)
-    try:
-        dag = build(**arguments)
-    except (Exception, SystemExit) as error:
-        raise CommandError(f"target {target!r} failed: {describe(error)}{_at(error)}") from error
-    if not isinstance(dag, DAG):
-        raise CommandError(f"target {target!r} returned {type(dag).__name__}, not a DAG")
-    return dag
-
-
-def _arguments(target: str, build: Callable[..., object], texts: dict[str, str]) -> Values:
-    """Return the arguments of a function that are given, and remove them from `texts`."""
     arguments: dict[str, object] = {}
     for name, parameter in signature(build).parameters.items():
         if name in texts:
@@ -349,7 +334,13 @@ def _arguments(target: str, build: Callable[..., object], texts: dict[str, str])
         signature(build).bind(**arguments)
     except TypeError as error:
         raise CommandError(f"target {target!r}: {error}: give --config NAME=VALUE") from None
-    return arguments
+    try:
+        dag = build(**arguments)
+    except (Exception, SystemExit) as error:
+        raise CommandError(f"target {target!r} failed: {describe(error)}{_at(error)}") from error
+    if not isinstance(dag, DAG):
+        raise CommandError(f"target {target!r} returned {type(dag).__name__}, not a DAG")
+    return dag
 
 
 def swept(dag: DAG, texts: Sequence[str]) -> dict[str, list[object]]:
@@ -362,9 +353,6 @@ def swept(dag: DAG, texts: Sequence[str]) -> dict[str, list[object]]:
 
 def _parameter(dag: DAG, name: str, text: str, option: str = "--config") -> object:
     """Return a value of a parameter, of the type of the value that it replaces."""
-    if name in dag.config:
-        return as_like(name, text, dag.config[name], option)
-    names = parameters_of(dag)
-    if name not in names:
-        raise CommandError(f"{option}: there is {no_parameter(name, names)}")
-    return guessed(text)
+    if name not in dag.config and name not in parameters_of(dag):
+        raise CommandError(f"{option}: there is {no_parameter(name, parameters_of(dag))}")
+    return as_like(name, text, dag.config.get(name), option)
