@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable
-from functools import partial
 from math import ceil, isfinite, log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dagprofiler._util import JsonObject
 from dagprofiler._util.json import jsonable
@@ -16,7 +15,6 @@ from dagprofiler.analysis.compare import ProfileComparison, Rows, compare_profil
 from dagprofiler.cli import _output
 from dagprofiler.cli._parser import NEGATIVE, UNDECIDED, CommandError
 from dagprofiler.errors import listed
-from dagprofiler.profile import Profile
 from dagprofiler.stats import DIFFERENCE
 from dagprofiler.stats.ranktests import INCONCLUSIVE, SLOWER
 
@@ -170,58 +168,52 @@ def _of_files(arguments: argparse.Namespace, difference: float) -> list[ProfileC
     for option in _OF_RUNS:
         if getattr(arguments, option.replace("-", "_")):
             raise CommandError(f"compare: --{option} needs --run, which measures two targets")
-    base = _output.load_profile(arguments.base)
-    return [
-        _compared(_output.load_profile(path), base, (arguments.base, path), difference=difference)
-        for path in arguments.new
-    ]
+    base, comparisons = _output.load_profile(arguments.base), []
+    for path in arguments.new:
+        new, names = _output.load_profile(path), _names(arguments.base, path)
+        _check_common(arguments.base, base.dag_structure["nodes"], path, new.dag_structure["nodes"])
+        comparisons.append(compare_profiles(new, base, names=names, difference=difference))
+    return comparisons
 
 
 def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileComparison]:
     """Measure two targets with interleaved rounds, and compare them."""
-    from dagprofiler.cli._run import conditions, measuring, meters, save_each
+    from dagprofiler.cli._run import measuring, run_options
     from dagprofiler.cli._targets import load_dag
-    from dagprofiler.experiments import RunComparison, compare_runs
+    from dagprofiler.experiments import compare_runs
 
     if len(arguments.new) != 1:
         raise CommandError("compare --run measures two targets: give BASE and one NEW")
-    names = arguments.base, arguments.new[0]
-    written = list(arguments.output or ())
-    _output.check_outputs(*written, arguments.report)
-    rounds = conditions(arguments, 30)
-    files = written or ["base.json", "new.json"]
-    with measuring(arguments, partial(save_each, lambda profiles: zip(profiles, files))):
-        base = load_dag(names[0], arguments.config)
-        new = load_dag(names[1], [*arguments.config, *arguments.new_config])
-        _check_common(names, base.tasks, new.tasks)
-        runs = compare_runs(
-            base, new, rounds=rounds, seed=arguments.seed, meters=meters(arguments), progress=True
-        )
-    _output.save_all(zip((runs.base, runs.new), written))
-    compared = _compared(runs.new, runs.base, names, paired=True, difference=difference)
+    targets, outputs = (arguments.base, arguments.new[0]), arguments.output or []
+    _output.check_outputs(*outputs, arguments.report)
+    options = run_options(arguments, 30)
+    with measuring(arguments, lambda _: outputs or ["base.json", "new.json"]):
+        base = load_dag(targets[0], arguments.config)
+        new = load_dag(targets[1], [*arguments.config, *arguments.new_config])
+        _check_common(targets[0], base.tasks, targets[1], new.tasks)
+        runs = compare_runs(base, new, **options, difference=difference, progress=True)
+    profiles, written = [runs.base, runs.new], [*outputs]
+    _output.save_all(zip(profiles, outputs))
+    runs.comparison.update(zip(("base", "new"), _names(*targets)))
     if arguments.report is not None:
-        unsaved = (runs.base, runs.new)[len(written) :]
-        report = RunComparison(runs.base, runs.new, compared).report
-        _output.note_left_out(_output.write(report, arguments.report, unsaved))
+        unsaved = [] if outputs else profiles
+        _output.note_left_out(_output.write(runs.report, arguments.report, unsaved))
         written.append(arguments.report)
     for path in written:
         _output.note(f"written: {path}")
-    return [compared]
+    return [runs.comparison]
 
 
-def _check_common(names: tuple[str, str], base: Iterable[str], new: Iterable[str]) -> None:
+def _check_common(base: str, base_tasks: Iterable[str], new: str, new_tasks: Iterable[str]) -> None:
     """Raise a CommandError unless two DAGs have a task in common."""
-    if set(base).isdisjoint(new):
-        words = f"{names[0]} and {names[1]} have no task in common: compare versions of one DAG"
+    if set(base_tasks).isdisjoint(new_tasks):
+        words = f"{base} and {new} have no task in common: compare versions of one DAG"
         raise CommandError(words, UNDECIDED)
 
 
-def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -> ProfileComparison:
-    """Return the comparison of two profiles that have a task in common."""
-    _check_common(names, new.dag_structure["nodes"], base.dag_structure["nodes"])
-    if names[0] == names[1]:
-        names = f"{names[0]} (base)", f"{names[1]} (new)"
-    return compare_profiles(new, base, names=names, **how)
+def _names(base: str, new: str) -> tuple[str, str]:
+    """Return what two files or targets are called, which may be the same."""
+    return (base, new) if base != new else (f"{base} (base)", f"{new} (new)")
 
 
 def _blocks(comparison: ProfileComparison, outcome: _Outcome, *, in_turns: bool) -> list[Block]:

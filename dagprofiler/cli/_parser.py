@@ -141,7 +141,7 @@ def _run(parser: argparse.ArgumentParser) -> None:
     _measuring(parser, parser.add_argument_group("rounds"), usual="1")
     _add(parser, "--journal DIR", "record finished tasks, so that the run can be resumed")
     text = "after a failure: stop, or finish what does not depend on it"
-    _add(parser, "--on-error", text, choices=("stop", "finish"))
+    _add(parser, "--on-error", text, choices=("stop", "finish"), default="stop")
     _where(parser)
     _schedule(parser)
     _results(parser)
@@ -153,7 +153,8 @@ def _measuring(
     """Add the options for parameters, rounds and meters."""
     _config(group)
     _add(group, "--seed N", "seed of all random streams", type=int)
-    _add(group, "--meters NAMES", "what to measure: default, full, or names separated by commas")
+    text = "what to measure: default, full, or names separated by commas"
+    _add(group, "--meters NAMES", text, type=_meters)
     _add(rounds, "--rounds N", f"number of rounds, or auto; by default {usual}", type=_rounds)
     _add(rounds, "--warmup N", "rounds before the measured ones", type=int)
     _add(rounds, "--precision SHARE", "precision at which auto stops, else 0.05", type=float)
@@ -348,6 +349,12 @@ def _rounds(text: str) -> int | str:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"expected a number of at least 1, or auto, got {text!r}")
     return int(text)
+
+
+def _meters(text: str) -> str | list[str]:
+    """Return the name of one meter or of a set of them, or the names of several."""
+    names = [name.strip() for name in text.split(",")]
+    return names if len(names) > 1 else names[0]
 
 
 def _page_file(path: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import aligned, number, quantity, shortened
 from dagprofiler.cli import _output, _targets
 from dagprofiler.cli._parser import CommandError
-from dagprofiler.cli._run import conditions, deliver, measuring, meters, save_each, write_results
+from dagprofiler.cli._run import deliver, measuring, run_options, write_results
 from dagprofiler.errors import ValidationError, counted
 from dagprofiler.profile import Profile
 
@@ -38,32 +38,29 @@ def sweep(arguments: argparse.Namespace) -> int:
         raise CommandError(f"-o {folder}: expected a directory, for one profile each")
     os.makedirs(folder, exist_ok=True)
     _output.check_outputs(os.path.join(folder, "profile.json"))
-    rounds = conditions(arguments, 5)
+    options = run_options(arguments, 5)
 
-    def named(profiles: Iterable[Profile]) -> Iterator[tuple[Profile, str]]:
-        for profile in profiles:
-            name = ",".join(f"{key}={profile.config[key]}" for key in over)
-            yield profile, os.path.join(folder, f"{quote(name, safe=',=+')}.json")
+    def path_of(profile: Profile) -> str:
+        name = ",".join(f"{key}={profile.config[key]}" for key in over)
+        return os.path.join(folder, f"{quote(name, safe=',=+')}.json")
 
-    with measuring(arguments, partial(save_each, named)):
+    with measuring(arguments, lambda profiles: [path_of(profile) for profile in profiles]):
         dag = _targets.load_dag(arguments.target, arguments.config)
         over = _targets.swept(dag, arguments.over)
         with _targets.executor_named(arguments.executor) as executor:
             profiles = measure(
                 dag,
                 over,
-                rounds=rounds,
-                seed=arguments.seed,
-                meters=meters(arguments),
+                **options,
                 executor=executor,
                 processes=False if arguments.one_process else None,
                 progress=not arguments.quiet,
             )
-    _output.save_all(named(profiles))
+    _output.save_all((profile, path_of(profile)) for profile in profiles)
     documents, rows = [], [[*over, "total ms", "profile"]]
-    for profile, path in named(profiles):
+    for profile in profiles:
+        path, total_ms = path_of(profile), profile.metrics.total_time_ms
         values, _ = jsonable({name: profile.config[name] for name in over})
-        total_ms = profile.metrics.total_time_ms
         documents.append({"config": values, "total_time_ms": total_ms, "written": path})
         rows.append([*(str(value) for value in values.values()), number(total_ms), path])
     if arguments.json:

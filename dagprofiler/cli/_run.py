@@ -6,12 +6,10 @@ import argparse
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 
 from dagprofiler._document.rounds import Rounds
-from dagprofiler._util import JsonObject
+from dagprofiler._util import JsonObject, Values
 from dagprofiler._util.files import COMPRESSED, replaced
-from dagprofiler._util.text import Block, render
 from dagprofiler.analysis.summary import failure_block, figures
 from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError
@@ -23,8 +21,8 @@ from dagprofiler.errors import counted
 from dagprofiler.journal import Journal, holds_journal
 from dagprofiler.profile import Profile
 
-#: Saves what was measured before an error; returns where it is, for the message and for JSON.
-Saving = Callable[[BaseException], tuple[str, JsonObject]]
+#: Returns the file of each complete profile, for a command that takes several.
+Files = Callable[[Sequence[Profile]], Iterable[str]]
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,18 +32,16 @@ def run(arguments: argparse.Namespace) -> int:
     schedule = schedule_in(arguments.schedule)
     if schedule and arguments.journal is not None:
         raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
-    rounds = conditions(arguments, 1)
+    options = run_options(arguments, 1)
     hooks = [*_journal(arguments.journal), *_progress(arguments)]
-    with measuring(arguments, partial(_save_run, arguments)):
+    with measuring(arguments):
         dag = load_dag(arguments.target, arguments.config)
         with executor_named(arguments.executor, nodes=schedule or ()) as executor:
             profile = dag.run(
-                arguments.seed,
-                rounds=rounds,
-                meters=meters(arguments),
+                **options,
                 executor=executor,
                 timeout=arguments.timeout,
-                on_error=arguments.on_error or "stop",
+                on_error=arguments.on_error,
                 hooks=hooks,
                 schedule=schedule,
             )
@@ -57,7 +53,7 @@ def resume(arguments: argparse.Namespace) -> int:
     """Resume a run that has a journal."""
     _output.check_outputs(arguments.output, arguments.report)
     hooks = _progress(arguments)
-    with measuring(arguments, partial(_save_run, arguments)):
+    with measuring(arguments):
         dag = load_dag(arguments.target, arguments.config)
         with executor_named(arguments.executor) as executor:
             profile = dag.resume(
@@ -79,25 +75,18 @@ def _journal(directory: str | None) -> list[Hook]:
     return [Journal(directory)]
 
 
-def conditions(arguments: argparse.Namespace, default: int) -> Rounds:
-    """Return the requested rounds; `default` is their number."""
-    options = {
-        "n": arguments.rounds or default,
+def run_options(arguments: argparse.Namespace, usual: int) -> Values:
+    """Return seed, meters and rounds as ``DAG.run`` takes them; `usual` is the number of rounds."""
+    conditions = {
+        "n": arguments.rounds or usual,
         "warmup": arguments.warmup,
         "precision": arguments.precision,
         "max_time_s": arguments.max_time,
         "fresh_process": arguments.fresh_process or None,
         "busy_cores": arguments.busy_cores,
     }
-    return Rounds(**{name: value for name, value in options.items() if value is not None})
-
-
-def meters(arguments: argparse.Namespace) -> str | list[str] | None:
-    """Return the requested meters, as ``DAG.run`` takes them."""
-    if arguments.meters is None:
-        return None
-    names = [name.strip() for name in arguments.meters.split(",")]
-    return names[0] if len(names) == 1 else names
+    rounds = Rounds(**{name: value for name, value in conditions.items() if value is not None})
+    return {"seed": arguments.seed, "meters": arguments.meters, "rounds": rounds}
 
 
 def _progress(arguments: argparse.Namespace) -> list[Hook]:
@@ -107,7 +96,7 @@ def _progress(arguments: argparse.Namespace) -> list[Hook]:
 
 
 @contextmanager
-def measuring(arguments: argparse.Namespace, save: Saving) -> Iterator[None]:
+def measuring(arguments: argparse.Namespace, files: Files | None = None) -> Iterator[None]:
     """Save what was measured if a run fails or is interrupted; ``--json`` prints the failure.
 
     What tasks print goes to standard error if standard output is for JSON.
@@ -117,54 +106,45 @@ def measuring(arguments: argparse.Namespace, save: Saving) -> Iterator[None]:
         with _output.stdout_apart() if for_json else nullcontext(), ENDING.measuring():
             yield
     except KeyboardInterrupt as interrupt:
-        where, _ = save(interrupt)
-        interrupt.args = (f"{str(interrupt) or 'interrupted'}{where}",)
-        raise
+        where, _ = _save(arguments, files, interrupt)
+        raise KeyboardInterrupt(f"{_output.message_of(interrupt)}{where}") from interrupt
     except BaseException as error:
         profile = getattr(error, "profile", None)
         if not isinstance(profile, Profile):
             raise
         message, of = _output.message_of(error), getattr(error, "of", "")
         problem = message if message.startswith(of) else f"{of}: {message}"
-        where, results = save(error)
+        where, results = _save(arguments, files, error)
         if arguments.json:
             _output.print_json({"error": problem, **results})
         # The message is that of the first failure.
         first = next(iter(getattr(error, "failures", ())), "")
         entry = profile.run.tasks.get(first)
         place = () if entry is None else failure_block("", entry).notes
-        words = render([Block(f"{problem}{where}", notes=place)])
+        words = "\n".join([f"{problem}{where}", *place])
         raise CommandError(words, _output.exit_code_of(error)) from error
 
 
-def save_each(
-    named: Callable[[Sequence[Profile]], Iterable[tuple[Profile, str | None]]],
-    error: BaseException,
+def _save(
+    arguments: argparse.Namespace, files: Files | None, error: BaseException
 ) -> tuple[str, JsonObject]:
-    """Save the partial profiles of runs that an error ended; see :data:`Saving`.
-
-    `named` returns each with the file that the complete profile would have.
-    """
-    written, parts = [], []
-    single = getattr(error, "profile", None)
-    profiles = getattr(error, "profiles", [] if single is None else [single])
-    for profile, output in named(profiles):
-        if profile.metrics.task_metrics:
-            path, words = _save_partial(profile, output)
-            written += [path] if path else []
-            parts.append(f"{counted(profile.run.rounds or 0, 'complete round')} {words}")
+    """Save what was measured before an error; return where it is, in words and for JSON."""
+    profile: Profile | None = getattr(error, "profile", None)
+    profiles = getattr(error, "profiles", [] if profile is None else [profile])
+    outputs = [arguments.output] if files is None else files(profiles)
+    paths, parts = [], []
+    for partial, output in zip(profiles, outputs):
+        if partial.metrics.task_metrics:
+            path, words = _save_partial(partial, output)
+            paths += [path] if path else []
+            parts.append(f"{counted(partial.run.rounds or 0, 'complete round')} {words}")
     for of, rounds in getattr(error, "unfinished", {}).items():
         parts.append(f"{counted(rounds, 'complete round')} of {of} lost")
     nothing = "; what was measured is lost" if ENDING.gave_up else "; nothing was measured yet"
     message = f"; measured: {', '.join(parts)}" if parts else nothing
-    return message, {"written": written}
-
-
-def _save_run(arguments: argparse.Namespace, error: BaseException) -> tuple[str, JsonObject]:
-    """Save a partial profile and its report; see :data:`Saving`."""
-    message, results = save_each(lambda runs: [(run, arguments.output) for run in runs], error)
-    written = {"profile": results["written"][0]} if results["written"] else {}
-    profile: Profile | None = getattr(error, "profile", None)
+    if files is not None:
+        return message, {"written": paths}
+    written = {"profile": paths[0]} if paths else {}
     if arguments.report is not None and profile is not None:
         with suppress(OSError, KeyboardInterrupt), ENDING.saving():
             profile.report(arguments.report)
