@@ -142,9 +142,8 @@ def _run(parser: argparse.ArgumentParser) -> None:
     _add(parser, "--journal DIR", "record finished tasks, so that the run can be resumed")
     text = "after a failure: stop, or finish what does not depend on it"
     _add(parser, "--on-error", text, choices=("stop", "finish"), default="stop")
-    _where(parser)
     _schedule(parser)
-    _results(parser)
+    _execution(parser)
 
 
 def _measuring(
@@ -173,12 +172,10 @@ def _schedule(parser: argparse.ArgumentParser) -> None:
     _add(parser, "--schedule FILE", text)
 
 
-def _where(parser: argparse.ArgumentParser) -> None:
+def _execution(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a run that also one that is resumed takes."""
     _add(parser, "--executor WHERE", f"serial (the default), {WHERE}")
     _add(parser, "--timeout S", "time limit of a task", type=float)
-
-
-def _results(parser: argparse.ArgumentParser) -> None:
     results = _files(parser)
     _add(results, "--eta-from PROFILE", "estimate the end time from an earlier profile")
     _add(results, "-q --quiet", "print neither progress nor a summary")
@@ -195,8 +192,7 @@ def _resume(parser: argparse.ArgumentParser) -> None:
     _add(parser, "journal DIR", "the directory of run --journal")
     _add(parser, "TARGET", "as for run")
     _config(parser)
-    _where(parser)
-    _results(parser)
+    _execution(parser)
 
 
 def _show(parser: argparse.ArgumentParser) -> None:

@@ -270,11 +270,10 @@ def _import_file(path: str, target: str) -> ModuleType:
         folder, package = os.path.split(folder)
         name = package if name == "__init__" else f"{package}.{name}"
     module = _import(name, target, folder)
-    file = getattr(module, "__file__", None)
-    if file is None or not os.path.samefile(file, path):
-        other = file or "built in"
-        words = f"target {target!r}: there is another module {name!r}, {other}; rename the file"
-        raise CommandError(words)
+    file = getattr(module, "__file__", None) or "built in"
+    if not os.path.exists(file) or not os.path.samefile(file, path):
+        words = f"there is another module {name!r}, {file}; rename the file"
+        raise CommandError(f"target {target!r}: {words}")
     return module
 
 
