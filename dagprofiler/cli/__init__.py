@@ -1,6 +1,7 @@
 """The command line: ``dagprofiler``, also ``python -m dagprofiler``.
 
-The modules of a command are imported when it runs.
+The modules of a command are imported when it runs. Its function returns an exit code, or nothing
+if that is 0.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from importlib import import_module
 
         module, name = import_module(arguments.module), arguments.command
-        code: int = getattr(module, "import_" if name == "import" else name)(arguments)
+        code: int = getattr(module, "import_" if name == "import" else name)(arguments) or 0
     except BrokenPipeError:
         # The reader of the pipe has closed it.
         code = BROKEN_PIPE

@@ -20,7 +20,7 @@ from dagprofiler.formats import exporter_names, import_profile, importer_names
 _FILES = {"FILE", "PROFILE", "TARGET", "BASE", "NEW", "DIR", "('BASE.json', 'NEW.json')"}
 
 
-def show(arguments: argparse.Namespace) -> int:
+def show(arguments: argparse.Namespace) -> None:
     """Print what a profile says."""
     profile = _output.load_profile(arguments.profile)
     top = 0 if arguments.json else integer("--top", arguments.top)
@@ -31,10 +31,9 @@ def show(arguments: argparse.Namespace) -> int:
         _output.print_json({part: shown[part] for part in PARTS if part in parts and part in shown})
     else:
         _output.print_text(_output.text(shown, parts, top))
-    return 0
 
 
-def report(arguments: argparse.Namespace) -> int:
+def report(arguments: argparse.Namespace) -> None:
     """Write a profile as an HTML page."""
     # By default beside the profile, without its endings.
     path = "report" if arguments.profile == "-" else arguments.profile.removesuffix(COMPRESSED)
@@ -45,10 +44,9 @@ def report(arguments: argparse.Namespace) -> int:
     with _output.writing_to(output) as place:
         losses = profile.report(place, base, cost=arguments.cost, statistic=arguments.statistic)
     _print_written(arguments, output, losses)
-    return 0
 
 
-def export(arguments: argparse.Namespace) -> int:
+def export(arguments: argparse.Namespace) -> None:
     """Write a profile in another tool's format."""
     from dagprofiler._util.plugins import EXPORTERS, check_options, format_of, load
 
@@ -74,20 +72,18 @@ def export(arguments: argparse.Namespace) -> int:
     with _output.writing_to(output) as place:
         losses = profile.export(place, name, **options)
     _print_written(arguments, output, losses)
-    return 0
 
 
 def _print_written(arguments: argparse.Namespace, output: str, losses: tuple[str, ...]) -> None:
     """Print the file that was written, and what was left out."""
-    if output != "-" and arguments.json:
-        _output.print_json({"written": output, "left_out": list(losses)})
-        return
-    _output.note_left_out(losses)
+    if output == "-" or not arguments.json:
+        _output.note_left_out(losses)
     if output != "-":
-        _output.print_text(f"written: {output}")
+        document = {"written": output, "left_out": list(losses)}
+        _output.print_result(arguments, document, f"written: {output}")
 
 
-def import_(arguments: argparse.Namespace) -> int:
+def import_(arguments: argparse.Namespace) -> None:
     """Convert another tool's file to a profile."""
     _output.check_outputs(arguments.output, read=[arguments.file])
     source = sys.stdin.buffer if arguments.file == "-" else arguments.file
@@ -99,30 +95,27 @@ def import_(arguments: argparse.Namespace) -> int:
     with _output.writing_to(arguments.output) as place:
         profile.save(place)
     _print_written(arguments, arguments.output, ())
-    return 0
 
 
 def validate(arguments: argparse.Namespace) -> int:
     """Check for each file whether it is a valid profile."""
     results: list[JsonObject] = []
+    lines = []
     for path in arguments.profile:
         try:
             profile = _output.load_profile(path)
         except CommandError as error:
             results.append({"file": path, "valid": False, "problem": str(error)})
+            lines.append(str(error))
         else:
             version = profile.metadata.get("dagprofiler_version")
             results.append({"file": path, "valid": True, "dagprofiler_version": version})
-    if arguments.json:
-        _output.print_json(results)
-    else:
-        for result in results:
-            valid = f"{_output.source_name(result['file'])}: a valid profile"
-            _output.print_text(result.get("problem", valid))
+            lines.append(f"{_output.source_name(path)}: a valid profile")
+    _output.print_result(arguments, results, "\n".join(lines))
     return 0 if all(result["valid"] for result in results) else NEGATIVE
 
 
-def completion(arguments: argparse.Namespace) -> int:
+def completion(arguments: argparse.Namespace) -> None:
     """Print a completion script for a shell."""
     with needs_extra("shell completion", "cli"):
         import shtab
@@ -130,11 +123,7 @@ def completion(arguments: argparse.Namespace) -> int:
     parser = build_parser()
     _mark(parser, shtab.FILE, [])
     script = shtab.complete(parser, shell=arguments.shell)
-    if arguments.json:
-        _output.print_json({"shell": arguments.shell, "script": script})
-    else:
-        _output.print_text(script)
-    return 0
+    _output.print_result(arguments, {"shell": arguments.shell, "script": script}, script)
 
 
 def _mark(parser: argparse.ArgumentParser, file: object, formats: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -67,6 +68,14 @@ def print_text(text: str, stream: IO[str] | None = None) -> None:
 def print_json(value: object) -> None:
     """Print a value as JSON."""
     print_text(json.dumps(value, indent=2, allow_nan=False))
+
+
+def print_result(arguments: argparse.Namespace, value: object, text: str) -> None:
+    """Print what a command found: a value with ``--json``, else text."""
+    if arguments.json:
+        print_json(value)
+    else:
+        print_text(text)
 
 
 def width() -> int:

@@ -29,7 +29,7 @@ _TAKES_THE_OTHERS = "dagprofiler sweep TARGET --over NAME=VALUE,VALUE,VALUE -o D
 _ENGINE = "give --executor, which calibrates one, or --engine"
 
 
-def sweep(arguments: argparse.Namespace) -> int:
+def sweep(arguments: argparse.Namespace) -> None:
     """Measure a DAG in several configurations, and write a profile of each."""
     from dagprofiler.experiments import sweep as measure
 
@@ -63,28 +63,20 @@ def sweep(arguments: argparse.Namespace) -> int:
         values, _ = jsonable({name: profile.config[name] for name in over})
         documents.append({"config": values, "total_time_ms": total_ms, "written": path})
         rows.append([*(str(value) for value in values.values()), number(total_ms), path])
-    if arguments.json:
-        _output.print_json({"profiles": documents})
-    else:
-        _output.print_text("\n".join(aligned(rows, left=(len(over) + 1,))))
-    return 0
+    table = "\n".join(aligned(rows, left=(len(over) + 1,)))
+    _output.print_result(arguments, {"profiles": documents}, table)
 
 
-def fit(arguments: argparse.Namespace) -> int:
+def fit(arguments: argparse.Namespace) -> None:
     """Print how the costs in profiles depend on the parameters."""
     models = _models("fit", arguments.profile)
-    if arguments.json:
-        fields = ("of", "quantity", "unit", "formula", "error", "regime", "doubt")
-        _output.print_json(
-            {
-                "parameters": {name: [*values] for name, values in models.parameters.items()},
-                "models": [{name: getattr(m, name) for name in fields} for m in models.models],
-                "reasons": [*models.reasons],
-            }
-        )
-    else:
-        _output.print_text(str(models))
-    return 0
+    fields = ("of", "quantity", "unit", "formula", "error", "regime", "doubt")
+    document = {
+        "parameters": {name: [*values] for name, values in models.parameters.items()},
+        "models": [{name: getattr(m, name) for name in fields} for m in models.models],
+        "reasons": [*models.reasons],
+    }
+    _output.print_result(arguments, document, str(models))
 
 
 def _models(command: str, paths: Sequence[str]) -> CostModels:
@@ -93,17 +85,16 @@ def _models(command: str, paths: Sequence[str]) -> CostModels:
 
     files: list[str] = []
     for path in paths:
+        names = [path]
         if os.path.isdir(path):
             # Partial ones are of an earlier sweep that ended early.
-            names = [str(file) for file in sorted(Path(path).glob("*.json*"))]
-            names = [name for name in names if ".partial.json" not in name]
-            if not names:
-                raise CommandError(
-                    f"{path}: there is no complete profile (*.json) in this directory"
-                )
-            files += names
-        else:
-            files.append(path)
+            whole = [
+                file for file in Path(path).glob("*.json*") if ".partial.json" not in file.name
+            ]
+            names = sorted(str(file) for file in whole)
+        if not names:
+            raise CommandError(f"{path}: there is no complete profile (*.json) in this directory")
+        files += names
     try:
         return models_of(map(_output.load_profile, files))
     except ValidationError as error:
@@ -111,7 +102,7 @@ def _models(command: str, paths: Sequence[str]) -> CostModels:
         raise CommandError(f"{command}: {why}; {_TAKES_THE_OTHERS}") from error
 
 
-def predict(arguments: argparse.Namespace) -> int:
+def predict(arguments: argparse.Namespace) -> None:
     """Write the profile that another configuration would have, and print a summary."""
     _output.check_outputs(arguments.output, arguments.report, read=arguments.profile)
     models = _models("predict", arguments.profile)
@@ -121,10 +112,9 @@ def predict(arguments: argparse.Namespace) -> int:
         for name, text in _targets.assignments(arguments.config, "--config").items()
     }
     deliver(models.predict(config), arguments)
-    return 0
 
 
-def simulate(arguments: argparse.Namespace) -> int:
+def simulate(arguments: argparse.Namespace) -> None:
     """Print the makespan that a profile's DAG would have, and write the predicted profile."""
     from dagprofiler.predict import CALIBRATE
     from dagprofiler.predict import simulate as simulated
@@ -145,30 +135,28 @@ def simulate(arguments: argparse.Namespace) -> int:
     faster = _factors(arguments.faster, "--faster")
     simulation = simulated_with(workers=arguments.workers, faster=faster)
     written = write_results(simulation.profile, arguments)
-    if arguments.json:
-        shown = {
-            "written": written,
-            **simulation.figures(),
-            "utilisation": simulation.utilisation,
-            "gains": simulation.gains,
-            "reasons": [reason.replace(CALIBRATE, _ENGINE) for reason in simulation.reasons],
-        }
-        _output.print_json(shown)
-    elif arguments.output != "-":
-        lines = [str(simulation).replace(CALIBRATE, _ENGINE)]
-        if arguments.executor is not None:
-            lines.append(f"engine: {engine}")
-        if faster:
-            workers = len(simulation.utilisation)
-            before_ms = simulated_with(workers=arguments.workers and workers).makespan_ms
-            shorter = 1 - simulation.makespan_ms / before_ms if before_ms else 0.0
-            lines.append(
-                f"with {', '.join(arguments.faster)}: {shortened(shorter)} than "
-                f"{quantity(before_ms, 'ms')} without, on {counted(workers, 'worker')}"
-            )
-        lines += [f"{what}: {path}" for what, path in written.items()]
-        _output.print_text("\n".join(lines))
-    return 0
+    if arguments.output == "-":
+        return
+    document = {
+        "written": written,
+        **simulation.figures(),
+        "utilisation": simulation.utilisation,
+        "gains": simulation.gains,
+        "reasons": [reason.replace(CALIBRATE, _ENGINE) for reason in simulation.reasons],
+    }
+    lines = [str(simulation).replace(CALIBRATE, _ENGINE)]
+    if arguments.executor is not None:
+        lines.append(f"engine: {engine}")
+    if faster and not arguments.json:
+        workers = len(simulation.utilisation)
+        before_ms = simulated_with(workers=arguments.workers and workers).makespan_ms
+        shorter = 1 - simulation.makespan_ms / before_ms if before_ms else 0.0
+        lines.append(
+            f"with {', '.join(arguments.faster)}: {shortened(shorter)} than "
+            f"{quantity(before_ms, 'ms')} without, on {counted(workers, 'worker')}"
+        )
+    lines += [f"{what}: {path}" for what, path in written.items()]
+    _output.print_result(arguments, document, "\n".join(lines))
 
 
 def _engine(arguments: argparse.Namespace, schedule: Collection[str] | None) -> Engine | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._util import JsonObject, Values
@@ -15,6 +16,7 @@ from dagprofiler.cli import _output
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.cli._signals import ENDING
 from dagprofiler.cli._targets import executor_named, load_dag, schedule_in
+from dagprofiler.dag import DAG
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.engine.progress import Progress
 from dagprofiler.errors import counted
@@ -25,42 +27,34 @@ from dagprofiler.profile import Profile
 Files = Callable[[Sequence[Profile]], Iterable[str]]
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Run a DAG, write its profile, and print a summary."""
     read = [arguments.target, arguments.target.rpartition(":")[0]]
     _output.check_outputs(arguments.output, arguments.report, read=read)
     schedule = schedule_in(arguments.schedule)
     if schedule and arguments.journal is not None:
         raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
-    options = run_options(arguments, 1)
+    options = {**run_options(arguments, 1), "on_error": arguments.on_error, "schedule": schedule}
     hooks = [*_journal(arguments.journal), *_progress(arguments)]
-    with measuring(arguments):
-        dag = load_dag(arguments.target, arguments.config)
-        with executor_named(arguments.executor, nodes=schedule or ()) as executor:
-            profile = dag.run(
-                **options,
-                executor=executor,
-                timeout=arguments.timeout,
-                on_error=arguments.on_error,
-                hooks=hooks,
-                schedule=schedule,
-            )
-    deliver(profile, arguments, quiet=arguments.quiet)
-    return 0
+    _measure(arguments, partial(DAG.run, **options, hooks=hooks), schedule or ())
 
 
-def resume(arguments: argparse.Namespace) -> int:
+def resume(arguments: argparse.Namespace) -> None:
     """Resume a run that has a journal."""
     _output.check_outputs(arguments.output, arguments.report)
-    hooks = _progress(arguments)
+    take = partial(DAG.resume, path=arguments.journal, hooks=_progress(arguments))
+    _measure(arguments, take)
+
+
+def _measure(
+    arguments: argparse.Namespace, take: Callable[..., Profile], nodes: Collection[str] = ()
+) -> None:
+    """Take a profile of the target's DAG, write it, and print a summary."""
     with measuring(arguments):
         dag = load_dag(arguments.target, arguments.config)
-        with executor_named(arguments.executor) as executor:
-            profile = dag.resume(
-                arguments.journal, executor=executor, timeout=arguments.timeout, hooks=hooks
-            )
+        with executor_named(arguments.executor, nodes) as executor:
+            profile = take(dag, executor=executor, timeout=arguments.timeout)
     deliver(profile, arguments, quiet=arguments.quiet)
-    return 0
 
 
 def _journal(directory: str | None) -> list[Hook]:
@@ -132,16 +126,16 @@ def _save(
     profile: Profile | None = getattr(error, "profile", None)
     profiles = getattr(error, "profiles", [] if profile is None else [profile])
     outputs = [arguments.output] if files is None else files(profiles)
-    paths, parts = [], []
-    for partial, output in zip(profiles, outputs):
-        if partial.metrics.task_metrics:
-            path, words = _save_partial(partial, output)
+    paths, places = [], []
+    for part, output in zip(profiles, outputs):
+        if part.metrics.task_metrics:
+            path, place = _save_partial(part, output)
             paths += [path] if path else []
-            parts.append(f"{counted(partial.run.rounds or 0, 'complete round')} {words}")
+            places.append(f"{counted(part.run.rounds or 0, 'complete round')} {place}")
     for of, rounds in getattr(error, "unfinished", {}).items():
-        parts.append(f"{counted(rounds, 'complete round')} of {of} lost")
+        places.append(f"{counted(rounds, 'complete round')} of {of} lost")
     nothing = "; what was measured is lost" if ENDING.gave_up else "; nothing was measured yet"
-    message = f"; measured: {', '.join(parts)}" if parts else nothing
+    message = f"; measured: {', '.join(places)}" if places else nothing
     if files is not None:
         return message, {"written": paths}
     written = {"profile": paths[0]} if paths else {}
