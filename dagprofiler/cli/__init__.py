@@ -71,16 +71,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = exit_code_of(error)
     else:
         return code
-    _discard_stdout()
-    return code
-
-
-def _discard_stdout() -> None:
-    """Discard unwritten output, for which Python would report an error again at exit."""
     try:
         sys.stdout.flush()
     except OSError:
+        # Python would write it again at exit, and report the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return code
 
 
 def _warning_line(

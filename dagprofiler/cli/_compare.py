@@ -111,8 +111,9 @@ class _Gate:
         # Bytes can be compared without samples, and a prediction has none.
         is_predicted = comparison.keys() & {"prediction", "in_intervals"}
         needs_no_verdict = not self._is_of_times and (self._conditions or is_predicted)
-        done = needs_no_verdict or (judged and not (self._strict and missed))
-        return _Outcome(NEGATIVE if failed else 0 if done else UNDECIDED, failed, missed)
+        is_decided = needs_no_verdict or (judged and not (self._strict and missed))
+        exit_code = 0 if is_decided else UNDECIDED
+        return _Outcome(NEGATIVE if failed else exit_code, failed, missed)
 
     def _missed(self, rows: Rows) -> str:
         """Return which slowdowns may have been missed, and how many rounds would show them."""

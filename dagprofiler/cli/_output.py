@@ -16,7 +16,7 @@ from dagprofiler._util import JsonObject
 from dagprofiler._util.files import check_writable, second_place
 from dagprofiler._util.text import printable, render
 from dagprofiler.analysis.summary import PARTS, blocks
-from dagprofiler.cli._parser import FAILED, INTERRUPTED, UNUSABLE, CommandError
+from dagprofiler.cli._parser import BROKEN_PIPE, FAILED, INTERRUPTED, UNUSABLE, CommandError
 from dagprofiler.cli._signals import ENDING
 from dagprofiler.errors import DagProfilerError, ProfileError, RunError, describe
 from dagprofiler.profile import Profile
@@ -161,19 +161,16 @@ def write(writer: Callable[[Any], Result], path: str, unsaved: Sequence[Profile]
     """
     name = "standard output" if path == "-" else repr(path)
     try:
-        with ENDING.saving(), writing_to(path) as target:
+        with ENDING.during("saving"), writing_to(path) as target:
             return writer(target)
     except KeyboardInterrupt as interrupt:
         lost = "; its profile is lost" if unsaved else ""
         raise CommandError(f"output {name}: was not written{lost}") from interrupt
     except Exception as error:
         places = [f"the profile is {rescue(profile)[1]}" for profile in unsaved]
-        if isinstance(error, BrokenPipeError):
-            for place in places:
-                note(place)
-            raise
         problem = f"output {name}: cannot be written: {reason_of(error)}"
-        raise CommandError("; ".join([problem, *places])) from error
+        exit_code = BROKEN_PIPE if isinstance(error, BrokenPipeError) else UNUSABLE
+        raise CommandError("; ".join([problem, *places]), exit_code) from error
 
 
 def save_all(measured: Iterable[tuple[Profile, str]]) -> None:
@@ -222,7 +219,7 @@ def reason_of(error: Exception) -> str:
 def rescue(profile: Profile) -> tuple[str | None, str]:
     """Save a profile elsewhere, if its file cannot be written; return where, also in words."""
     try:
-        with ENDING.saving():
+        with ENDING.during("saving"):
             path = second_place(profile.save)
     except OSError as error:
         return None, f"lost: it cannot be saved to any file ({reason_of(error)})"

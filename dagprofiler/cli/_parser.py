@@ -340,11 +340,9 @@ def _counts(text: str) -> Iterable[int]:
 
 def _rounds(text: str) -> int | str:
     """Return a number of rounds, or ``"auto"``."""
-    if text == "auto":
-        return text
-    if not text.isdecimal() or int(text) == 0:
+    if text != "auto" and not (text.isdecimal() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"expected a number of at least 1, or auto, got {text!r}")
-    return int(text)
+    return text if text == "auto" else int(text)
 
 
 def _meters(text: str) -> str | list[str]:

@@ -97,7 +97,7 @@ def measuring(arguments: argparse.Namespace, files: Files | None = None) -> Iter
     """
     for_json = arguments.json or arguments.output == "-"
     try:
-        with _output.stdout_apart() if for_json else nullcontext(), ENDING.measuring():
+        with _output.stdout_apart() if for_json else nullcontext(), ENDING.during("measuring"):
             yield
     except KeyboardInterrupt as interrupt:
         where, _ = _save(arguments, files, interrupt)
@@ -140,7 +140,7 @@ def _save(
         return message, {"written": paths}
     written = {"profile": paths[0]} if paths else {}
     if arguments.report is not None and profile is not None:
-        with suppress(OSError, KeyboardInterrupt), ENDING.saving():
+        with suppress(OSError, KeyboardInterrupt), ENDING.during("saving"):
             profile.report(arguments.report)
             written["report"] = arguments.report
             message += f", its report in {arguments.report}"
@@ -161,7 +161,7 @@ def _save_partial(profile: Profile, output: str | None) -> tuple[str | None, str
             path = output
             if profile.run.is_partial:
                 path = "{}.partial{}".format(*os.path.splitext(output.removesuffix(COMPRESSED)))
-        with ENDING.saving():
+        with ENDING.during("saving"):
             profile.save(path)
     except OSError:
         return _output.rescue(profile)

@@ -8,12 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
+from typing import Literal
 
 #: Signals to what is said of the command that they end.
 _WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 
 #: How long further signals change nothing, in seconds: make, uv and timeout(1) send a second one.
 _ONE_REQUEST_S = 1.0
+
+#: What a signal would interrupt.
+Phase = Literal["none", "measuring", "saving"]
 
 _STOPPING = "dagprofiler: stopping; saving what was measured, Ctrl-C again to give up"
 
@@ -33,7 +37,7 @@ class Ending:
         self.exit_code = 0
         self.gave_up = False
         self._first_s = 0.0
-        self._at_stake = self._is_saving = False
+        self._phase: Phase = "none"
         self._numbers: list[int] = []
 
     def install(self) -> None:
@@ -56,34 +60,29 @@ class Ending:
         now_s, is_first = monotonic(), not self.exit_code
         if is_first:
             self.exit_code, self._first_s = 128 + number, now_s
-            if self._at_stake:
+            if self._phase != "none":
                 _say_at_once(_STOPPING)
+            if self._phase == "saving":
+                return
         elif now_s - self._first_s < _ONE_REQUEST_S:
-            return
-        if is_first and self._is_saving:
             return
         self.gave_up = not is_first
         raise KeyboardInterrupt(_WORDS[signal.Signals(number).name])
 
     @contextmanager
-    def measuring(self) -> Iterator[None]:
-        """Say at the first signal that what was measured will be saved."""
-        self._at_stake = True
-        try:
-            yield
-        finally:
-            self._at_stake = False
+    def during(self, phase: Phase) -> Iterator[None]:
+        """Say at the first signal that what was measured will be saved.
 
-    @contextmanager
-    def saving(self) -> Iterator[None]:
-        """Let the block go on at the first signal; a later one ends it, and those that follow."""
-        if self.gave_up:
+        Where the block saves it, the first signal lets it go on; a later one ends it, and those
+        that follow.
+        """
+        if phase == "saving" and self.gave_up:
             raise KeyboardInterrupt
-        at_stake, self._at_stake, self._is_saving = self._at_stake, True, True
+        before, self._phase = self._phase, phase
         try:
             yield
         finally:
-            self._at_stake, self._is_saving = at_stake, False
+            self._phase = before
 
 
 def _say_at_once(words: str) -> None:
