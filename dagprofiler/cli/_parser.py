@@ -129,9 +129,13 @@ def _add(group: argparse._ActionsContainer, words: str, text: str = "", **option
 #: Of an option that may be given several times.
 _MANY: dict[str, Any] = {"action": "append", "default": []}
 
+#: What the help says of an argument or option of several commands.
 _ONE_PROFILE = "a file, or - for standard input"
 _ONE_FILE = "the file to write; - for stdout"
 _SEVERAL = "files, or the directory of a sweep, with three configurations or more"
+_PARAMETER = "set a parameter; repeatable; the type is that of the DAG's own value"
+_SCHEDULE = 'JSON file with {"node": ["task", ...]}: a worker for each node, which keeps this order'
+_COST = f"costs of the tasks, by default time: {', '.join(_COSTS)}"
 _TARGET = "module:dag, file.py:dag, a function that builds one, or a YAML file"
 WHERE = "threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
 
@@ -142,7 +146,7 @@ def _run(parser: argparse.ArgumentParser) -> None:
     _add(parser, "--journal DIR", "record finished tasks, so that the run can be resumed")
     text = "after a failure: stop, or finish what does not depend on it"
     _add(parser, "--on-error", text, choices=("stop", "finish"), default="stop")
-    _schedule(parser)
+    _add(parser, "--schedule FILE", _SCHEDULE)
     _execution(parser)
 
 
@@ -150,7 +154,7 @@ def _measuring(
     group: argparse._ActionsContainer, rounds: argparse._ActionsContainer, usual: str
 ) -> None:
     """Add the options for parameters, rounds and meters."""
-    _config(group)
+    _add(group, "-c --config NAME=VALUE", _PARAMETER, **_MANY)
     _add(group, "--seed N", "seed of all random streams", type=int)
     text = "what to measure: default, full, or names separated by commas"
     _add(group, "--meters NAMES", text, type=_meters)
@@ -160,16 +164,6 @@ def _measuring(
     _add(rounds, "--max-time S", "time limit of auto; by default 30 s", type=float)
     _add(rounds, "--fresh-process", "each round in a new process, as comparing profiles requires")
     _add(rounds, "--busy-cores N", "number of other cores to keep busy", type=int)
-
-
-def _config(group: argparse._ActionsContainer) -> None:
-    text = "set a parameter; repeatable; the type is that of the DAG's own value"
-    _add(group, "-c --config NAME=VALUE", text, **_MANY)
-
-
-def _schedule(parser: argparse.ArgumentParser) -> None:
-    text = 'JSON file with {"node": ["task", ...]}: a worker for each node, which keeps this order'
-    _add(parser, "--schedule FILE", text)
 
 
 def _execution(parser: argparse.ArgumentParser) -> None:
@@ -191,7 +185,7 @@ def _files(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 def _resume(parser: argparse.ArgumentParser) -> None:
     _add(parser, "journal DIR", "the directory of run --journal")
     _add(parser, "TARGET", "as for run")
-    _config(parser)
+    _add(parser, "-c --config NAME=VALUE", _PARAMETER, **_MANY)
     _execution(parser)
 
 
@@ -202,13 +196,8 @@ def _show(parser: argparse.ArgumentParser) -> None:
     keys = ("time", "in", "out", "weight", "name", "order")
     text = "sort tasks by time (the default), bytes in or out, instructions, name or order of runs"
     _add(parser, "--sort", text, choices=keys, default="time")
-    _cost(parser)
+    _add(parser, "--cost SOURCE", _COST, choices=_COSTS)
     _add(parser, "--top N", "rows of each table; 0 for all", type=int, default=20)
-
-
-def _cost(parser: argparse.ArgumentParser) -> None:
-    text = f"costs of the tasks, by default time: {', '.join(_COSTS)}"
-    _add(parser, "--cost SOURCE", text, choices=_COSTS)
 
 
 def _compare(parser: argparse.ArgumentParser) -> None:
@@ -259,7 +248,7 @@ def _simulate(parser: argparse.ArgumentParser) -> None:
     _add(parser, "--workers N", "number of workers, or several, as 1..16 or 1,2,4", type=_counts)
     text = "a task, or class of tasks without its numbers, that computes faster; repeatable"
     _add(parser, "--faster NAME=FACTOR", text, **_MANY)
-    _schedule(parser)
+    _add(parser, "--schedule FILE", _SCHEDULE)
     _add(parser, "--cores N", "cores that the workers share, else those measured", type=int)
     text = "a node, which is one worker, and its speed; the profile's is 1; repeatable"
     _add(parser, "--speed NODE=FACTOR", text, **_MANY)
@@ -278,7 +267,7 @@ def _report(parser: argparse.ArgumentParser) -> None:
     _add(parser, "PROFILE", _ONE_PROFILE)
     _add(parser, "-o --output FILE", "the file to write; by default PROFILE with .html")
     _add(parser, "--base PROFILE", "another profile to compare with")
-    _cost(parser)
+    _add(parser, "--cost SOURCE", _COST, choices=_COSTS)
     text = "statistic of the samples; by default median"
     _add(parser, "--statistic", text, choices=("median", "mean", "min", "max"), default="median")
 
@@ -288,7 +277,7 @@ def _export(parser: argparse.ArgumentParser) -> None:
     _add(parser, "-o --output FILE", _ONE_FILE, default="-")
     text = "chrome_trace, csv, dot, graphml, html, mermaid, node_link, saga, wfformat"
     _add(parser, "--format NAME", f"{text}; by default that of FILE's suffix")
-    _cost(parser)
+    _add(parser, "--cost SOURCE", _COST, choices=_COSTS)
     text = "option of the format; repeatable: fill=0, network=@network.json (JSON file)"
     _add(parser, "--option NAME=VALUE", text, **_MANY)
 
