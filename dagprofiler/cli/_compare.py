@@ -213,7 +213,7 @@ def _check_common(base: str, base_tasks: Iterable[str], new: str, new_tasks: Ite
 
 
 def _names(base: str, new: str) -> tuple[str, str]:
-    """Return what two files or targets are called, which may be the same."""
+    """Return names that tell two files or targets apart, also if they are the same."""
     return (base, new) if base != new else (f"{base} (base)", f"{new} (new)")
 
 

@@ -111,7 +111,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(group: argparse._ActionsContainer, words: str, text: str = "", **options: Any) -> None:
+def _add(group: argparse._ActionsContainer, words: str, text: str, **options: Any) -> None:
     """Add an argument, or an option, by the words with which the help shows it.
 
     ``"TARGET"`` and ``"journal DIR"`` are arguments, the second with a name of its own;
@@ -167,7 +167,7 @@ def _measuring(
 
 
 def _execution(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a run that also one that is resumed takes."""
+    """Add the options that run and resume have in common."""
     _add(parser, "--executor WHERE", f"serial (the default), {WHERE}")
     _add(parser, "--timeout S", "time limit of a task", type=float)
     results = _files(parser)
