@@ -22,28 +22,28 @@ PACKAGE = ROOT / "dagprofiler"
 
 #: Text of guards and of dense code, its pattern, and how often it may stand in the package.
 GUARDS_AND_TRICKS = {
-    "except Exception": (r"except Exception", 22),
+    "except Exception": (r"except Exception", 20),
     "except BaseException": (r"except BaseException", 12),
-    "map(": (r"(?<!\.)\bmap\(", 34),
+    "map(": (r"(?<!\.)\bmap\(", 32),
     "noqa": (r"noqa", 44),
     "short_repr(": (r"\bshort_repr\(", 100),
-    "Any": (r"\bAny\b", 600),
+    "Any": (r"\bAny\b", 590),
 }
 
 LIMITS = {
     "files in the package's root": 12,
     "packages": 17,
-    "modules": 111,
+    "modules": 110,
     "most modules in a package": 12,
     "floors": 12,
     "imports that run upward": 0,
     "modules in import circles": 0,
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
-    "lines of code": 19_680,
+    "lines of code": 19_400,
     "lines of tests": 25_330,
     "parameters of Run": 3,
-    "attributes of Run": 15,
+    "attributes of Run": 12,
     "methods of Run": 15,
     "modules below 40 lines that are no faces": 0,
     "files that a plain serial run crosses": 8,

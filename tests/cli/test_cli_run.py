@@ -257,7 +257,7 @@ dag = DAG({"a": a, "z": z})
 """
 
 
-def test_the_place_of_a_failure_is_that_of_the_task_that_failed_first(cli, written):
+def test_the_place_of_a_failure_is_that_of_the_first_failure(cli, written):
     said = cli("run", written("later.py", LATER), "--executor", "threads:2", code=4).err
     assert "task 'z' failed: KeyError: 'z first'" in said
     assert "in z" in said

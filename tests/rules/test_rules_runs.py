@@ -343,7 +343,7 @@ def succeeds():
     return {"x": 1}
 
 
-def test_a_name_that_does_not_exist_is_told_also_where_a_task_after_it_is_pending():
+def test_a_misspelt_name_is_told_although_another_is_pending():
     misspelt = Rule(after("frist", "first"), lambda graph: None, name="misspelt")
     dag = DAG({"first": succeeds, "other": fails}, rules=[misspelt])
     with pytest.raises(RunError) as caught:
