@@ -90,12 +90,21 @@ def test_a_trace_of_perfflowaspect_is_merged(tmp_path):
     assert [note for note in notes if "its end was open" in note]
 
 
+def test_a_clock_of_another_program_aligns_nothing(tmp_path):
+    theirs = tmp_path / "theirs.json"
+    event = {"ph": "X", "name": "theirs", "pid": 9, "tid": 9, "ts": 3.0, "dur": 1.0}
+    about = {"clock": {"name": "mono"}}
+    theirs.write_text(json.dumps({"traceEvents": [event], "otherData": about}))
+    events = merged_events(theirs, written(tmp_path, "ours"))
+    assert {e["name"]: e["ts"] for e in events} == {"theirs": 3.0, "ours": 10.5}
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[3]", '[{"ph": "C", "v": NaN}]'])
 def test_merge_names_the_file_that_is_no_trace(tmp_path, text):
     path = tmp_path / "no.pfw"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(TraceError, match=r"no.pfw'"):
-        merge([path], tmp_path / "merged.pfw")
+        merge(path, tmp_path / "merged.pfw")
     assert not (tmp_path / "merged.pfw").exists()
 
 
