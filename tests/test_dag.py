@@ -66,6 +66,25 @@ def test_tasks_may_be_given_as_classes_and_keep_their_order():
     assert profile.dag_structure["execution_order"] == dag.execution_order == ["a", "b"]
 
 
+class Calls(Task):
+    """Calls a function of its own, which a property returns as its compute()."""
+
+    outputs = ("value",)
+
+    def __init__(self, function, *inputs):
+        super().__init__()
+        self.function, self.inputs = function, [*inputs]
+
+    @property
+    def compute(self):
+        return self.function
+
+
+def test_each_task_of_a_class_may_have_a_compute_of_its_own():
+    tasks = {"a": Calls(lambda: {"value": 1}), "b": Calls(lambda value: {"value": -value}, "value")}
+    assert DAG(tasks, [("a", "b")]).run().final_outputs == {"value": -1}
+
+
 Needs = type("Needs", (Sink,), {"__init__": lambda self, size: None})
 
 

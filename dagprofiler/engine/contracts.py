@@ -132,7 +132,7 @@ class ContractReader:
         return contract
 
     def _parameters_of(self, task: Task, where: str) -> Parameters:
-        is_own = "compute" in vars(task)
+        is_own = "compute" in vars(task) or isinstance(type(task).compute, property)
         if not is_own and type(task) in self._parameters:
             return self._parameters[type(task)]
         words, hint = "compute() has no signature that fits", "; is 'self' missing?"
