@@ -507,13 +507,13 @@ class GrowingGraph:
 
     def _use(self, numbers: Iterable[int], more: int) -> None:
         """Count uses of the outputs of tasks beside the inputs that they feed; drop unused ones."""
-        wiring, slots = self.wiring, self._round.slots
+        outputs, first_slot = self.wiring.outputs, self.wiring.first_slot
+        uses, handles = self._round.slots.uses, self._round.slots.handles
         for number in numbers:
-            first = wiring.first_slot[number]
-            for slot in range(first, first + len(wiring.outputs[number])):
-                slots.uses[slot] += more
-                if not slots.uses[slot]:
-                    slots.handles[slot] = None
+            for slot, _ in enumerate(outputs[number], first_slot[number]):
+                uses[slot] = left = uses[slot] + more
+                if not left:
+                    handles[slot] = None
 
     def _decode_exits(self) -> None:
         """Return the outputs of the tasks that no other task follows."""
