@@ -213,9 +213,9 @@ class Journal(Hook):
             self._file.close()
 
 
-def _refusing(path: str, words: str, of: type[Exception] = Exception) -> explained:
-    """Raise a JournalError that begins with `words` for what is raised in the block."""
-    return explained(lambda problem: JournalError(path, [problem]), words, of=of)
+def _refusing(path: str, words: str, of: type[Exception] = Exception, hint: str = "") -> explained:
+    """Raise a JournalError for what is raised in the block: `words`, the cause and `hint`."""
+    return explained(lambda problem: JournalError(path, [problem]), words, hint, of=of)
 
 
 def holds_journal(directory: str) -> bool:
@@ -404,10 +404,9 @@ class PastRun:
     """
 
     def __init__(self, directory: str, lines: Sequence[bytes], torn_bytes: int) -> None:
-        words = (
-            "it is damaged, or its run ended before it began: run it again, in another directory"
-        )
-        with _refusing(directory, words, ValueError):
+        words = "it is damaged, or its run ended before it began"
+        hint = "; run it again, in another directory"
+        with _refusing(directory, words, ValueError, hint):
             header, *records = [json.loads(line) for line in lines]
         if header["format"] != FORMAT:
             problem = f"its format is {header['format']!r}, this version reads {FORMAT}"
