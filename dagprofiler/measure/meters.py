@@ -119,7 +119,7 @@ class _CollectorTime:
             self._took_ns += now_ns - self._begun_ns
 
     def stop(self) -> float:
-        # An interrupted stop() is repeated.
+        # An interrupted start() may not have come to it.
         if self._note in gc.callbacks:
             gc.callbacks.remove(self._note)
         return self._took_ns / MILLISECOND_NS
@@ -466,7 +466,7 @@ class MeterSet:
         Column to the first reason for a null in it; columns without nulls are
         absent. A reason that concerns only one task names it.
     running
-        Whether :meth:`start` has been called and :meth:`stop` has not returned.
+        The meters that :meth:`start` has started, and :meth:`stop` has not stopped.
     cost_s
         Total time of :meth:`start` and :meth:`stop`, in seconds.
 
@@ -489,7 +489,7 @@ class MeterSet:
             else:
                 self.reasons[column] = _BESIDE_OTHERS
         self._discount_meters()
-        self.running = False
+        self.running: list[_OpenMeter] = []
         self.cost_s = 0.0
         for column, meter in selection.own:
             if alone:
@@ -529,7 +529,7 @@ class MeterSet:
     def start(self) -> None:
         """Start all meters, from the outside in."""
         begun = perf_counter()
-        self.running = True
+        self.running = [*self._open]
         for meter in reversed(self._open):
             meter.begin()
         self.cost_s += perf_counter() - begun
@@ -544,11 +544,11 @@ class MeterSet:
         """
         begun = perf_counter()
         values: dict[str, Number | None] = dict.fromkeys(self.columns)
-        for meter in self._open:
+        while self.running:
+            meter = self.running.pop(0)
             value = values[meter.column] = meter.end(task)
             if value is None:
                 self.reasons.setdefault(meter.column, meter.reason)
-        self.running = False
         self.cost_s += perf_counter() - begun
         return [*values.values()]
 

@@ -313,6 +313,22 @@ def test_what_a_meter_returns_is_a_plain_number_or_a_reason(returned, value, rea
     assert reason in reasons.get("own", "")
 
 
+def test_a_meter_whose_stop_is_interrupted_is_not_stopped_again():
+    stops = []
+
+    def stop():
+        stops.append("stop")
+        raise KeyboardInterrupt
+
+    own = SimpleNamespace(name="own", unit="1", start=lambda: None, stop=stop)
+    meters = MeterSet(select([own]))
+    meters.start()
+    with pytest.raises(KeyboardInterrupt):
+        meters.stop("a")
+    meters.close()
+    assert stops == ["stop"]
+
+
 def test_meters_stop_in_reverse_order_if_they_started():
     log = []
     fails = Own(5, name="a", log=log, start=[ValueError("boom")])
