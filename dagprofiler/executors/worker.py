@@ -260,8 +260,9 @@ def interrupted_later() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if pressed and callable(before):
-        before(*pressed[0])
+        # Also if it failed: who pressed Ctrl-C waits for that, not for the error.
+        if pressed and callable(before):
+            before(*pressed[0])
 
 
 def received(process: SpawnProcess, connection: Connection) -> bytes:

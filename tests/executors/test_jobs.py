@@ -3,6 +3,7 @@
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +22,7 @@ from dagprofiler.errors import SerializationError, WorkerError
 from dagprofiler.executors import dispatch, jobs
 from dagprofiler.executors.dispatch import Clock
 from dagprofiler.executors.jobs import JobResult
-from dagprofiler.executors.worker import Worker
+from dagprofiler.executors.worker import Worker, interrupted_later
 
 
 @pytest.fixture(autouse=True)
@@ -446,3 +447,14 @@ def test_a_program_without_a_guard_whose_workers_import_it(tmp_path, words, says
     line = [sys.executable, *words]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert says in done.stderr.splitlines()[-1]
+
+
+@interrupted_later()
+def start_in_vain():
+    signal.raise_signal(signal.SIGINT)
+    raise OSError("no cluster answers")
+
+
+def test_ctrl_c_while_a_cluster_fails_to_start_is_not_lost():
+    with pytest.raises(KeyboardInterrupt):
+        start_in_vain()
