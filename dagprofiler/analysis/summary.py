@@ -266,7 +266,10 @@ def flags_of(profile: ProfileData) -> list[JsonObject]:
 def blocks(shown: JsonObject, parts: Sequence[str] = PARTS) -> list[Block]:
     """Return the blocks of some parts of what :func:`figures` returned."""
     about, tasks, makespan = shown["summary"], shown["tasks"], shown["makespan"]
-    flags = [f"{entry['flag']}: {entry['meaning']}" for entry in shown["flags"]]
+    flags = [
+        printable(f"{entry['flag']}: {entry['meaning'] or 'not known to this version'}")
+        for entry in shown["flags"]
+    ]
     by_part: dict[str, Iterable[Block]] = {
         "summary": _summary_blocks(shown),
         "makespan": () if makespan is None else makespan_blocks(makespan),
@@ -292,7 +295,7 @@ def _summary_blocks(shown: JsonObject) -> Iterator[Block]:
     parts = (about["name"], *size, time, about["executor"])
     head = ", ".join([printable(part) for part in parts if part is not None])
     notes = [] if about["conditions"] is None else [about["conditions"]]
-    notes += [f"{entry['flag']}: {some(entry['tasks'], _NAMED)}" for entry in flags]
+    notes += [printable(f"{entry['flag']}: {some(entry['tasks'], _NAMED)}") for entry in flags]
     if about["state"] == "partial":
         notes.insert(0, f"PARTIAL: {printable(about['reason'])}")
     notes += [printable(note) for note in about["notes"]]

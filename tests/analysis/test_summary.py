@@ -5,6 +5,8 @@ import pytest
 from handmade import handmade
 
 from dagprofiler import DAG, Profile, Rounds, RunError, __version__, import_profile, task
+from dagprofiler._util.text import render
+from dagprofiler.analysis.summary import blocks, figures
 from dagprofiler.metrics import EdgeMetrics, TaskMetrics
 
 WFFORMAT = Path(__file__).resolve().parent.parent / "data" / "wfformat"
@@ -71,9 +73,14 @@ def test_what_is_unknown_is_no_number():
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\x1b[31mred", "\ud800", "\u202egnp"])
-def test_a_hostile_host_or_reason_does_not_break_the_table(name):
+def test_a_hostile_host_reason_or_flag_does_not_break_the_table(name):
     assert "\nprüfen  " in str(Profile.loads(example().dumps().replace("process", "prüfen")))
     profile = example(run={"state": "partial", "reason": f"one{name}two", "tasks": {}})
+    profile.sections["statistics"] = {"flags": {profile.dag_structure["nodes"][0]: [name]}}
+    shown = "\n".join(render(blocks(figures(profile), [part])) for part in ("summary", "flags"))
+    assert shown.count("not known to this version") == 1
+    assert all(line.isprintable() for line in shown.splitlines())
+    del profile.sections["statistics"]
     profile.hostname = f"worker{name}01"
     lines = str(profile).splitlines()
     assert len(lines) == len(str(example()).splitlines()) + 1
