@@ -628,7 +628,7 @@ def _add_sizes(document: JsonObject, tasks: Values, edges: _Edges, sizes: dict[s
 
 def _edges(tasks: Values, by_id: Mapping[str, str]) -> tuple[_Edges, list[str]]:
     """Return the edges with the files that travel on each, and notes on where they come from."""
-    edges: _Edges = {}
+    pairs: dict[tuple[str, str], None] = {}
     for key in ("parents", "children"):
         for name, task in tasks.items():
             for reference in task.get(key) or ():
@@ -636,19 +636,25 @@ def _edges(tasks: Values, by_id: Mapping[str, str]) -> tuple[_Edges, list[str]]:
                     what = f"no task {reference!r}, one of the {key} of {task['id']!r}"
                     raise FormatError(f"$.workflow: there is {what}")
                 other = by_id[reference]
-                edges[(other, name) if key == "parents" else (name, other)] = []
-    are_named = bool(edges)
-    writers = grouped(
-        (file, name) for name, task in tasks.items() for file in {*(task.get("outputFiles") or ())}
-    )
-    for name, task in tasks.items():
-        for file in dict.fromkeys(task.get("inputFiles") or ()):
-            for writer in writers.get(file, ()):
-                if (writer, name) in edges or not (are_named or writer == name):
-                    edges.setdefault((writer, name), []).append(file)
-    if are_named or not edges:
-        return edges, []
-    return edges, ["no task names parents or children: the edges follow from the files"]
+                pairs[(other, name) if key == "parents" else (name, other)] = None
+    outputs = {name: set(task.get("outputFiles") or ()) for name, task in tasks.items()}
+    #: Each task to its files, each to its place among them.
+    inputs = {
+        name: {file: place for place, file in enumerate(task.get("inputFiles") or ())}
+        for name, task in tasks.items()
+    }
+    notes = []
+    if not pairs:
+        writers = grouped((file, name) for name, files in outputs.items() for file in files)
+        for name, files in inputs.items():
+            sources = [writer for file in files for writer in writers.get(file, ())]
+            pairs.update(((source, name), None) for source in sources if source != name)
+        if pairs:
+            notes = ["no task names parents or children: the edges follow from the files"]
+    edges = {
+        (a, b): sorted(inputs[b].keys() & outputs[a], key=inputs[b].__getitem__) for a, b in pairs
+    }
+    return edges, notes
 
 
 def _names(tasks: Sequence[JsonObject]) -> list[str]:
