@@ -122,3 +122,16 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.section("slowest ten files")
         for file, took in seconds.most_common(10):
             terminalreporter.line(f"{took:6.2f}s {file}")
+
+
+@pytest.fixture(scope="module")
+def quick():
+    """Let engines be calibrated in a second, which is not exact."""
+    from dagprofiler.experiments import calibration
+    from dagprofiler.predict import Engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"_RUNS": 1, "_CHAIN": 5, "_LONG_S": 0.02, "_TURNS": 2}.items():
+            patch.setattr(calibration, name, value)
+        patch.setattr(Engine, "RUNS", 1)
+        yield

@@ -41,7 +41,7 @@ def test_a_sweep_is_fitted_predicted_and_simulated(cli, shelf, folder):
     assert [point["workers"] for point in curve] == [1, 2, 3]
 
 
-def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
+def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder, quick):
     plan, planned, real = (f"{folder}/{name}.json" for name in ("plan", "planned", "real"))
     Path(plan).write_text(json.dumps(PLAN), encoding="utf-8")
     nodes = ["--speed", "edge=1", "--speed", "cloud=2", "--bandwidth", "1e3"]

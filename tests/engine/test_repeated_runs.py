@@ -380,10 +380,11 @@ def test_nothing_that_measures_is_left_behind(clock, error, thawed):
 
     gc.collect()  # what earlier tests left open
     before, frozen = held(), []
-    dag = failing(clock, error, at=4 if error else None)
+    dag = failing(clock, error, at=1 if error else None)
     clock.passes = lambda seconds: frozen.append(gc.get_freeze_count())
     with contextlib.suppress(RunError, KeyboardInterrupt):
-        dag.run(rounds=Rounds(2, collect_garbage="tasks"), meters=["full", "allocation"])
+        rounds = Rounds(1, warmup=0, collect_garbage="tasks")
+        dag.run(rounds=rounds, meters=["full", "allocation"])
     assert held() == before
     # Objects are frozen only while a task runs.
     assert gc.get_freeze_count() <= thawed

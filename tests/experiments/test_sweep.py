@@ -3,6 +3,7 @@
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_all_start_methods, get_context
 from time import process_time
 
@@ -118,11 +119,11 @@ def test_sweep_refuses_wrong_parameters(over, options, words):
     assert all(word in str(caught.value) for word in words)
 
 
-@pytest.fixture
-def quick(monkeypatch):
-    for name, value in {"_RUNS": 1, "_CHAIN": 5, "_LONG_S": 0.02, "_TURNS": 2}.items():
-        monkeypatch.setattr(calibration, name, value)
-    monkeypatch.setattr(Engine, "RUNS", 1)
+@pytest.fixture(scope="module")
+def engine_of_two(quick):
+    """The engine of a pool of two processes."""
+    with ProcessPoolExecutor(2, get_context(get_all_start_methods()[0])) as pool:
+        return calibrate_engine(pool)
 
 
 @pytest.mark.parametrize("pinned", [False, True])
@@ -145,10 +146,8 @@ def test_calibrate_engine_measures_an_executor(quick, pinned):
     assert "2 workers" in str(engine)
 
 
-@pytest.mark.parametrize("method", get_all_start_methods()[:1])
-def test_calibration_starts_all_workers_first(quick, method):
-    with ProcessPoolExecutor(2, get_context(method)) as pool:
-        engine = calibrate_engine(pool)
+def test_calibration_starts_all_workers_first(engine_of_two):
+    engine = engine_of_two
     assert (engine.workers, len(engine.overhead.contention)) == (2, min(2, engine.overhead.cores))
     found = simulate(DAG_OF_ONE.run(), workers=3, engine=engine)
     assert any("3 workers, the engine was calibrated with 2" in one for one in found.reasons)
@@ -157,9 +156,8 @@ def test_calibration_starts_all_workers_first(quick, method):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the settings are read on Linux")
-def test_rounds_on_another_allocator_do_not_scale_a_prediction(quick, monkeypatch):
-    with ProcessPoolExecutor(1) as pool:
-        engine = calibrate_engine(pool)
+def test_rounds_on_another_allocator_do_not_scale_a_prediction(engine_of_two, monkeypatch):
+    engine = replace(engine_of_two, workers=1)
     monkeypatch.setenv("MALLOC_ARENA_MAX", "7")
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         profile = DAG_OF_ONE.run(executor=pool, rounds=3)
