@@ -41,7 +41,7 @@ LIMITS = {
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
     "lines of code": 19_400,
-    "lines of tests": 25_330,
+    "lines of tests": 25_400,
     "parameters of Run": 3,
     "attributes of Run": 12,
     "methods of Run": 15,
