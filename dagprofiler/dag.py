@@ -52,7 +52,7 @@ def _config_of(config: Any) -> Config:
 
 
 def _with_config(tasks: Mapping[str, Any], config: Config) -> dict[str, Task]:
-    """Return tasks, of classes an instance, that compute with `config`."""
+    """Return the tasks, for a class an instance of it, and give each `config`."""
     check_names(tasks)
     checked, classes = dict[str, Task](), set[type]()
     for name, item in tasks.items():
@@ -128,7 +128,7 @@ class DAG(Shown):
 
     Notes
     -----
-    Tasks and edges of a DAG are fixed, and a run never changes it.
+    Tasks and edges of a DAG are fixed, and no run changes its graph.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class DAG(Shown):
             edges,
         )
         is_fed = not any(problems_of(wiring, contracts, {}))
-        self._wired = Workflow(name, [*self.tasks], wiring, wired, contracts, config, is_fed, {})
+        self._workflow = Workflow(name, [*self.tasks], wiring, wired, contracts, config, is_fed, {})
 
     def __repr__(self) -> str:
         tasks, edges = counted(len(self.tasks), "task"), counted(len(self._wiring.routes), "edge")
@@ -256,7 +256,7 @@ class DAG(Shown):
         }
 
     def validate(self, inputs: Inputs | None = None) -> None:
-        """Check whether the DAG can run; :meth:`run` calls this first.
+        """Check whether the DAG can run; :meth:`run` makes the same checks itself.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ class DAG(Shown):
         """
         from dagprofiler.engine.setup import check, check_inputs
 
-        check(self._workflow(), None if inputs is None else check_inputs(inputs))
+        check(self._current_workflow(), None if inputs is None else check_inputs(inputs))
 
     def run(
         self,
@@ -348,12 +348,12 @@ class DAG(Shown):
         KeyboardInterrupt
             On Ctrl-C, with ``.profile``.
         """
-        # What only declares tasks needs no engine.
+        # Imported here: a program that only declares tasks needs no run loop.
         from dagprofiler.engine.run import HookCalls, Run
         from dagprofiler.engine.setup import RunOptions, prepare
 
         with closing(HookCalls([] if hooks == () else hooks_of(hooks))) as calls:
-            workflow = self._workflow()
+            workflow = self._current_workflow()
             options = RunOptions.of(
                 seed=seed,
                 inputs=inputs,
@@ -422,7 +422,7 @@ class DAG(Shown):
         with closing(HookCalls([] if hooks == () else hooks_of(hooks))) as calls:
             journal = Journal(path)
             calls.hooks.insert(0, journal)
-            past, workflow = journal.reopen(), self._workflow()
+            past, workflow = journal.reopen(), self._current_workflow()
             past.compare(
                 workflow,
                 seed=None if seed is None else as_seed(seed),
@@ -432,10 +432,10 @@ class DAG(Shown):
             options = RunOptions.of(**{**vars(past.options), **asked})
             return Run(prepare(workflow, options, encoded=True), calls, past).execute()
 
-    def _workflow(self) -> Workflow:
-        """Return what a run takes of this DAG."""
+    def _current_workflow(self) -> Workflow:
+        """Return what a run takes of this DAG, with the tasks that were replaced."""
         self._update_replaced()
-        workflow = replace(self._wired, name=self.name, config=self.config)
+        workflow = replace(self._workflow, name=self.name, config=self.config)
         if self._rules is None:
             return workflow
         from dagprofiler.rules.growth import GrowingGraph
@@ -649,7 +649,7 @@ class DAG(Shown):
     @classmethod
     def _converted(cls, converted: Converted, config: Config | Values | None = None) -> DAG:
         dag = cls(converted.tasks, converted.edges, config)
-        dag._wired = replace(dag._wired, unknown=converted.unknown)
+        dag._workflow = replace(dag._workflow, unknown=converted.unknown)
         return dag
 
     def _update_replaced(self) -> None:
@@ -658,7 +658,7 @@ class DAG(Shown):
         Programs for version 0.1.0 replace tasks in ``dag.tasks``. The wiring
         does not change, so a replacement must declare the same outputs.
         """
-        names, tasks, contracts = self._wiring.names, self._wired.tasks, self._wired.contracts
+        names, tasks, contracts = self._wiring.names, self._workflow.tasks, self._workflow.contracts
         changed = [i for i, name in enumerate(names) if self.tasks[name] is not tasks[i]]
         for i in changed:
             name, outputs = names[i], contracts[i].outputs
@@ -672,4 +672,4 @@ class DAG(Shown):
             contracts[i], tasks[i] = contract, task
         if changed:
             is_fed = not any(problems_of(self._wiring, contracts, {}))
-            self._wired = replace(self._wired, is_fed=is_fed)
+            self._workflow = replace(self._workflow, is_fed=is_fed)

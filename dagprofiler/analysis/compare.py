@@ -97,9 +97,9 @@ def compare_profiles(
           DAG ``"corrected_ms"``, its total time without the run-queue delays of its tasks, if
           both ran serially and have them, else ``"total_ms"``.
         * ``base_ms``, ``new_ms``: medians, in milliseconds; None if unknown.
-        * ``ratio``: `new` divided by `base`; above 1 is slower. The typical ratio of a round to
-          one of the base (Hodges and Lehmann) at equal speed of the machine, which that of the
-          medians is not; without samples that of the times.
+        * ``ratio``: `new` divided by `base`; above 1 is slower. With samples, the typical ratio of
+          a round to one of the base (Hodges and Lehmann), at equal speed of the machine if that is
+          known, so it can differ from ``new_ms / base_ms``; without samples, ``new_ms / base_ms``.
         * ``low``, ``high``, ``coverage``: interval of the ratio, which lies in it,
           and the probability that it covers the true ratio, as far as rounds differ; None for
           single samples.
@@ -214,8 +214,9 @@ class _Side:
     Attributes
     ----------
     tasks, edges, whole
-        The columns of each task, of each edge, and of the DAG. ``kernel_ms`` is the times of the
-        kernels next to a task; next to edges and the DAG the mean of those, weighted by time.
+        The columns of each task, of each edge, and of the DAG. ``kernel_ms`` holds the times of
+        a fixed computation next to a task, which tell the machine's speed; for edges and the DAG
+        the mean of those, weighted by time.
     """
 
     def __init__(self, profile: ProfileData) -> None:

@@ -24,7 +24,7 @@ from dagprofiler.analysis.weights import STATISTICS, Number, Weights, weights_of
 from dagprofiler.errors import WeightError, counted
 from dagprofiler.graph.wiring import kahn_order
 
-_workers = partial(integer, "workers", least=1, error=ValueError)
+_checked_workers = partial(integer, "workers", least=1, error=ValueError)
 
 #: Paths whose lengths differ by less than this share of the longest are equally long: sums of
 #: floats are not exact.
@@ -126,7 +126,7 @@ class Analysis(ShownInBlocks):
 
         Communication is left out, since tasks on one worker need none.
         """
-        return max(self.span, self.work / _workers(workers))
+        return max(self.span, self.work / _checked_workers(workers))
 
     def makespan_upper_bound(self, workers: int) -> Number:
         """Return ``span + (work - span) / workers``.
@@ -134,7 +134,7 @@ class Analysis(ShownInBlocks):
         No schedule is longer on equal workers that never idle while a task is ready, if
         communication costs nothing (Graham's bound).
         """
-        return self.span + (self.work - self.span) / _workers(workers)
+        return self.span + (self.work - self.span) / _checked_workers(workers)
 
     def speedup_bound(self, workers: int) -> float | None:
         """Return ``work / makespan_lower_bound(workers)``, an upper bound of the speed-up.
@@ -487,10 +487,10 @@ class Paths:
         return self.span - max([start + costs[name] for name, start in starts.items()])
 
     def _loss(self, last: int, first: int, edge: Pair | None = None) -> Number:
-        """Return how much shorter the longest path is that avoids a task, or an edge.
+        """Return how much shorter than the span the longest path is that avoids a task, or an edge.
 
-        In topological order, every other path goes over another edge from a task up to `last` to
-        one from `first` on, or begins or ends there.
+        What is avoided lies between the places `last` and `first`. Any other path steps over it by
+        an edge from `last` or before to `first` or after, or lies wholly before or after it.
         """
         edges, place = self.graph.edges, self.graph.place
         starts, costs, bottom = self.earliest_start, self._costs, self.bottom_level
@@ -501,7 +501,7 @@ class Paths:
         ]
         lengths += [bottom[name] for name in self.graph.entries if place[name] >= first]
         lengths += [starts[name] + costs[name] for name in self.graph.exits if place[name] <= last]
-        return _positive(self.span - max(lengths, default=0), self.span)
+        return _beyond_rounding(self.span - max(lengths, default=0), self.span)
 
     @cached_property
     def latest_start(self) -> dict[str, Number]:
@@ -512,10 +512,12 @@ class Paths:
     def slack(self) -> dict[str, Number]:
         """``latest_start - earliest_start``: 0 for every task on a longest path."""
         starts = self.earliest_start
-        return {n: _positive(at - starts[n], self.span) for n, at in self.latest_start.items()}
+        return {
+            n: _beyond_rounding(at - starts[n], self.span) for n, at in self.latest_start.items()
+        }
 
 
-def _positive(difference: Number, span: Number) -> Number:
+def _beyond_rounding(difference: Number, span: Number) -> Number:
     """Return a difference of lengths of paths; 0 if it may be one of rounding."""
     return difference if difference > _NEAR * span else 0 * span
 

@@ -50,7 +50,7 @@ _BAR = 24
 
 
 class _Moments(NamedTuple):
-    """Columns of the tasks whose moments up to the end of ``compute()`` are all known, in ms."""
+    """The workers and `MOMENTS`, in this order, of tasks that came to the end of compute(); ms."""
 
     workers: Sequence[int | None]
     ready: Sequence[float]
@@ -173,14 +173,14 @@ def makespan_of(profile: ProfileData, analysis: Analysis | None) -> JsonObject |
         makespan; ``gains``: the classes of tasks that cost most, and serializing, the largest
         gain first: ``name``, ``tasks``, ``cost_ms``, and by how much the makespan would shrink
         without it, ``gain_ms`` on the workers of this run and ``gain_enough_ms`` with one for
-        each task (None: not computed); ``advice``: one for each cause, the largest gain first:
+        each task; ``advice``: one for each cause, the largest gain first:
         ``what`` with ``{}`` for its ``name``, ``why``, ``gain_ms`` and ``share``, that of the
         makespan. None without the moments of tasks.
 
     Notes
     -----
-    A moment at which some of k workers compute and others idle counts by the k-th part for each.
-    Gains on k workers are differences of makespans by
+    Of a moment at which j of k workers compute, the share j / k counts as computing, and so on for
+    the other parts. Gains on k workers are differences of makespans by
     :func:`~dagprofiler.graph.replay.replay`, on an executor that costs nothing; on one worker it
     is a sum. Gains with enough workers are differences of the critical path, edges included
     where their times are known.
@@ -292,7 +292,7 @@ class _TimedRun:
         }
 
 
-#: The name of the gain of serializing and deserializing; tasks have the name of no class.
+#: The name of the gain of serializing and deserializing, which is no class of tasks.
 MOVING = "(serializing)"
 
 

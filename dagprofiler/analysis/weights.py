@@ -71,7 +71,7 @@ def times_of_tasks(profile: ProfileData) -> dict[str, float]:
 
 
 class _Reader:
-    """Reads one statistic of each task from a profile."""
+    """Reads one statistic of each task; with "distribution" only the samples behind it."""
 
     def __init__(self, profile: ProfileData, statistic: str) -> None:
         self.profile, self.statistic = profile, statistic

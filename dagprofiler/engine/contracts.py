@@ -69,7 +69,7 @@ class Workflow:
     dynamic: Callable[[], Any] | None = None
 
 
-#: From so many outputs on, none is looked for that a misspelt input may mean: it takes long.
+#: With so many outputs or more, none is suggested for a misspelt input: the search is slow.
 _MANY_OUTPUTS = 1000
 
 
@@ -179,7 +179,7 @@ def problems_of(
             wrong[contract, fields] = any(_input_problems(wiring, i, contract, (), dict))
     if not (outside or any(wrong[kind] for kind in kinds)):
         return
-    shown, producers = 0, partial(_first_producers, wiring)
+    shown, producers = 0, partial(_last_producers, wiring)
     for i, kind in enumerate(zip(contracts, inputs), first):
         if wrong[kind] or i in outside:
             known = producers if shown < SHOWN_PROBLEMS else dict
@@ -241,8 +241,8 @@ def _hint(name: str, contract: Contract, field: str, producers: Mapping[str, str
     return did_you_mean(field, others if contract.parameters.takes_cfg else ["cfg", *others])
 
 
-def _first_producers(wiring: Wiring) -> dict[str, str]:
-    """Return for each output a task that has it."""
+def _last_producers(wiring: Wiring) -> dict[str, str]:
+    """Return for each output the last task that has it."""
     named = zip(wiring.names, wiring.outputs)
     return {output: name for name, outputs in named for output in outputs}
 

@@ -46,7 +46,7 @@ class FreshRounds:
         words = f"{_WHERE}: the DAG cannot travel to a new process"
         hint = "; define its tasks and its config in a module"
         with explained(SerializationError, words, hint):
-            self._order = pickle.dumps(run_once)
+            self._request = pickle.dumps(run_once)
 
     def run(self) -> RoundResult:
         """Run a round in a new process, and end that process.
@@ -56,7 +56,7 @@ class FreshRounds:
         DagProfilerError
             If the process ended without a result, or could not create the DAG.
         """
-        process, connection = spawned(_serve, self._order)
+        process, connection = spawned(_serve, self._request)
         why = f"and cannot make the DAG; {_HINT}"
         try:
             # Its first message: it has imported the program.
@@ -75,8 +75,8 @@ class FreshRounds:
         return answer
 
 
-def _serve(connection: Connection, parent: int, order: bytes) -> None:
-    """Run the round of `order`, with nothing on standard input."""
+def _serve(connection: Connection, parent: int, request: bytes) -> None:
+    """Run the round of `request`, with nothing on standard input."""
     from multiprocessing import current_process
 
     end_with(parent)
@@ -90,17 +90,17 @@ def _serve(connection: Connection, parent: int, order: bytes) -> None:
     os.close(null)
     connection.send_bytes(b"")
     try:
-        answer = _answer(order)
+        answer = _answer(request)
     except BaseException as error:  # noqa: BLE001  (the waiting process raises it)
         answer = pickle.dumps(portable(error), pickle.HIGHEST_PROTOCOL)
     connection.send_bytes(answer)
 
 
-def _answer(order: bytes) -> bytes:
-    """Run the round of `order`; return its result, pickled."""
+def _answer(request: bytes) -> bytes:
+    """Run the round of `request`; return its result, pickled."""
     words = f"{_WHERE}: the new process cannot make the DAG"
     with explained(DagProfilerError, words, f"; {_HINT}"):
-        run_once: Callable[[], RoundResult] = pickle.loads(order)
+        run_once: Callable[[], RoundResult] = pickle.loads(request)
     result = run_once()
     errors, rule_failures = result.results.errors, result.results.rule_failures
     errors.update({task: portable(error) for task, error in errors.items()})

@@ -173,7 +173,7 @@ _LIKE_HOOKS = ("on_", "before_", "after_", "run_", "task_", "round_")
 
 
 def check_methods(kind: type[Hook]) -> None:
-    """Raise a DeclarationError if a method has a name like a hook's, and no hook has it.
+    """Raise a DeclarationError if a method is named like those of Hook, but is none of them.
 
     Names that override a method of another base class are allowed.
     """

@@ -39,7 +39,7 @@ Column = list[Optional[float]]
 
 
 def renumber(round_log: RoundLog, new: Wiring) -> None:
-    """Give the tasks of a round, in which the graph grew, the numbers that they have in `new`.
+    """Renumber the tasks of a growing graph's round as in `new`.
 
     Rules may fire in another order in each round. Of a round that failed, tasks that the other
     rounds lack are left out.
@@ -55,19 +55,19 @@ def renumber(round_log: RoundLog, new: Wiring) -> None:
         return
     if round_log.complete:
         _check_same(old.by_name(), new.by_name())
-    tasks = _places(old.names, new.names)
-    slots = _places(old.slot_names(), new.slot_names())
+    old_tasks = _places(old.names, new.names)
+    old_slots = _places(old.slot_names(), new.slot_names())
     moments = [round_log.times_of(i) for i in range(len(old.names))]
     none: Column = [None] * 6
-    round_log.times = [*chain.from_iterable(_moved(moments, tasks, none))]
-    round_log.ran_on = _moved(round_log.ran_on, tasks, 0)
-    round_log.wire_bytes = _moved(round_log.wire_bytes, slots, 0)
-    round_log.payload_bytes = _rekeyed(round_log.payload_bytes, slots)
-    round_log.readings = _rekeyed(round_log.readings, tasks)
-    round_log.tasks = _rekeyed(round_log.tasks, tasks)
+    round_log.times = [*chain.from_iterable(_moved(moments, old_tasks, none))]
+    round_log.ran_on = _moved(round_log.ran_on, old_tasks, 0)
+    round_log.wire_bytes = _moved(round_log.wire_bytes, old_slots, 0)
+    round_log.payload_bytes = _rekeyed(round_log.payload_bytes, old_slots)
+    round_log.readings = _rekeyed(round_log.readings, old_tasks)
+    round_log.tasks = _rekeyed(round_log.tasks, old_tasks)
     growth: Growth = round_log.growth  # type: ignore[assignment]
-    growth.added_s = _moved(growth.added_s, tasks, 0.0)
-    number_of = {before: now for now, before in enumerate(tasks)}
+    growth.added_s = _moved(growth.added_s, old_tasks, 0.0)
+    number_of = {before: now for now, before in enumerate(old_tasks)}
     growth.firings = [
         firing._replace(tasks=[number_of[i] for i in firing.tasks if i in number_of])
         for firing in growth.firings
@@ -97,7 +97,7 @@ def _moved(values: Sequence[Value], places: Iterable[int | None], missing: Value
 
 
 def _rekeyed(values: Mapping[int, Value], places: Iterable[int | None]) -> dict[int, Value]:
-    """Return values by their new numbers; for each of these, the old one is in `places`."""
+    """Return values by new number; `places` has the old number at each new one."""
     moved = ((number, old) for number, old in enumerate(places) if old is not None)
     return {number: values[old] for number, old in moved if old in values}
 
@@ -225,7 +225,7 @@ class RoundLog:
     wire_bytes
         For each slot of the wiring the serialized length of its value.
     payload_bytes
-        Slot to its payload, if that differs.
+        Slot to the payload of its value, if that is not the serialized length.
     columns
         Each column that the meters measure, and why some tasks have no reading; "" if all have.
     readings
@@ -283,7 +283,7 @@ class RoundLog:
         """Enter what the instruments read of task number `i`."""
         for column, why in readings.reasons.items():
             self.columns[column] = self.columns.get(column) or why
-        # A task that overrides run() decodes its inputs itself, and none of them is timed.
+        # Sorted by name, as decode_s() expects; no input is timed of a task that overrides run().
         if self.wiring.grows and readings.decode_s:
             decode_s = [readings.decode_s[place] for place in _places_by_name(self.wiring, i)]
             readings = readings._replace(decode_s=decode_s)
@@ -565,16 +565,16 @@ class RunLog:
 
     @cached_property
     def timestamp(self) -> str:
-        """When the run began, as ISO 8601 text in UTC; of a resumed run the first attempt."""
+        """When the run began, as ISO 8601 text in UTC; a resumed run gets its first attempt's."""
         return utc_text(self.setup.started_at)
 
     @cached_property
     def started(self) -> float:
-        """Reading of the clock, in seconds, when the run began, had it run without a pause."""
-        return self.setup.started - self.costs.earlier_s
+        """Reading of the clock at the run's start, moved back by the time of earlier attempts."""
+        return self.setup.started_s - self.costs.earlier_s
 
     def unify(self, round_log: RoundLog) -> None:
-        """Give the tasks of a round in which the graph grew the numbers of the first such round.
+        """Renumber the tasks of a growing graph's round as in the first such round.
 
         Raises
         ------

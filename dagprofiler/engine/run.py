@@ -182,7 +182,7 @@ class Round:
         self.results = Results()
         self.added_s: Callable[[Iterable[str]], float | None] | None = None
         self.slots = Slots(log.wiring, setup.options.keep)
-        #: Each task removes its inputs, which another round needs again.
+        #: Inputs from outside that no task has taken yet; a copy if another round needs them.
         self._given_inputs = setup.given_inputs
         if setup.is_repeated or setup.allocation:
             self._given_inputs = {**setup.given_inputs}
@@ -190,9 +190,9 @@ class Round:
         self._hooks = hooks
         self._traced = traced
         self._stopped = False
-        #: Time of measuring itself, in seconds, summed over the workers.
+        #: Time that meters, garbage collection and the store took, in seconds, over all workers.
         self._aside_s = 0.0
-        #: Reading of the clock from which the time of this round counts.
+        #: The clock minus this and :meth:`_apart_s` is the time of the round.
         self._since_s = 0.0
 
     def run_tasks(self) -> None:
@@ -225,7 +225,7 @@ class Round:
             log.growth.complete = not self.results.rule_failures
 
     def start_clock(self, now_s: float) -> None:
-        """Count the time of the round from now on, in addition to the `total_s` of its log."""
+        """Let :meth:`_total_s` go on from the `total_s` of the log, and count from now."""
         self._since_s = now_s - self.log.total_s - self._apart_s()
 
     def _total_s(self) -> float:
@@ -233,7 +233,7 @@ class Round:
         return perf_counter() - self._since_s - self._apart_s()
 
     def _apart_s(self) -> float:
-        """Return the time of hooks and of measuring in this process so far, in seconds."""
+        """Return the time so far, in this process, of what no round counts: hooks and meters."""
         return self._hooks.spent_s + (self._aside_s if self.executor.serial else 0.0)
 
     def add_readings(self, i: int, readings: Readings) -> None:
@@ -301,7 +301,7 @@ class Round:
                     self._strand(pop())
                 break
             i, worker, record = next_done()
-            if i < 0:
+            if i < 0:  # No task: the capacity may have changed.
                 continue
             running -= 1
             k = 6 * i
@@ -319,7 +319,7 @@ class Round:
                 if uses[slot]:
                     handles[slot] = frames[field]
                 slot += 1
-            if payload is not wire:
+            if payload is not wire:  # One dict for both if no size differs.
                 for slot, field in enumerate(declared, first_slot[i]):
                     payload_bytes[slot] = payload[field]
             if len(wire) > len(declared):
@@ -509,7 +509,7 @@ class Run:
             alone = replace(options, priorities=None, rounds=options.rounds.alone())
             self._fresh = FreshRounds(partial(_run_once, setup.workflow, alone, self._instruments))
         self._kinds = kinds_of_rounds(self.log, past)
-        #: The kind of the round that runs or is next, and its name for messages: " in round 3".
+        #: Kind of the current or next round, and " in round 3" for messages; "" before the first.
         self._kind = self._where = ""
         #: The results of the last round.
         self._results = Results()
@@ -557,12 +557,13 @@ class Run:
 
     def _next_round(self) -> bool:
         """Run a round; return whether there is another one."""
+        # What failed in a hook is among the failures, and no other round follows.
         with suppress(HookError):
             if not self._kind:
                 if self._hooks.hooks:
                     self._hooks.tell("run_started", _run_info(self.log))
                 self._kind, self._where = next(self._kinds)
-                spent_s = perf_counter() - self.log.setup.started
+                spent_s = perf_counter() - self.log.setup.started_s
                 self.log.costs.prepare_s = spent_s - self._hooks.spent_s
             self._run_round(self._kind)
             if not self._failures():
@@ -581,10 +582,10 @@ class Run:
             begun = perf_counter()
             gc.collect()
             log.costs.garbage_s += perf_counter() - begun
-        if self._fresh is not None and kind is not ALLOCATION:
+        if self._fresh is not None and kind != ALLOCATION:
             self._add(self._fresh.run(), kind)
             return
-        current = self._round(kind)
+        current = self._begin_round(kind)
         # Tasks that run elsewhere leave the generators of this process alone.
         restored: AbstractContextManager[None] = nullcontext()
         if setup.options.seed is not None and setup.options.executor is None:
@@ -605,10 +606,10 @@ class Run:
             current.log.ended_s = perf_counter()
             self._hooks.tell("round_finished", len(log.rounds) - 1)
 
-    def _round(self, kind: str) -> Round:
-        """Return a round that is about to begin."""
+    def _begin_round(self, kind: str) -> Round:
+        """Begin a round in the executor and the log; return it before any of its tasks."""
         log, setup, instruments = self.log, self.log.setup, self._instruments
-        if kind is ALLOCATION:
+        if kind == ALLOCATION:
             from dagprofiler.measure.instruments import COUNT_ALLOCATIONS
 
             store = None if instruments is None else instruments.store
@@ -621,7 +622,7 @@ class Run:
         log.wiring = wiring = frontier.wiring
         tasks, slots = len(wiring.names), len(wiring.owner)
         round_log = RoundLog(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots)
-        traced = recording.enabled and kind is not ALLOCATION
+        traced = recording.enabled and kind != ALLOCATION
         if instruments is not None:
             round_log.columns = dict.fromkeys(instruments.meters.columns, "")
             traced = traced or instruments.tracing is not None
@@ -679,7 +680,7 @@ class Run:
         self._hooks.close()
 
     def _interrupt(self, cause: str) -> None:
-        """End the run at another moment; its profile is partial."""
+        """End the run early; its profile is partial."""
         try:
             self._total_up()
         finally:
@@ -688,7 +689,7 @@ class Run:
         self.profile = self._profile()
 
     def _total_up(self) -> None:
-        """Close the executor, and enter the totals of the run, even if closing fails."""
+        """Close the executor, enter the totals of the run, and release its tasks and inputs."""
         if self._ended:
             return
         self._ended = True
@@ -696,7 +697,7 @@ class Run:
         try:
             self._executor.close()
         finally:
-            spent_s, costs.hooks_s = perf_counter() - setup.started, self._hooks.spent_s
+            spent_s, costs.hooks_s = perf_counter() - setup.started_s, self._hooks.spent_s
             costs.total_s = costs.earlier_s + spent_s
             if not self._kind:
                 costs.prepare_s = spent_s - costs.hooks_s

@@ -365,7 +365,7 @@ class Tables:
         return states
 
     def _weight_sources(self) -> JsonObject:
-        """Return the weight of each task, and its other candidates; empty if no task has any."""
+        """Return where each task's weight comes from, and its candidates; empty without any."""
         if not self._candidates:
             return {}
         return {self.log.wiring.names[i]: self._sources_of(i) for i in self.log.wiring.order}

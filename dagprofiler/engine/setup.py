@@ -128,7 +128,7 @@ _DEFAULTS = {**{option.name: option.default for option in fields(RunOptions)}, "
 
 @dataclass(frozen=True)
 class Setup:
-    """What a run is of; fixed before its first task starts.
+    """What a run is of; fixed before its first task starts, emptied of tasks and inputs after.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class Setup:
         allocations comes last.
     started_at
         When the run began, in seconds since 1970.
-    started
+    started_s
         Reading of the clock, in seconds, when the run began.
     """
 
@@ -166,7 +166,7 @@ class Setup:
     is_repeated: bool
     allocation: bool
     started_at: float
-    started: float
+    started_s: float
 
 
 def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -> Setup:
@@ -187,7 +187,7 @@ def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -
     if options.seed is not None:
         # Some 50 ms the first time, outside of the run's time.
         import_module("dagprofiler.measure.random")
-    started_at, started = time(), perf_counter()
+    started_at, started_s = time(), perf_counter()
     given_inputs, estimates = check(workflow, options.inputs)
     if options.keep and workflow.dynamic is None:
         _numbers(_index(workflow.wiring.names), options.keep, "keep")
@@ -208,7 +208,7 @@ def prepare(workflow: Workflow, options: RunOptions, *, encoded: bool = False) -
         is_repeated=options.is_repeated,
         allocation=instruments is not None and instruments.meters.allocation,
         started_at=started_at,
-        started=started,
+        started_s=started_s,
     )
 
 

@@ -244,7 +244,7 @@ def sweep(
 
 def _run_of(dag: DAG, options: RunOptions, hooks: HookCalls) -> Run:
     """Return a run like that of ``DAG.run``, whose rounds can be taken one by one."""
-    return Run(prepare(dag._workflow(), options), hooks)  # noqa: SLF001
+    return Run(prepare(dag._current_workflow(), options), hooks)  # noqa: SLF001
 
 
 def _needs_processes(dags: Sequence[DAG], options: RunOptions) -> bool:

@@ -177,7 +177,7 @@ class Predicate:
     holds, arguments
         A function, and what it takes after the view of the graph.
     needs
-        Names of tasks that must have succeeded: nobody asks the function while one is pending.
+        Tasks that must have succeeded; while the first is pending, nobody asks the function.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ def complete(tag: str) -> Predicate:
 
 
 def _complete(graph: GraphView, tag: str, after: Sources) -> bool:
-    _see(after, graph)
+    _require(after, graph)
     return not graph.can_come(tag)
 
 
@@ -293,7 +293,7 @@ def _map(source: str, field: str, task: AnyTask, name: str, **options: Any) -> R
 
 
 def _can_map(graph: GraphView, source: str, after: Sources) -> bool:
-    _see(after, graph)
+    _require(after, graph)
     return not graph.can_come(source) if graph.is_tag(source) else graph[source].succeeded
 
 
@@ -310,8 +310,8 @@ def _add_map(
         graph.add_rule(_map(mapped.name, field, task, f"{name}{place}", **options))
 
 
-def _see(after: Sources, graph: GraphView) -> None:
-    """Keep a predicate from holding until all sources of edges exist."""
+def _require(after: Sources, graph: GraphView) -> None:
+    """Raise NotYetError, so that the predicate does not hold, until all sources of edges exist."""
     for name, _ in after:
         graph[name]
 

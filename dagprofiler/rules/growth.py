@@ -131,7 +131,7 @@ class GrowingGraph:
         #: A heap of the numbers of the tasks that are ready.
         self._ready: list[int] = []
         self._running = 0
-        #: Whether nothing starts any more.
+        #: Whether no rule is evaluated any more.
         self._halted = False
         self._round: Round
         self._graph: GraphSoFar
@@ -143,7 +143,7 @@ class GrowingGraph:
         wiring, names = self.wiring, self.wiring.names
         self._round = current
         self._graph = GraphSoFar(current, self._config)
-        # Estimates of tasks that another round added stay with it.
+        # Without the estimates of tasks that earlier rounds added.
         estimates = current.run_log.estimates
         self._growth.estimates = {i: estimates[i] for i in estimates if i < len(names)}
         current.log.growth = self._growth
@@ -205,9 +205,9 @@ class GrowingGraph:
     def _continues(self) -> bool:
         """Close rules that cannot fire, evaluate the others, and tell whether a task is ready.
 
-        Called when no task is ready or running. A rule cannot fire if it waits for tasks that
-        only other waiting rules could add. Rules that wait until no more tasks with its tags can
-        come may then fire.
+        Called when no task is ready or running. Only rules that wait themselves could still add
+        tasks, so one that looked at a missing name, or at all tasks, is closed. Others, which wait
+        until no more tasks with its tags can come, may then fire.
         """
         if not self._halted:
             for rule in [*self._rules.open.values()]:
@@ -334,7 +334,7 @@ class GrowingGraph:
         why
             Why it did not fire; None if it did.
         may_add
-            Whether rules that wait until no more tasks with its tags can come wait for ever.
+            Whether its tags stay open: rules that wait for the last task with one never fire then.
         """
         del self._rules.open[rule.number]
         if len(self._rules.open) == 1:
@@ -506,7 +506,7 @@ class GrowingGraph:
         self._rules.wake((graph.names[number], *tags))
 
     def _use(self, numbers: Iterable[int], more: int) -> None:
-        """Count uses of the outputs of tasks beside the inputs that they feed; drop unused ones."""
+        """Add `more` uses, by rules or the end of the run, to outputs of tasks; drop those at 0."""
         outputs, first_slot = self.wiring.outputs, self.wiring.first_slot
         uses, handles = self._round.slots.uses, self._round.slots.handles
         for number in numbers:

@@ -78,7 +78,7 @@ class OpenRule:
 
 
 class Tag:
-    """A tag: its tasks, how many of them have not ended, and how many open rules may add more."""
+    """A tag: its tasks, how many have not ended, and how many rules may add more, or failed to."""
 
     def __init__(self) -> None:
         self.tasks: list[int] = []

@@ -1,6 +1,6 @@
 """The trace of a process: what is written when, also in forks and at the end of the process.
 
-There is no writer thread: one that ends a span writes, if a write is due or it holds many spans.
+There is no writer thread: a thread that ends a span writes, if that is due or it holds many spans.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class Recorder(Collection):
         #: All files so far, by path: an option may change back to an earlier one.
         self._files: dict[str, TraceFile] = {}
         self._usage = Usage(clock()) if self.options.cpu_mem_usage else None
-        #: When a write is due, and when the next span calls :meth:`make_room`. Both are at once
+        #: When a write is due, and when the next span calls :meth:`make_room`: at once (-inf)
         #: before the first write, and after the end of the process.
         self._write_s = self.due_s = -math.inf
 

@@ -206,7 +206,7 @@ class Tracing(NamedTuple):
             task.functions = None
 
 
-#: The collector that all tasks of this process share.
+#: Returns the :class:`Functions` for these arguments, which all tasks of this process share.
 _functions = lru_cache(maxsize=16)(Functions)
 
 
