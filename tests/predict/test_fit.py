@@ -46,7 +46,8 @@ def test_forms_without_noise_carry_sixteen_times_beyond(shape):
     n = 16 * SIZES[-1]
     predicted = models.predict({"N": n})
     assert compute(predicted) == pytest.approx(SHAPES[shape](n), rel=0.02)
-    assert predicted.metrics.edge_metrics[0].wire_bytes == 8 * n + 163
+    (edge,), weights = predicted.metrics.edge_metrics, predicted.metrics.edge_weights
+    assert [edge.wire_bytes, edge.size_bits] == [8 * n + 163, *weights.values()]
     assert compute(predicted, "sink") == 1.0
 
 
