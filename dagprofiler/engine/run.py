@@ -541,8 +541,7 @@ class Run:
         except BaseException as error:
             # Ctrl-C and the like are raised again, with the partial profile.
             self._interrupt(f"{describe(error)}{self._where}")
-            with suppress(AttributeError):
-                error.profile = self.profile  # type: ignore[attr-defined]
+            error.profile = self.profile  # type: ignore[attr-defined]
             raise
         failures = self._failures()
         if failures:

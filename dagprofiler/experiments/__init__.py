@@ -331,16 +331,14 @@ def _interleaved(cases: Sequence[tuple[str, DAG, RunOptions]], *, progress: bool
                 going.reverse()
     except BaseException as error:
         ended: Any = error
-        # A frozen error of the user takes nothing along.
-        with suppress(AttributeError):
-            ended.profiles, ended.unfinished, ended.of = [], {}, ""
-            # Two values can have one text, so labels are no keys.
-            for (label, _, _), run in zip(cases, runs):
-                if hasattr(run, "profile"):
-                    ended.profiles.append(run.profile)
-                    if run.profile is getattr(ended, "profile", None):
-                        ended.of = label
-                elif any(log.complete for log in run.log.rounds):
-                    ended.unfinished[label] = sum(log.complete for log in run.log.rounds)
+        ended.profiles, ended.unfinished, ended.of = [], {}, ""
+        # Two values can have one text, so labels are no keys.
+        for (label, _, _), run in zip(cases, runs):
+            if hasattr(run, "profile"):
+                ended.profiles.append(run.profile)
+                if run.profile is getattr(ended, "profile", None):
+                    ended.of = label
+            elif any(log.complete for log in run.log.rounds):
+                ended.unfinished[label] = sum(log.complete for log in run.log.rounds)
         raise
     return [run.profile for run in runs]

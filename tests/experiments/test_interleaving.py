@@ -125,16 +125,6 @@ def test_a_failure_in_one_ends_both_and_keeps_samples(who, order, error, reason,
         assert str(again).startswith(f"{again.of}: task 't' failed")
 
 
-class Frozen(KeyboardInterrupt):
-    def __setattr__(self, name, value):
-        raise AttributeError(name)
-
-
-def test_an_error_that_takes_nothing_along_is_raised_itself():
-    with pytest.raises(Frozen):
-        compare_runs(*[DAG({"t": Says([], name, 1, Frozen())}) for name in "ab"], rounds=2)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "problem"),
     [
